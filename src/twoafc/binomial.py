@@ -1,0 +1,45 @@
+"""The binomial law of the votes, Pr_B(n; M, P): appendix C of the paper."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, xlog1py, xlogy
+
+FloatArray = NDArray[np.float64]
+
+
+def log_coefficient(n: ArrayLike, M: ArrayLike) -> FloatArray:
+    """Logarithm of the binomial coefficient, log C(M, n).
+
+    Examples
+    --------
+    >>> float(np.exp(log_coefficient(2, 5)).round(9))
+    10.0
+    """
+    n, M = np.asarray(n, dtype=np.float64), np.asarray(M, dtype=np.float64)
+    return np.asarray(gammaln(M + 1) - gammaln(n + 1) - gammaln(M - n + 1))
+
+
+def log_pmf(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
+    """Logarithm of Pr_B(n; M, P); minus infinity where P is 0 or 1 and the votes say otherwise.
+
+    Examples
+    --------
+    >>> np.exp(log_pmf([0, 1, 2], 2, 0.5)).round(3)
+    array([0.25, 0.5 , 0.25])
+    """
+    n, M, P = (np.asarray(value, dtype=np.float64) for value in (n, M, P))
+    return np.asarray(log_coefficient(n, M) + xlogy(n, P) + xlog1py(M - n, -P))
+
+
+def pmf_table(M: int, P: ArrayLike) -> FloatArray:
+    """Pr_B(j; M, P) for every j = 0..M, along a new last axis.
+
+    Examples
+    --------
+    >>> pmf_table(2, [0.5, 1.0])
+    array([[0.25, 0.5 , 0.25],
+           [0.  , 0.  , 1.  ]])
+    """
+    return np.asarray(np.exp(log_pmf(np.arange(M + 1), M, np.asarray(P, dtype=np.float64)[..., None])))

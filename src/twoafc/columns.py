@@ -1,0 +1,114 @@
+"""The rules of a table, column by column; whatever breaks one is named with its row, its value and its count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.errors import DataError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Where = Callable[[int], str]
+"""Says where a row is: "row 17", for a text file "row 17 (line 19)"."""
+
+LABELS = ("triplet", "group", "ref", "ref0", "x0", "ref1", "x1", "observer")
+RESERVED_GROUPS = ("all", "mean")
+UNNAMED = "distance"
+"""The name of a distance whose columns are plain ``d0`` and ``d1``."""
+
+
+def distance_names(columns: list[str]) -> dict[str, tuple[str, str]]:
+    """Find the distances: NAME_d0 with NAME_d1, or plain d0 with d1."""
+    found: dict[str, tuple[str, str]] = {}
+    for column in columns:
+        prefix, end = column[:-2], column[-2:]
+        if end not in ("d0", "d1") or not (prefix == "" or (prefix.endswith("_") and len(prefix) > 1)):
+            continue
+        partner = prefix + {"d0": "d1", "d1": "d0"}[end]
+        if partner not in columns:
+            raise DataError(f"a distance needs both of its columns; {column} has no partner {partner}")
+        found[prefix[:-1] or UNNAMED] = (f"{prefix}d0", f"{prefix}d1")
+    return found
+
+
+def says_votes(columns: list[str]) -> bool:
+    """Tell whether rows are single votes (choice) rather than counts (n, M)."""
+    counts = [name for name in ("n", "M") if name in columns]
+    if "choice" in columns and counts:
+        raise DataError(f"a table has n and M, or choice; found choice and {' and '.join(counts)}")
+    if "choice" not in columns and len(counts) < 2:
+        missing = " and ".join(name for name in ("n", "M") if name not in counts)
+        raise DataError(f"missing column {missing}; a table has n and M, or choice; found {', '.join(columns)}")
+    return "choice" in columns
+
+
+def labels_of(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """Take the columns that name things, as text; none may be blank."""
+    labels = frame.select(pl.col(name).cast(pl.String) for name in LABELS if name in frame.columns)
+    for name in labels.columns:
+        blank = labels[name].is_null() | (labels[name] == "")
+        refuse(blank.to_numpy(), f"{name} must not be missing", where, lambda row, name=name: f"no {name}")
+    if "group" in labels.columns:
+        group = labels["group"]
+        rule = f"a group must not be named {' or '.join(RESERVED_GROUPS)} (names of summary rows)"
+        refuse(group.is_in(RESERVED_GROUPS).to_numpy(), rule, where, lambda row: f"group={group[row]!r}")
+    return labels
+
+
+def distance(frame: pl.DataFrame, columns: tuple[str, str], where: Where) -> tuple[FloatArray, FloatArray]:
+    """Take d0 and d1 of one distance; both must be finite."""
+    d0, d1 = (_finite(frame, column, where) for column in columns)
+    return d0, d1
+
+
+def _finite(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
+    values = numbers(frame, column, where)
+    refuse(~np.isfinite(values), f"{column} must be finite", where, lambda row: f"{column}={values[row]}")
+    return values
+
+
+def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
+    values = numbers(frame, column, where)
+    refuse(np.isnan(values), f"{column} must not be missing", where, lambda row: f"no {column}")
+    fractional = ~np.isfinite(values) | (values != np.round(values))
+    refuse(fractional, f"{column} must be a whole number", where, lambda row: f"{column}={values[row]}")
+    return values.astype(np.int64)
+
+
+def counts(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
+    """Take n and M: whole numbers, M at least 1, n in [0, M]."""
+    n, M = _whole(frame, "n", where), _whole(frame, "M", where)
+    refuse(M < 1, "M must be at least 1", where, lambda row: f"M={M[row]}")
+    refuse((n < 0) | (n > M), "n must lie in [0, M]", where, lambda row: f"n={n[row]}, M={M[row]}")
+    return n, M
+
+
+def choices(frame: pl.DataFrame, where: Where) -> IntArray:
+    """Take the column choice: 1 where x1 was chosen, 0 where x0 was."""
+    choice = _whole(frame, "choice", where)
+    refuse((choice != 0) & (choice != 1), "choice must be 0 or 1", where, lambda row: f"choice={choice[row]}")
+    return choice
+
+
+def numbers(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float64]:
+    """Take one column as numbers; a missing cell is NaN, any other text is refused with its row."""
+    series = frame[column]
+    if series.dtype == pl.String:
+        text = series.str.strip_chars()
+        series = text.cast(pl.Float64, strict=False)
+        wrong = series.is_null() & text.is_not_null() & (text != "")
+        refuse(wrong.to_numpy(), f"{column} must be a number", where, lambda row: f"{column}={text[row]!r}")
+    elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
+        raise DataError(f"{column} must be a number; the column holds {series.dtype}")
+    return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+
+
+def refuse(wrong: NDArray[np.bool_], rule: str, where: Where, found: Callable[[int], str]) -> None:
+    """Raise a DataError that names the rule, the first row that breaks it, its value, and how many do."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"{rule}; {where(row)} has {found(row)} ({int(wrong.sum())} of {len(wrong)} rows)")

@@ -1,0 +1,32 @@
+"""The package's errors, and the way it asks for an optional library."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class DataError(ValueError):
+    """Data or a file that cannot be used; the message names the rule, what was found and where.
+
+    Examples
+    --------
+    >>> raise DataError("n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)")
+    Traceback (most recent call last):
+    ...
+    twoafc.errors.DataError: n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)
+    """
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Import an optional library, or say in one line how to install it.
+
+    Examples
+    --------
+    >>> require("math", extra="none").pi > 3
+    True
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{module} is not installed; run: pip install 'twoafc[{extra}]'") from error
