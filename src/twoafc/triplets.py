@@ -163,17 +163,16 @@ def _from_votes(choice: IntArray, distances: Mapping[str, Pair], labels: pl.Data
         pairs[name] = (d0[merged.first], d1[merged.first])
     M = np.bincount(merged.row, minlength=len(merged.first))
     n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=len(merged.first)).astype(np.int64)
-    votes = labels.select(name for name in ("observer",) if name in labels.columns)
-    votes = votes.with_columns(row=merged.row, choice=choice, swapped=merged.swapped)
+    votes = pl.DataFrame({"row": merged.row, "choice": choice, "swapped": merged.swapped})
+    if "observer" in labels.columns:
+        votes = votes.with_columns(labels["observer"])
     return _frozen(Triplets(n, M, pairs, _identified(labels.drop("observer", strict=False), merged.first), votes))
 
 
 def _identified(labels: pl.DataFrame, rows: IntArray) -> pl.DataFrame:
     """Keep the labels of some rows; their numbers name the triplets where the table does not."""
-    kept = labels[rows] if labels.width else pl.DataFrame()
-    if "triplet" in kept.columns:
-        return kept
-    return kept.with_columns(triplet=pl.Series(np.arange(len(rows))).cast(pl.String))
+    numbered = {"triplet": pl.Series(np.arange(len(rows))).cast(pl.String)}
+    return pl.DataFrame(numbered | {name: labels[name].gather(rows) for name in labels.columns})
 
 
 def _frozen(table: Triplets) -> Triplets:

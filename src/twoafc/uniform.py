@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
+
+from twoafc.errors import DataError
 
 FloatArray = NDArray[np.float64]
 
@@ -41,9 +45,20 @@ class Uniform:
         """Learn the map from both distances of the training triplets."""
         return uniformise(d0, d1)[0]
 
+    @classmethod
+    def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> Uniform:
+        """Take the map of a saved model, checking it."""
+        values, counts = arrays["values"], arrays["counts"]
+        rising = values.dtype == np.float64 and values.ndim == 1 and np.isfinite(values).all() and len(values) > 0
+        if not rising or (np.diff(values) <= 0).any():
+            raise DataError("the map's values must be finite and increasing; those of the model are not")
+        if counts.dtype != np.int64 or counts.shape != values.shape or (counts < 1).any():
+            raise DataError("the map's counts must be whole numbers, one per value; those of the model are not")
+        return cls(values, counts)
+
     @property
     def levels(self) -> FloatArray:
-        """The image of each training value: the middle of its step, shape (K,)."""
+        """Image of each training value: the middle of its step, shape (K,)."""
         return np.asarray((np.cumsum(self.counts) - self.counts / 2) / self.counts.sum())
 
     def __call__(self, d: ArrayLike) -> FloatArray:
@@ -73,5 +88,5 @@ def uniformise(d0: ArrayLike, d1: ArrayLike) -> tuple[Uniform, FloatArray, Float
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     U = Uniform(ordered[first], np.diff(first, append=len(pooled)))
     u = np.empty_like(pooled)
-    u[order] = U.levels if len(first) == len(pooled) else np.repeat(U.levels, U.counts)
+    u[order] = np.repeat(U.levels, U.counts)
     return U, u[: len(d0)], u[len(d0) :]

@@ -58,8 +58,8 @@ def merge(labels: pl.DataFrame) -> Merged:
     # A dense number for each shown item, so that an unordered pair is (smaller, larger).
     pairs = pl.concat([_items(labels, one), _items(labels, other)]).rank("dense").to_numpy()
     a, b = pairs[: len(rows)], pairs[len(rows) :]
-    keyed = labels.select(shared).with_columns(low=np.minimum(a, b), high=np.maximum(a, b), vote=rows)
-    lead = keyed.select(pl.col("vote").first().over([*shared, "low", "high"])).to_series().to_numpy()
+    keys = {"low": np.minimum(a, b), "high": np.maximum(a, b)} | {name: labels[name] for name in shared}
+    lead = pl.DataFrame(keys | {"vote": rows}).select(pl.col("vote").first().over(list(keys)))["vote"].to_numpy()
     first, row = np.unique(lead, return_inverse=True)
     return Merged(first, row, a != a[lead])
 

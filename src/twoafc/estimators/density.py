@@ -1,0 +1,160 @@
+"""P over the plane of the two distances, by kernel density: section 3.1 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
+
+from twoafc import modelfile
+from twoafc.errors import DataError
+from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
+from twoafc.estimators.kernel import SquaredSums, Sums, kernel_sums, squared_sums
+from twoafc.estimators.sandwich import node_covariance, unseen
+from twoafc.uniform import Uniform, uniformise
+
+if TYPE_CHECKING:
+    from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Density:
+    """Settings of the density estimator; the defaults are the paper's.
+
+    Parameters
+    ----------
+    sigma : float
+        Width of the Gaussian kernel, on distances uniformised to [0, 1].
+    grid_size : int
+        Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them.
+    prior : float
+        Votes for P = 1/2 at every node (a triplet on the node counts M): where there is no data P tends to 1/2.
+
+    Examples
+    --------
+    >>> from twoafc.triplets import Triplets
+    >>> table = Triplets.from_frame({"n": [2, 0], "M": [2, 2], "d0": [0.9, 0.1], "d1": [0.2, 0.6]})
+    >>> fit = Density(sigma=0.2).fit(table)
+    >>> fit.probability([0.9, 0.2], [0.2, 0.9]).round(3)
+    array([0.998, 0.002])
+    """
+
+    sigma: float = 1 / 44
+    grid_size: int = 20
+    prior: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.sigma) and self.sigma > 0):
+            raise ValueError(f"sigma must be a positive number; found {self.sigma}")
+        if int(self.grid_size) != self.grid_size or self.grid_size < 2:
+            raise ValueError(f"grid_size must be a whole number, at least 2; found {self.grid_size}")
+        if not (np.isfinite(self.prior) and self.prior > 0):
+            raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
+
+    def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit:
+        """Fit P to a table with one distance; `uniform` holds the map fixed instead of learning it from the table."""
+        if uniform is None:
+            uniform, u0, u1 = uniformise(table.d0, table.d1)
+        else:
+            u0, u1 = uniform(table.d0), uniform(table.d1)
+        data = (u0, u1, table.n, table.M)
+        sums = kernel_sums(*data, sigma=self.sigma, grid_size=self.grid_size)
+        return DensityFit(self, uniform, sums, squared_sums(*data, sigma=self.sigma, grid_size=self.grid_size))
+
+
+@dataclass(frozen=True, eq=False)
+class DensityFit:
+    """A fitted surface: P = (sum of n K + prior / 2) / (sum of M K + prior) over triplets and their mirrors."""
+
+    settings: Density
+    uniform: Uniform
+    sums: Sums
+    squared_sums: SquaredSums
+
+    def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
+        excess = interpolate(self._excess, self.uniform(d0), self.uniform(d1))
+        return np.clip(0.5 + excess, 0.0, 1.0)
+
+    def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Give the standard error of P, from the spread of the votes between triplets (a sandwich).
+
+        It is 0 where d0 = d1, since P = 1/2 there by symmetry, and rises to that of a uniform guess, 0.29, where there
+        is no data.
+        """
+        u0, u1 = self.uniform(d0), self.uniform(d1)
+        variance = interpolated_variance(self._covariances, u0, u1) + interpolate(self._unseen, u0, u1) ** 2
+        return np.sqrt(variance)
+
+    @property
+    def surface(self) -> FloatArray:
+        """P at the nodes, shape (G, G): row i has u0 = i / (G - 1), column j has u1 = j / (G - 1)."""
+        return np.clip(0.5 + self._excess, 0.0, 1.0)
+
+    @property
+    def log_likelihood(self) -> FloatArray:
+        """Local log-likelihood L(d0, d1) at the nodes (appendix C), shape (G, G); NaN where there is no data."""
+        N, D, K, C = self.sums
+        P = self.surface
+        total = C + xlogy(N, P) + xlogy(np.maximum(D - N, 0.0), 1 - P)
+        return np.divide(total, K, out=np.full_like(K, np.nan), where=self.settings.prior < D)
+
+    @property
+    def plane_log_likelihood(self) -> tuple[float, float]:
+        """Average of the local log-likelihood over the nodes that have data: evenly, and by the density of triplets."""
+        local, K = self.log_likelihood, self.sums.triplets
+        known = np.isfinite(local)
+        if not known.any():
+            return float("nan"), float("nan")
+        return float(local[known].mean()), float(np.average(local[known], weights=K[known]))
+
+    @cached_property
+    def _excess(self) -> FloatArray:
+        """P - 1/2 at the nodes, antisymmetric to the last bit: the mirrored sum of n K is its transpose."""
+        N, D, _, _ = self.sums
+        return np.asarray((N - N.T) / (2 * (D + self.settings.prior)))
+
+    @cached_property
+    def _covariances(self) -> dict[Offset, FloatArray]:
+        P, D, sigma = 0.5 + self._excess, self.sums.M + self.settings.prior, self.settings.sigma
+        return {offset: node_covariance(P, D, self.squared_sums, sigma=sigma, offset=offset) for offset in NEIGHBOURS}
+
+    @cached_property
+    def _unseen(self) -> FloatArray:
+        return unseen(self._covariances[0, 0], self.sums.M, self.squared_sums, self.settings.prior)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        return {
+            "values": self.uniform.values,
+            "counts": self.uniform.counts,
+            "sums": np.stack(self.sums),
+            "squared_sums": np.stack(self.squared_sums),
+        }
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> DensityFit:
+        """Build a fit from the settings and arrays of a saved model, checking all of them."""
+        density = Density(**settings)
+        G = density.grid_size
+        for name, shape in {"sums": (4, G, G), "squared_sums": (3, 2 * G - 1, 2 * G - 1)}.items():
+            array = arrays[name]
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
+        N, D, _, _ = sums = Sums(*arrays["sums"])
+        slack = 1e-9 * (1 + D.max())
+        if (D < 0).any() or (N + slack < 0).any() or (abs(N + N.T - D) > slack).any() or (D != D.T).any():
+            raise DataError("sums of votes must be positive and symmetric; those of the model are not")
+        return cls(density, Uniform.restore(arrays), sums, SquaredSums(*arrays["squared_sums"]))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model; `twoafc.load` reads it."""
+        modelfile.save(path, "density", asdict(self.settings), self.arrays())

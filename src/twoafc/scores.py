@@ -1,0 +1,137 @@
+"""Scores of one fit on one table as records: by group, pooled over triplets, and as the mean of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc import metrics
+from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+Record = dict[str, Any]
+
+MEASURES = (
+    "nll",
+    "agreement",
+    "score_2afc",
+    "score_2afc_distance",
+    "nll_simulated",
+    "agreement_simulated",
+    "score_2afc_simulated",
+    "score_2afc_distance_simulated",
+)
+"""Means over triplets; ``nll_per_vote``, a mean over votes, stands beside them."""
+COUNTS = ("triplets", "votes", "ties", "ties_model")
+
+
+def per_triplet(
+    table: Triplets, P: FloatArray, *, ties: metrics.Ties = "half", simulated_seed: int | None = None
+) -> dict[str, FloatArray]:
+    """Every measure of every triplet of a table with one distance.
+
+    The simulated ones are expectations over votes drawn from Binomial(M, P); with a seed they are one draw, as in the
+    paper.
+    """
+    n, M = table.n, table.M
+    c, c_distance = metrics.choice(P - 0.5, ties=ties), metrics.choice(table.d0 - table.d1, ties=ties)
+    if simulated_seed is None:
+        share = P
+        nll_simulated = metrics.expected_nll_per_triplet(M, P)
+        agreement_simulated = metrics.expected_agreement_per_triplet(M, P)
+    else:
+        drawn = metrics.simulate(M, P, seed=simulated_seed)
+        share = drawn / M
+        nll_simulated = -metrics.log_likelihood(drawn, M, P)
+        agreement_simulated = metrics.agreement_per_triplet(drawn, M, P)
+    return {
+        "nll": -metrics.log_likelihood(n, M, P),
+        "agreement": metrics.agreement_per_triplet(n, M, P),
+        "score_2afc": metrics.score_2afc_per_triplet(n, M, c),
+        "score_2afc_distance": metrics.score_2afc_per_triplet(n, M, c_distance),
+        "nll_simulated": nll_simulated,
+        "agreement_simulated": agreement_simulated,
+        "score_2afc_simulated": metrics.score_2afc_per_triplet(share, 1, c),
+        "score_2afc_distance_simulated": metrics.score_2afc_per_triplet(share, 1, c_distance),
+        "ties": (table.d0 == table.d1).astype(np.float64),
+        "ties_model": (P == 0.5).astype(np.float64),
+    }
+
+
+def by_group(table: Triplets, values: dict[str, FloatArray]) -> list[Record]:
+    """One record per group, then ``mean`` (of the groups) where there are several, and ``all`` (pooled over triplets)."""
+    labels = table.label("group")
+    groups, code = np.unique(labels, return_inverse=True) if labels is not None else (None, np.zeros(len(table), int))
+    triplets, votes = np.bincount(code), np.bincount(code, table.M)
+    sums = {name: np.bincount(code, column) for name, column in values.items()}
+    records = [
+        {
+            "triplets": int(triplets[g]),
+            "votes": int(votes[g]),
+            **{name: float(sums[name][g] / triplets[g]) for name in MEASURES},
+            "nll_per_vote": float(sums["nll"][g] / votes[g]),
+            **{name: int(sums[name][g]) for name in ("ties", "ties_model")},
+        }
+        for g in range(len(triplets))
+    ]
+    if groups is None:
+        return [{"group": "all", **records[0]}]
+    named = [{"group": str(group), **record} for group, record in zip(groups, records, strict=True)]
+    mean = [mean_of_groups(named)] if len(named) > 1 else []
+    return [*named, *mean, pooled(named)]
+
+
+def pooled(records: Sequence[Record]) -> Record:
+    """Pool groups over their triplets: measures are weighted by triplets, NLL per vote by votes, counts are summed.
+
+    Examples
+    --------
+    >>> pooled([{"triplets": 1, "nll": 1.0}, {"triplets": 3, "nll": 2.0}])
+    {'group': 'all', 'triplets': 4, 'nll': 1.75}
+    """
+    weights = {"nll_per_vote": "votes"}
+    return _combined("all", records, lambda name: [record[weights.get(name, "triplets")] for record in records])
+
+
+def mean_of_groups(records: Sequence[Record]) -> Record:
+    """Mean of groups, each counted once whatever its size; counts are summed.
+
+    Examples
+    --------
+    >>> mean_of_groups([{"triplets": 1, "nll": 1.0}, {"triplets": 3, "nll": 2.0}])
+    {'group': 'mean', 'triplets': 4, 'nll': 1.5}
+    """
+    return _combined("mean", records, lambda name: [1] * len(records))
+
+
+def _combined(group: str, records: Sequence[Record], weights: Any) -> Record:
+    combined: Record = {"group": group}
+    for name in records[0]:
+        values = [record[name] for record in records]
+        if name in COUNTS:
+            combined[name] = sum(values)
+        elif name != "group":
+            combined[name] = float(np.average(values, weights=weights(name)))
+    return combined
+
+
+def over_seeds(runs: Sequence[Record]) -> Record:
+    """Mean and standard deviation (``_sd``) over the seeds of one score; runs that diverged are counted, not averaged.
+
+    Examples
+    --------
+    >>> over_seeds([{"nll": 1.0, "seed": 0, "diverged": 0}, {"nll": 3.0, "seed": 1, "diverged": 0}])
+    {'nll': 2.0, 'seed': None, 'diverged': 0, 'nll_sd': 1.4142135623730951, 'runs': 2}
+    """
+    finished = [run for run in runs if not run["diverged"]]
+    summary: Record = dict(runs[0]) | {"seed": None, "diverged": len(runs) - len(finished)}
+    for name in (*MEASURES, "nll_per_vote", "ties_model"):
+        if name in summary:
+            values = [float(run[name]) for run in finished]
+            summary[name] = float(np.mean(values)) if finished else None
+            if name != "ties_model":
+                summary[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(finished) > 1 else None
+    return summary | {"runs": len(runs)}
