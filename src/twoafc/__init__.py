@@ -1,1 +1,62 @@
-"""x."""
+"""Score perceptual distances on two-alternative forced-choice (2AFC) votes, by likelihood.
+
+>>> import twoafc
+>>> train = twoafc.Triplets.from_frame(twoafc.worlds.simulate("weber", triplets=5000, votes=2, seed=1))
+>>> test = twoafc.Triplets.from_frame(twoafc.worlds.simulate("weber", triplets=1000, votes=5, seed=2))
+>>> P = twoafc.Density().fit(train).probability(test.d0, test.d1)
+>>> round(twoafc.metrics.nll(test.n, test.M, P), 2)
+1.2
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twoafc import metrics, plots, worlds
+    from twoafc.distances import distance
+    from twoafc.errors import DataError
+    from twoafc.estimators import Density, Network, load
+    from twoafc.evaluate import Settings, evaluate
+    from twoafc.triplets import Triplets
+
+__version__ = "0.1.0"
+__all__ = [
+    "DataError",
+    "Density",
+    "Network",
+    "Settings",
+    "Triplets",
+    "distance",
+    "evaluate",
+    "load",
+    "metrics",
+    "plots",
+    "worlds",
+]
+
+# Found on first use, so that `import twoafc` is quick whatever the rest needs.
+_HOMES = {
+    "DataError": "twoafc.errors",
+    "Density": "twoafc.estimators",
+    "Network": "twoafc.estimators",
+    "Settings": "twoafc.evaluate",
+    "Triplets": "twoafc.triplets",
+    "distance": "twoafc.distances",
+    "evaluate": "twoafc.evaluate",
+    "load": "twoafc.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'twoafc' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES.get(name, f"twoafc.{name}"))
+    found = getattr(home, name) if name in _HOMES else home
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

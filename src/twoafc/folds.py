@@ -11,7 +11,7 @@ from twoafc.triplets import Triplets
 
 def split_key(table: Triplets) -> str:
     """Name what stays together in one fold: the reference (of a quadruple, its first one), else the single triplet."""
-    return next((name for name in ("ref", "ref0") if table.label(name) is not None), "triplet")
+    return next((name for name in ("ref", "ref0") if name in table.labels.columns), "triplet")
 
 
 def assign(table: Triplets, folds: int, *, seed: int) -> NDArray[np.int64]:
@@ -25,7 +25,7 @@ def assign(table: Triplets, folds: int, *, seed: int) -> NDArray[np.int64]:
     True
     """
     key = split_key(table)
-    units = np.arange(len(table)) if key == "triplet" else np.unique(table.label(key), return_inverse=True)[1]
+    units = np.arange(len(table)) if key == "triplet" else table.codes(key)[1]
     sizes = np.bincount(units)
     if not 2 <= folds <= len(sizes):
         what = "triplets" if key == "triplet" else f"references ({key})"

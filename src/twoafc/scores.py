@@ -62,9 +62,9 @@ def per_triplet(
 
 
 def by_group(table: Triplets, values: dict[str, FloatArray]) -> list[Record]:
-    """One record per group, then ``mean`` (of the groups) where there are several, and ``all`` (pooled over triplets)."""
-    labels = table.label("group")
-    groups, code = np.unique(labels, return_inverse=True) if labels is not None else (None, np.zeros(len(table), int))
+    """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over triplets)."""
+    grouped = "group" in table.labels.columns
+    groups, code = table.codes("group") if grouped else (["all"], np.zeros(len(table), dtype=np.int64))
     triplets, votes = np.bincount(code), np.bincount(code, table.M)
     sums = {name: np.bincount(code, column) for name, column in values.items()}
     records = [
@@ -77,9 +77,9 @@ def by_group(table: Triplets, values: dict[str, FloatArray]) -> list[Record]:
         }
         for g in range(len(triplets))
     ]
-    if groups is None:
-        return [{"group": "all", **records[0]}]
-    named = [{"group": str(group), **record} for group, record in zip(groups, records, strict=True)]
+    named = [{"group": group, **record} for group, record in zip(groups, records, strict=True)]
+    if not grouped:
+        return named
     mean = [mean_of_groups(named)] if len(named) > 1 else []
     return [*named, *mean, pooled(named)]
 

@@ -114,9 +114,10 @@ class Triplets:
             raise ValueError(f"the table has {len(self.distances)} distances; choose one, table[NAME], of {names}")
         return next(iter(self.distances.values()))
 
-    def label(self, name: str) -> NDArray[np.str_] | None:
-        """One column of labels (group, ref, ...), shape (T,); None where the table has none."""
-        return self.labels[name].to_numpy() if name in self.labels.columns else None
+    def codes(self, name: str) -> tuple[list[str], IntArray]:
+        """Give the distinct labels of a column (group, ref, ...) in order, and the number of each row's among them."""
+        column = self.labels[name]
+        return column.unique().sort().to_list(), (column.rank("dense").to_numpy() - 1).astype(np.int64)
 
     def where(self, rows: ArrayLike) -> Triplets:
         """Keep some rows, given as a mask or as distinct indices; the votes of those rows go with them."""
@@ -150,7 +151,7 @@ class Triplets:
 
 
 def _from_votes(choice: IntArray, distances: Mapping[str, Pair], labels: pl.DataFrame, where: Where) -> Triplets:
-    merged = merge(labels)
+    merged = merge(labels, len(choice))
     lead = merged.first[merged.row]
     pairs = {}
     for name, (d0, d1) in distances.items():

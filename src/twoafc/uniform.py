@@ -65,6 +65,16 @@ class Uniform:
         """Map distances of any shape to [0, 1]."""
         return np.interp(np.asarray(d, dtype=np.float64), self.values, self.levels, left=0.0, right=1.0)
 
+    def inverse(self, u: ArrayLike) -> FloatArray:
+        """Give the distances that map to u; below the first and above the last level, the extreme distances.
+
+        Examples
+        --------
+        >>> Uniform.learn([1.0, 2.0], [2.0, 5.0]).inverse([0.0, 0.5, 0.6875])
+        array([1. , 2. , 3.5])
+        """
+        return np.interp(np.asarray(u, dtype=np.float64), self.levels, self.values)
+
 
 def uniformise(d0: ArrayLike, d1: ArrayLike) -> tuple[Uniform, FloatArray, FloatArray]:
     """Learn the map and apply it to the same distances, with a single sort.

@@ -31,8 +31,8 @@ class Merged:
     swapped: NDArray[np.bool_]
 
 
-def merge(labels: pl.DataFrame) -> Merged:
-    """Find the votes that judge the same triplet.
+def merge(labels: pl.DataFrame, votes: int) -> Merged:
+    """Find which of some votes, with their labels, judge the same triplet.
 
     The images name the triplet (``ref, x0, x1``, or ``ref0, x0, ref1, x1``), else the column ``triplet`` does; groups
     stay apart. Votes that nothing identifies are triplets with M = 1.
@@ -40,10 +40,10 @@ def merge(labels: pl.DataFrame) -> Merged:
     Examples
     --------
     >>> shown = pl.DataFrame({"ref": ["r", "r", "s"], "x0": ["a", "b", "a"], "x1": ["b", "a", "b"]})
-    >>> merge(shown).row, merge(shown).swapped
+    >>> merge(shown, 3).row, merge(shown, 3).swapped
     (array([0, 0, 1]), array([False,  True, False]))
     """
-    rows = np.arange(len(labels), dtype=np.int64)
+    rows = np.arange(votes, dtype=np.int64)
     names = set(labels.columns)
     if set(TRIPLET) <= names:
         shared, one, other = ["ref"], ["x0"], ["x1"]

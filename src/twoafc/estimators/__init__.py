@@ -1,0 +1,81 @@
+"""Estimators of P: settings with `fit(table)` give fits with `probability(d0, d1)`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoafc import modelfile
+from twoafc.errors import DataError
+from twoafc.estimators.density import Density, DensityFit
+from twoafc.estimators.network import Network, NetworkFit
+
+if TYPE_CHECKING:
+    from twoafc.triplets import Triplets
+
+__all__ = ["Density", "DensityFit", "Estimator", "Fit", "Network", "NetworkFit", "estimator", "load"]
+
+
+class Fit(Protocol):
+    """What fitting gives: the chance that x1 is chosen, as a function of the two distances."""
+
+    def probability(self, d0: ArrayLike, d1: ArrayLike) -> NDArray[np.float64]:
+        """Chance that x1 is chosen."""
+        ...
+
+
+class Estimator(Protocol):
+    """What any estimator, a user's own too, must do."""
+
+    def fit(self, table: Triplets) -> Fit:
+        """Fit P to a table with one distance."""
+        ...
+
+
+SETTINGS: dict[str, Callable[[], Estimator]] = {"density": Density, "network": Network}
+FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], DensityFit | NetworkFit]] = {
+    "density": DensityFit.restore,
+    "network": NetworkFit.restore,
+}
+
+
+def estimator(name: str) -> Estimator:
+    """Find an estimator by its name, or a user's own by ``package.module:Name``.
+
+    Examples
+    --------
+    >>> estimator("density")
+    Density(sigma=0.022727272727272728, grid_size=20, prior=0.001)
+    """
+    if name in SETTINGS:
+        return SETTINGS[name]()
+    module, _, attribute = name.partition(":")
+    if not (module and attribute):
+        raise ValueError(f"no estimator {name!r}; there are {', '.join(SETTINGS)}, or your own as package.module:Name")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"no estimator {name!r}; {error}") from error
+    found = found() if isinstance(found, type) else found
+    if not callable(getattr(found, "fit", None)):
+        raise ValueError(f"an estimator needs a method fit(table); {name} has none")
+    estimator: Estimator = found
+    return estimator
+
+
+def load(path: str | Path) -> DensityFit | NetworkFit:
+    """Read a saved model; a file that is not one, or was changed, is refused with a `DataError`."""
+    name, settings, arrays = modelfile.read(path)
+    if name not in FITS:
+        raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(FITS)}")
+    try:
+        return FITS[name](settings, arrays)
+    except KeyError as error:
+        raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path} is not a usable model; {error}") from error

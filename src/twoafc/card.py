@@ -1,0 +1,74 @@
+"""The reproducibility card: what made a result."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twoafc.estimators import DensityFit, Estimator, NetworkFit
+from twoafc.evaluate import Run, Settings
+from twoafc.triplets import Triplets
+
+LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
+
+
+def describe(table: Triplets, path: str | Path | None = None) -> dict[str, Any]:
+    """Tell which table it was: its size, a hash of its contents and, where it came from a file, of the file."""
+    digest = hashlib.sha256()
+    for name, column in {"n": table.n, "M": table.M}.items():
+        digest.update(name.encode() + column.tobytes())
+    for name in sorted(table.distances):
+        digest.update(name.encode() + b"".join(column.tobytes() for column in table.distances[name]))
+    told: dict[str, Any] = {
+        "triplets": len(table),
+        "votes": int(table.M.sum()),
+        "M": [int(m) for m in np.unique(table.M)],
+        "contents_sha256": digest.hexdigest(),
+    }
+    if path is not None:
+        with Path(path).open("rb") as file:
+            told |= {"file": Path(path).name, "file_sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return told
+
+
+def of_evaluation(
+    data: Mapping[str, Mapping[str, Any]],
+    estimators: Mapping[str, Estimator],
+    settings: Settings,
+    runs: Sequence[Run],
+) -> dict[str, Any]:
+    """Put together the card of an evaluation: versions, machine and time, tables, settings, and what each fit says."""
+    return {
+        "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        "machine": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": dict(data),
+        "estimators": {name: _settings(each) for name, each in estimators.items()},
+        "settings": asdict(settings),
+        "tie_rule": {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[settings.ties],
+        "seed": settings.seed,
+        "simulated": "exact expectation" if settings.simulated_seed is None else f"seed {settings.simulated_seed}",
+        "fits": [_fit(run) for run in runs],
+    }
+
+
+def _settings(each: Estimator) -> Any:
+    return asdict(each) if is_dataclass(each) and not isinstance(each, type) else repr(each)
+
+
+def _fit(run: Run) -> dict[str, Any]:
+    told: dict[str, Any] = {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
+    if isinstance(run.fit, DensityFit):
+        even, by_density = run.fit.plane_log_likelihood
+        told |= {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
+    if isinstance(run.fit, NetworkFit):
+        told |= {"training_nll": run.fit.training_nll.tolist(), "diverged": run.fit.diverged}
+    return told

@@ -1,0 +1,131 @@
+"""Score records as tables for people: rows of text, then Markdown or LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twoafc.scores import Record
+
+
+@dataclass(frozen=True)
+class Column:
+    """One measure as people read it: the record's name, the heading, the decimals."""
+
+    name: str
+    heading: str
+    decimals: int
+
+
+COLUMNS = (
+    Column("nll", "NLL ↓", 4),
+    Column("nll_simulated", "NLL if P were true", 4),
+    Column("nll_per_vote", "NLL per vote ↓", 4),
+    Column("agreement", "AJ % ↑", 2),
+    Column("score_2afc", "2AFC % ↑", 2),
+    Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header; the first two columns name the row."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def summary(scores: Sequence[Record], *, split: str = "test") -> Table:
+    """Every distance and estimator on one split, all triplets pooled, the best likelihood first."""
+    records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
+    rows = [
+        (record["distance"], record["estimator"], *(_number(record, column) for column in COLUMNS))
+        for record in records
+    ]
+    first = records[0]
+    caption = f"Scores on {split}: {first['triplets']} triplets, {first['votes']} votes"
+    return Table(caption, ("distance", "estimator", *(column.heading for column in COLUMNS)), tuple(rows))
+
+
+def by_group(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
+    """One measure by group, with the mean of groups and the pooled value last; None where there are no groups."""
+    column = next(column for column in COLUMNS if column.name == measure)
+    groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
+    if len(groups) < 3:
+        return None
+    groups = [group for group in groups if group not in ("mean", "all")] + ["mean", "all"]
+    records = {(r["distance"], r["estimator"], r["group"]): r for g in groups for r in _summarised(scores, split, g)}
+    pairs = sorted({key[:2] for key in records}, key=lambda pair: _order(records[(*pair, "all")]["nll"]))
+    # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
+    whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
+    rows = tuple((*pair, *(_number(records[(*pair, group)], column) for group in groups)) for pair in whole)
+    return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
+
+
+def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
+    """Records of one split and group; where there are several seeds, their summary alone."""
+    found = [record for record in scores if record["split"] == split and record["group"] == group]
+    summarised = {(record["distance"], record["estimator"]) for record in found if record.get("runs")}
+    return [r for r in found if r.get("runs") or (r["distance"], r["estimator"]) not in summarised]
+
+
+def _order(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def _number(record: Record, column: Column) -> str:
+    value, spread = record.get(column.name), record.get(f"{column.name}_sd")
+    if value is None:
+        return "diverged" if record.get("diverged") else "–"
+    text = f"{value:.{column.decimals}f}"
+    return text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
+
+
+def markdown(table: Table) -> str:
+    r"""Write a table as Markdown.
+
+    Examples
+    --------
+    >>> print(markdown(Table("T", ("distance", "estimator", "NLL"), (("a|b", "density", "1.0"),))))
+    **T**
+    <BLANKLINE>
+    | distance | estimator | NLL |
+    |---|---|---:|
+    | a\|b | density | 1.0 |
+    <BLANKLINE>
+    """
+    lines = [[cell.replace("|", "\\|") for cell in row] for row in (table.header, *table.rows)]
+    body = [f"| {' | '.join(line)} |" for line in lines]
+    rule = "|---|---|" + "---:|" * (len(table.header) - 2)
+    return "\n".join([f"**{table.caption}**", "", body[0], rule, *body[1:], ""])
+
+
+def latex(table: Table) -> str:
+    """Write a table as LaTeX, for the package booktabs."""
+    lines = [" & ".join(_escape(cell) for cell in row) + r" \\" for row in (table.header, *table.rows)]
+    top = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(table.caption)}}}"]
+    tabular = [rf"\begin{{tabular}}{{ll{'r' * (len(table.header) - 2)}}}", r"\toprule", lines[0], r"\midrule"]
+    return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "±": r"$\pm$",
+    "–": "--",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+} | {mark: f"\\{mark}" for mark in "&%$#_{}"}
+
+
+def _escape(text: str) -> str:
+    r"""Make text safe for LaTeX.
+
+    Examples
+    --------
+    >>> print(_escape("lpips_alex 5 % ±"))
+    lpips\_alex 5 \% $\pm$
+    """
+    return "".join(LATEX.get(mark, mark) for mark in text)

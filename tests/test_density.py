@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.interpolate import RegularGridInterpolator
+from scipy.special import expit, gammaln
+from scipy.stats import binom, rankdata
+
+from conftest import random_table
+from twoafc.errors import DataError
+from twoafc.estimators.density import Density, DensityFit
+from twoafc.estimators.grid import interpolated_variance
+from twoafc.metrics import agreement, nll, score_2afc_distance
+from twoafc.triplets import Triplets
+from twoafc.uniform import Uniform
+
+rows = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 4), st.floats(0.0, 9.0), st.floats(0.0, 9.0)), min_size=1, max_size=25
+)
+settings_drawn = st.builds(Density, sigma=st.floats(0.01, 1.0), grid_size=st.integers(2, 12))
+
+
+def as_table(drawn: list[tuple[int, int, float, float]]) -> Triplets:
+    n, M, d0, d1 = (np.array(column) for column in zip(*drawn, strict=True))
+    return Triplets.from_frame({"n": np.minimum(n, M), "M": M, "d0": d0, "d1": d1})
+
+
+def slow_surface(table: Triplets, density: Density) -> np.ndarray:
+    """The formula of section 3.1 as it stands: a loop over nodes, a sum over triplets and their mirrors."""
+    pooled = (rankdata(np.concatenate([table.d0, table.d1])) - 0.5) / (2 * len(table))
+    u0, u1 = np.split(pooled, 2)
+    a, b = np.concatenate([u0, u1]), np.concatenate([u1, u0])
+    n, M = np.concatenate([table.n, table.M - table.n]), np.concatenate([table.M, table.M])
+    nodes = np.linspace(0, 1, density.grid_size)
+    P = np.empty((density.grid_size, density.grid_size))
+    for i, x in enumerate(nodes):
+        for j, y in enumerate(nodes):
+            # Numbers below exp(-700) are subnormal: nothing in the sum, and ten times the time.
+            K = np.exp(np.maximum(-((a - x) ** 2 + (b - y) ** 2) / (2 * density.sigma**2), -700))
+            P[i, j] = (K @ n + density.prior / 2) / (K @ M + density.prior)
+    return P
+
+
+def slow_probability(table: Triplets, density: Density, d0: np.ndarray, d1: np.ndarray) -> np.ndarray:
+    nodes = np.linspace(0, 1, density.grid_size)
+    U = Uniform.learn(table.d0, table.d1)
+    return RegularGridInterpolator((nodes, nodes), slow_surface(table, density))(np.stack([U(d0), U(d1)], axis=-1))
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows, settings_drawn)
+def test_the_surface_is_the_papers_formula(drawn: list[tuple[int, int, float, float]], density: Density) -> None:
+    table = as_table(drawn)
+    np.testing.assert_allclose(density.fit(table).surface, slow_surface(table, density), rtol=0, atol=1e-11)
+
+
+def test_between_nodes_the_surface_is_bilinear() -> None:
+    train, test = random_table(300), random_table(100, seed=1)
+    found = Density().fit(train).probability(test.d0, test.d1)
+    np.testing.assert_allclose(found, slow_probability(train, Density(), test.d0, test.d1), atol=1e-12)
+
+
+def test_the_real_votes_give_the_figures_of_a_dense_double_loop(material: tuple[Triplets, Triplets]) -> None:
+    train, test = material
+    for name in train.distances:
+        P = Density().fit(train[name]).probability(test[name].d0, test[name].d1)
+        slow = slow_probability(train[name], Density(), test[name].d0, test[name].d1)
+        assert nll(test.n, test.M, P) == pytest.approx(nll(test.n, test.M, slow), abs=1e-9)
+        assert agreement(test.n, test.M, P) == pytest.approx(agreement(test.n, test.M, slow), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("lpips_alex", (1.348, 79.41, 73.547)), ("rmse", (1.677, 72.12, 63.881))]
+)
+def test_the_real_votes_give_the_known_figures(
+    material: tuple[Triplets, Triplets], name: str, expected: tuple[float, float, float]
+) -> None:
+    train, test = material[0][name], material[1][name]
+    P = Density().fit(train).probability(test.d0, test.d1)
+    assert nll(test.n, test.M, P) == pytest.approx(expected[0], abs=0.0006)
+    assert agreement(test.n, test.M, P) == pytest.approx(expected[1], abs=0.02)
+    assert score_2afc_distance(test.n, test.M, test.d0, test.d1) == pytest.approx(expected[2], abs=0.0006)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows, settings_drawn)
+def test_p_is_symmetric_and_a_probability(drawn: list[tuple[int, int, float, float]], density: Density) -> None:
+    fit = density.fit(as_table(drawn))
+    d0, d1 = np.random.default_rng(0).uniform(-1, 10, (2, 200))
+    P, swapped = fit.probability(d0, d1), fit.probability(d1, d0)
+    assert ((P >= 0) & (P <= 1)).all()
+    np.testing.assert_allclose(P + swapped, 1, rtol=0, atol=1e-15)
+    assert (fit.probability(d0, d0) == 0.5).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows, settings_drawn, st.randoms(use_true_random=False))
+def test_row_order_is_irrelevant(drawn: list[tuple[int, int, float, float]], density: Density, random: object) -> None:
+    table = as_table(drawn)
+    order = np.random.default_rng(random.getrandbits(32)).permutation(len(table))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(density.fit(table).surface, density.fit(table.where(order)).surface, rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows, settings_drawn)
+def test_single_votes_give_the_surface_of_the_triplets(
+    drawn: list[tuple[int, int, float, float]], density: Density
+) -> None:
+    table = as_table(drawn)
+    fit = density.fit(table)
+    each = np.repeat(np.arange(len(table)), table.M)
+    choice = np.concatenate([[1] * n + [0] * (M - n) for n, M in zip(table.n, table.M, strict=True)])
+    votes = Triplets.from_frame({"choice": choice, "d0": table.d0[each], "d1": table.d1[each]})
+    assert len(votes) == table.M.sum()
+    np.testing.assert_allclose(density.fit(votes, uniform=fit.uniform).surface, fit.surface, rtol=0, atol=1e-12)
+
+
+def test_the_papers_route_through_each_count_gives_the_same_surface() -> None:
+    """Equations 1 and 2, with j = 0 counted and a vanishing prior: P = (1/M) sum of j Pr(j | d0, d1)."""
+    table = random_table(400, M=3)
+    density = Density(sigma=0.1, grid_size=9, prior=1e-15)
+    both = [table, table.mirrored()]
+    U = Uniform.learn(table.d0, table.d1)
+    nodes = np.linspace(0, 1, 9)
+    p = np.zeros((4, 9, 9))
+    for part in both:
+        u0, u1 = U(part.d0), U(part.d1)
+        for j in range(4):
+            of_j = part.n == j
+            K0, K1 = (np.exp(-0.5 * ((nodes[:, None] - u[of_j]) / 0.1) ** 2) for u in (u0, u1))
+            p[j] += K0 @ K1.T
+    conditional = p / p.sum(axis=0)
+    P = np.tensordot(np.arange(4), conditional, axes=1) / 3
+    fit = density.fit(table)
+    np.testing.assert_allclose(fit.surface, P, rtol=0, atol=1e-12)
+    local = sum(conditional[j] * binom.logpmf(j, 3, P) for j in range(4))
+    np.testing.assert_allclose(fit.log_likelihood, local, atol=1e-10)
+    even, by_density = fit.plane_log_likelihood
+    assert even == pytest.approx(local.mean(), abs=1e-10)
+    assert by_density == pytest.approx(np.average(local, weights=p.sum(axis=0)), abs=1e-10)
+
+
+def test_the_local_log_likelihood_takes_mixed_votes() -> None:
+    table = random_table(300)
+    density = Density(sigma=0.15, grid_size=6)
+    fit, U = density.fit(table), Uniform.learn(table.d0, table.d1)
+    a, b = (np.concatenate([U(x), U(y)]) for x, y in ((table.d0, table.d1), (table.d1, table.d0)))
+    n, M = np.concatenate([table.n, table.M - table.n]), np.concatenate([table.M, table.M])
+    nodes = np.linspace(0, 1, 6)
+    for i, j in ((0, 0), (1, 4), (5, 0), (3, 3)):
+        K = np.exp(-((a - nodes[i]) ** 2 + (b - nodes[j]) ** 2) / (2 * 0.15**2))
+        P = fit.surface[i, j]
+        log_c = gammaln(M + 1) - gammaln(n + 1) - gammaln(M - n + 1)
+        slow = K @ (log_c + n * np.log(P) + (M - n) * np.log(1 - P)) / K.sum()
+        assert fit.log_likelihood[i, j] == pytest.approx(slow, abs=1e-10)
+
+
+def test_without_data_p_is_one_half_and_unknown() -> None:
+    table = Triplets.from_frame({"n": [5], "M": [5], "d0": [2.0], "d1": [1.0]})
+    fit = Density().fit(table)
+    assert fit.probability(2.0, 1.0) > 0.9
+    assert fit.probability(9.0, 0.0) == pytest.approx(0.5, abs=1e-6)
+    assert fit.standard_error(9.0, 0.0) == pytest.approx(np.sqrt(1 / 12), abs=1e-3)
+    assert np.isnan(fit.log_likelihood[19, 0])
+    assert 0 < fit.surface.min() < fit.surface.max() < 1
+
+
+def slow_error(table: Triplets, density: Density, u0: float, u1: float) -> float:
+    """The sandwich formula at one point: each triplet moves P by its residual, its mirror by minus as much."""
+    fit, U, nodes = density.fit(table), Uniform.learn(table.d0, table.d1), np.linspace(0, 1, density.grid_size)
+    x0, x1 = U(table.d0), U(table.d1)
+    cells = [min(int(u * (density.grid_size - 1)), density.grid_size - 2) for u in (u0, u1)]
+    shares = [u * (density.grid_size - 1) - cell for u, cell in zip((u0, u1), cells, strict=True)]
+    moved = np.zeros(len(table))
+    for a in (0, 1):
+        for b in (0, 1):
+            i, j = cells[0] + a, cells[1] + b
+            weight = (shares[0] if a else 1 - shares[0]) * (shares[1] if b else 1 - shares[1])
+            K = np.exp(-((x0 - nodes[i]) ** 2 + (x1 - nodes[j]) ** 2) / (2 * density.sigma**2))
+            K_mirror = np.exp(-((x1 - nodes[i]) ** 2 + (x0 - nodes[j]) ** 2) / (2 * density.sigma**2))
+            P, D = fit.surface[i, j], fit.sums.M[i, j] + density.prior
+            moved += weight * (K * (table.n - P * table.M) + K_mirror * (table.M - table.n - P * table.M)) / D
+    return float(np.sqrt(np.sum(moved**2)))
+
+
+def test_the_variance_is_the_sandwich_formula() -> None:
+    # 32 triplets without ties put the uniformised distances on the centres of the 64 fine cells: no room is needed.
+    rng = np.random.default_rng(8)
+    d0, d1 = np.split(rng.permutation(64).astype(float), 2)
+    M = rng.integers(1, 6, 32)
+    table = Triplets.from_frame({"n": rng.binomial(M, 0.6), "M": M, "d0": d0, "d1": d1})
+    density = Density(sigma=0.3, grid_size=5)
+    fit = density.fit(table)
+    for u0, u1 in rng.random((25, 2)):
+        variance = interpolated_variance(fit._covariances, np.array(u0), np.array(u1))
+        assert float(variance) == pytest.approx(slow_error(table, density, u0, u1) ** 2, rel=1e-9, abs=1e-15)
+
+
+def test_fine_cells_and_few_triplets_move_the_standard_error_little() -> None:
+    table = random_table(4000)
+    density = Density(sigma=0.06, grid_size=15)
+    fit = density.fit(table)
+    at = np.random.default_rng(3).uniform(0.1, 0.9, (40, 2))
+    told = [float(fit.standard_error(*fit.uniform.inverse(u))) for u in at]
+    slow = [slow_error(table, density, *u) for u in at]
+    np.testing.assert_allclose(told, slow, rtol=0.02, atol=1e-4)
+
+
+def test_the_standard_error_agrees_with_refits_to_new_votes() -> None:
+    rng = np.random.default_rng(5)
+    d0, d1 = rng.random((2, 2000))
+    M = rng.integers(1, 4, 2000)
+    P = expit(3 * (d0 - d1))
+    draws = [Triplets.from_frame({"n": rng.binomial(M, P), "M": M, "d0": d0, "d1": d1}) for _ in range(150)]
+    density, at = Density(sigma=0.08), rng.random((2, 60))
+    spread = np.std([density.fit(draw).probability(*at) for draw in draws], axis=0, ddof=1)
+    told = np.mean([density.fit(draw).standard_error(*at) for draw in draws[:20]], axis=0)
+    assert np.median(told / spread) == pytest.approx(1, abs=0.06)
+
+
+@pytest.mark.parametrize(("T", "M", "sigma"), [(600, 5, 1 / 20), (2000, 2, 1 / 44), (8000, 1, 1 / 44)])
+def test_a_known_p_is_recovered_within_its_standard_errors(T: int, M: int, sigma: float) -> None:
+    covered = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        d0, d1 = rng.random((2, T))
+        n = rng.binomial(M, expit(1.5 * (d0 - d1)))
+        fit = Density(sigma=sigma).fit(Triplets.from_frame({"n": n, "M": np.full(T, M), "d0": d0, "d1": d1}))
+        at = rng.random((2, 1000))
+        error = fit.probability(*at) - expit(1.5 * (at[0] - at[1]))
+        covered.append(np.mean(np.abs(error) <= 1.96 * fit.standard_error(*at)))
+    assert 0.90 <= np.mean(covered) <= 0.98
+
+
+def test_the_standard_error_is_symmetric_and_zero_on_the_diagonal() -> None:
+    fit = Density().fit(random_table(500))
+    d0, d1 = np.random.default_rng(0).uniform(0.1, 4, (2, 100))
+    np.testing.assert_allclose(fit.standard_error(d0, d1), fit.standard_error(d1, d0), atol=1e-12)
+    np.testing.assert_allclose(fit.standard_error(d0, d0), 0, atol=1e-7)
+
+
+def test_shapes_broadcast() -> None:
+    fit = Density().fit(random_table())
+    assert fit.probability(1.0, 2.0).shape == ()
+    assert fit.probability(np.ones((3, 1)), np.ones(4)).shape == (3, 4)
+    assert fit.standard_error(np.ones((3, 1)), np.ones(4)).shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"sigma": 0.0}, "sigma must be a positive number; found 0.0"),
+        ({"sigma": float("nan")}, "sigma must be a positive number; found nan"),
+        ({"grid_size": 1}, "grid_size must be a whole number, at least 2; found 1"),
+        ({"grid_size": 2.5}, "grid_size must be a whole number, at least 2; found 2.5"),
+        ({"prior": 0.0}, "prior must be a positive number of votes; found 0.0"),
+    ],
+)
+def test_settings_are_checked(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Density(**wrong)  # type: ignore[arg-type]
+
+
+def test_settings_are_values() -> None:
+    assert Density() == Density(sigma=1 / 44, grid_size=20, prior=1e-3)
+    assert hash(Density()) == hash(Density())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Density().sigma = 1.0  # type: ignore[misc]
+
+
+def test_a_restored_fit_answers_the_same() -> None:
+    fit = Density(sigma=0.1).fit(random_table())
+    again = DensityFit.restore(dataclasses.asdict(fit.settings), fit.arrays())
+    d0, d1 = np.random.default_rng(0).uniform(0, 5, (2, 50))
+    np.testing.assert_array_equal(again.probability(d0, d1), fit.probability(d0, d1))
+    np.testing.assert_array_equal(again.standard_error(d0, d1), fit.standard_error(d0, d1))
+    assert again.plane_log_likelihood == fit.plane_log_likelihood
+
+
+def test_a_restored_fit_is_checked() -> None:
+    fit = Density(grid_size=3).fit(random_table())
+    arrays = fit.arrays()
+    shapes = "sums must be finite numbers of shape (4, 4, 4); found float64 (4, 3, 3)"
+    with pytest.raises(DataError) as caught:
+        DensityFit.restore({"grid_size": 4}, arrays)
+    assert str(caught.value) == shapes
+    skewed = arrays["sums"].copy()
+    skewed[0, 0, 1] += 1
+    with pytest.raises(DataError, match="sums of votes must be positive and symmetric; those of the model are not"):
+        DensityFit.restore({"grid_size": 3}, arrays | {"sums": skewed})

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from twoafc import metrics
+
+votes = st.integers(1, 12).flatmap(lambda M: st.tuples(st.integers(0, M), st.just(M), st.floats(0.001, 0.999)))
+tables = st.lists(votes, min_size=1, max_size=20).map(
+    lambda rows: tuple(np.array(column) for column in zip(*rows, strict=True))
+)
+
+
+@given(tables)
+def test_nll_is_the_mean_of_binomial_log_probabilities(table: tuple[np.ndarray, ...]) -> None:
+    n, M, P = table
+    slow = [-stats.binom.logpmf(a, b, c) for a, b, c in zip(n, M, P, strict=True)]
+    assert metrics.nll(n, M, P) == pytest.approx(np.mean(slow), rel=1e-10)
+    assert metrics.nll_per_vote(n, M, P) == pytest.approx(np.sum(slow) / M.sum(), rel=1e-10)
+
+
+@given(tables)
+def test_agreement_measures_the_distance_to_the_most_likely_count(table: tuple[np.ndarray, ...]) -> None:
+    n, M, P = table
+    slow = [100 - 100 * abs(min(int(np.floor((b + 1) * c)), b) - a) / b for a, b, c in zip(n, M, P, strict=True)]
+    assert metrics.agreement(n, M, P) == pytest.approx(np.mean(slow), rel=1e-12)
+    # No count is likelier than the one called most likely.
+    for m, p, mode in zip(M, P, metrics.most_likely(M, P), strict=True):
+        assert stats.binom.pmf(mode, m, p) >= stats.binom.pmf(np.arange(m + 1), m, p).max() * (1 - 1e-9)
+
+
+def test_the_most_likely_count_never_exceeds_the_votes() -> None:
+    assert metrics.most_likely([5, 5], [1.0, 0.0]).tolist() == [5, 0]
+
+
+@given(tables)
+def test_expectations_are_sums_over_every_count(table: tuple[np.ndarray, ...]) -> None:
+    _, M, P = table
+    nll, agreement = [], []
+    for m, p in zip(M, P, strict=True):
+        j = np.arange(m + 1)
+        pmf = stats.binom.pmf(j, m, p)
+        nll.append(-np.sum(pmf * stats.binom.logpmf(j, m, p)))
+        agreement.append(np.sum(pmf * metrics.agreement_per_triplet(j, m, p)))
+    np.testing.assert_allclose(metrics.expected_nll_per_triplet(M, P), nll, rtol=1e-9)
+    np.testing.assert_allclose(metrics.expected_agreement_per_triplet(M, P), agreement, rtol=1e-9)
+    assert metrics.expected_nll(M, P) == pytest.approx(np.mean(nll), rel=1e-9)
+    assert metrics.expected_agreement(M, P) == pytest.approx(np.mean(agreement), rel=1e-9)
+
+
+@given(st.integers(1, 10), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+def test_expected_nll_is_least_at_the_true_probability(M: int, true: float, other: float) -> None:
+    j = np.arange(M + 1)
+    expected = -np.sum(stats.binom.pmf(j, M, true) * metrics.log_likelihood(j, M, other))
+    assert expected >= metrics.expected_nll(M, true) - 1e-9
+
+
+def test_certainty_costs_nothing_when_right_and_everything_when_wrong() -> None:
+    assert metrics.log_likelihood([5, 0], [5, 5], [1.0, 0.0]).tolist() == [0.0, 0.0]
+    assert np.isneginf(metrics.log_likelihood(4, 5, 1.0))
+    assert metrics.expected_nll([5], [1.0]) == 0
+
+
+def test_ties_count_one_half_or_go_to_x0() -> None:
+    n, M = np.array([4, 1]), np.array([5, 5])
+    assert metrics.score_2afc_distance(n, M, [1.0, 2.0], [1.0, 1.0]) == pytest.approx((50 + 20) / 2)
+    assert metrics.score_2afc_distance(n, M, [1.0, 2.0], [1.0, 1.0], ties="x0") == pytest.approx((20 + 20) / 2)
+    assert metrics.score_2afc(n, M, [0.5, 0.9]) == pytest.approx((50 + 20) / 2)
+    assert metrics.score_2afc(n, M, [0.5, 0.9], ties="x0") == pytest.approx((20 + 20) / 2)
+
+
+@given(tables)
+def test_2afc_score_is_the_share_of_votes_on_the_chosen_side(table: tuple[np.ndarray, ...]) -> None:
+    n, M, P = table
+    slow = [100 * (a / b if c > 0.5 else 1 - a / b if c < 0.5 else 0.5) for a, b, c in zip(n, M, P, strict=True)]
+    assert metrics.score_2afc(n, M, P) == pytest.approx(np.mean(slow), rel=1e-12)
+
+
+def test_sampled_scores_approach_their_expectation() -> None:
+    rng = np.random.default_rng(0)
+    M, P = rng.integers(1, 6, 200_000), rng.random(200_000)
+    drawn = metrics.simulate(M, P, seed=1)
+    assert metrics.nll(drawn, M, P) == pytest.approx(metrics.expected_nll(M, P), abs=0.005)
+    assert metrics.agreement(drawn, M, P) == pytest.approx(metrics.expected_agreement(M, P), abs=0.2)
+    c = metrics.choice(P - 0.5)
+    assert metrics.score_2afc(drawn, M, P) == pytest.approx(metrics.expected_score_2afc(P, c), abs=0.3)
+    np.testing.assert_array_equal(drawn, metrics.simulate(M, P, seed=1))
+    assert (drawn != metrics.simulate(M, P, seed=2)).any()

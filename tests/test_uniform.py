@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from twoafc.errors import DataError
+from twoafc.uniform import Uniform, uniformise
+
+values = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=1, max_size=40)
+
+
+@given(values)
+def test_training_values_go_to_the_middle_of_their_step(d: list[float]) -> None:
+    U, u0, u1 = uniformise(d, d[::-1])
+    pooled = np.array(d + d[::-1])
+    expected = (rankdata(pooled) - 0.5) / len(pooled)
+    np.testing.assert_allclose(np.concatenate([u0, u1]), expected, rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(U(d), u0)
+
+
+@given(values, st.lists(st.floats(-2e6, 2e6), min_size=2, max_size=20))
+def test_the_map_is_monotone_and_stays_in_the_unit_interval(d: list[float], queries: list[float]) -> None:
+    U = Uniform.learn(d, d)
+    u = U(np.sort(queries))
+    assert (np.diff(u) >= 0).all()
+    assert u.min() >= 0
+    assert u.max() <= 1
+
+
+def test_the_map_is_strict_between_training_values() -> None:
+    U = Uniform.learn([1.0, 2.0], [4.0, 8.0])
+    inside = np.linspace(1, 8, 50)
+    assert (np.diff(U(inside)) > 0).all()
+
+
+def test_values_outside_the_training_range_go_to_the_ends() -> None:
+    U = Uniform.learn([1.0, 2.0], [4.0, 8.0])
+    assert U([0.999, 8.001]).tolist() == [0.0, 1.0]
+
+
+def test_both_axes_share_one_map() -> None:
+    U, u0, u1 = uniformise([1.0, 3.0], [3.0, 1.0])
+    assert u0.tolist() == u1[::-1].tolist() == [0.25, 0.75]
+    assert U.counts.tolist() == [2, 2]
+
+
+def test_a_constant_distance_goes_to_the_middle() -> None:
+    assert Uniform.learn([2.0, 2.0], [2.0, 2.0])([1.0, 2.0, 3.0]).tolist() == [0.0, 0.5, 1.0]
+
+
+@given(values)
+def test_inverse_gives_training_values_back(d: list[float]) -> None:
+    U = Uniform.learn(d, d)
+    np.testing.assert_array_equal(U.inverse(U.levels), U.values)
+
+
+@pytest.mark.parametrize(
+    ("values", "counts", "message"),
+    [
+        ([1.0, 1.0], [1, 1], "the map's values must be finite and increasing; those of the model are not"),
+        ([1.0, np.nan], [1, 1], "the map's values must be finite and increasing; those of the model are not"),
+        ([], [], "the map's values must be finite and increasing; those of the model are not"),
+        ([1.0, 2.0], [1, 0], "the map's counts must be whole numbers, one per value; those of the model are not"),
+        ([1.0, 2.0], [1], "the map's counts must be whole numbers, one per value; those of the model are not"),
+    ],
+)
+def test_a_saved_map_is_checked(values: list[float], counts: list[int], message: str) -> None:
+    arrays = {"values": np.array(values, dtype=np.float64), "counts": np.array(counts, dtype=np.int64)}
+    with pytest.raises(DataError) as caught:
+        Uniform.restore(arrays)
+    assert str(caught.value) == message
