@@ -1,0 +1,91 @@
+"""What every distance asks of its two batches of images, and how it goes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# A numpy array or a torch tensor. Distances are written once, with the operations that both share, and never import
+# torch; no common type describes the two.
+Batch = Any
+Distance = Callable[[Batch, Batch], Batch]
+
+# Four 64 x 64 RGB images: what a distance makes of them in float64 stays in a core's cache.
+PIECE = 4 * 3 * 64 * 64
+ROUNDING = 1e-6
+
+
+def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Batch:
+    """Check two batches, and apply a distance to them in pieces that fit a processor's cache.
+
+    Numpy arrays are worked on in float64, whatever they come in. Torch tensors keep their type and device and go
+    through whole: there the caller's batch is the right piece.
+
+    Parameters
+    ----------
+    distance : callable
+        ``(ref, x) -> (B,)``.
+    ref, x : array or tensor of float, shape (B, 3, H, W)
+        Values in [0, 1].
+    least : int
+        The smallest height and width that the distance can work on.
+
+    Examples
+    --------
+    >>> ref, x = np.zeros((2, 3, 8, 8)), np.ones((2, 3, 8, 8))
+    >>> in_pieces(lambda a, b: abs(a - b).max(axis=(1, 2, 3)), ref, x)
+    array([1., 1.])
+    """
+    require_pair(ref, x, least=least)
+    if not isinstance(ref, np.ndarray):
+        return distance(ref, x)
+    step = max(1, PIECE // (ref[:1].size or 1))
+    pieces = [slice(start, start + step) for start in range(0, max(1, len(ref)), step)]
+    return np.concatenate([distance(ref[piece].astype(np.float64), x[piece].astype(np.float64)) for piece in pieces])
+
+
+def require_pair(ref: Batch, x: Batch, *, least: int = 1) -> None:
+    """Raise ValueError unless ref and x are batches of RGB images of one shape, with float values in [0, 1].
+
+    Examples
+    --------
+    >>> require_pair(np.zeros((2, 3, 8, 8)), np.zeros((2, 3, 8, 9)))
+    Traceback (most recent call last):
+    ...
+    ValueError: ref and x must have one shape; got (2, 3, 8, 8) and (2, 3, 8, 9)
+    """
+    if isinstance(ref, np.ndarray) != isinstance(x, np.ndarray):
+        raise TypeError(f"ref and x must be of one kind; got {type(ref).__name__} and {type(x).__name__}")
+    for name, images in (("ref", ref), ("x", x)):
+        require_images(name, images)
+    if ref.shape != x.shape:
+        raise ValueError(f"ref and x must have one shape; got {tuple(ref.shape)} and {tuple(x.shape)}")
+    height, width = ref.shape[2:]
+    if min(height, width) < least:
+        raise ValueError(f"images must be at least {least} x {least} pixels for this distance; got {height} x {width}")
+
+
+def require_images(name: str, images: Batch) -> None:
+    """Raise ValueError unless images is a float batch (B, 3, H, W) with values in [0, 1], rounding aside.
+
+    Examples
+    --------
+    >>> require_images("ref", np.full((1, 3, 8, 8), 255.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: images must lie in [0, 1]; ref has values from 255 to 255
+    """
+    if len(images.shape) != 4 or images.shape[1] != 3:
+        raise ValueError(f"images must have shape (B, 3, H, W); {name} has {tuple(images.shape)}")
+    kind = str(images.dtype).removeprefix("torch.")
+    # Bytes would have to be rescaled on a guess, and half precision cannot carry a variance.
+    if kind not in ("float32", "float64"):
+        raise ValueError(f"images must be float32 or float64 with values in [0, 1]; {name} is {kind}")
+    if 0 in images.shape:
+        return
+    low, high = float(images.min()), float(images.max())
+    # Written so that NaN, which compares false, is refused too.
+    if not (low >= -ROUNDING and high <= 1 + ROUNDING):
+        raise ValueError(f"images must lie in [0, 1]; {name} has values from {low:g} to {high:g}")
