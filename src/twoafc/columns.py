@@ -51,7 +51,7 @@ def labels_of(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
     labels = frame.select(pl.col(name).cast(pl.String) for name in LABELS if name in frame.columns)
     for name in labels.columns:
         blank = labels[name].is_null() | (labels[name] == "")
-        refuse(blank.to_numpy(), f"{name} must not be missing", where, lambda row, name=name: f"no {name}")
+        _refuse_missing(blank.to_numpy(), name, where)
     if "group" in labels.columns:
         group = labels["group"]
         rule = f"a group must not be named {' or '.join(RESERVED_GROUPS)} (names of summary rows)"
@@ -73,7 +73,7 @@ def _finite(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
 
 def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
     values = numbers(frame, column, where)
-    refuse(np.isnan(values), f"{column} must not be missing", where, lambda row: f"no {column}")
+    _refuse_missing(np.isnan(values), column, where)
     fractional = ~np.isfinite(values) | (values != np.round(values))
     refuse(fractional, f"{column} must be a whole number", where, lambda row: f"{column}={values[row]}")
     return values.astype(np.int64)
@@ -105,6 +105,10 @@ def numbers(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float6
     elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"{column} must be a number; the column holds {series.dtype}")
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+
+
+def _refuse_missing(missing: NDArray[np.bool_], column: str, where: Where) -> None:
+    refuse(missing, f"{column} must not be missing", where, lambda row: f"no {column}")
 
 
 def refuse(wrong: NDArray[np.bool_], rule: str, where: Where, found: Callable[[int], str]) -> None:

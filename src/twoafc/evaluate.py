@@ -179,7 +179,7 @@ def _seeded(each: Estimator, settings: Settings) -> list[tuple[int | None, Estim
     if not (dataclasses.is_dataclass(each) and hasattr(each, "seed")):
         return [(None, each)]
     seeds = range(settings.seed, settings.seed + settings.seeds)
-    return [(seed, dataclasses.replace(each, seed=seed)) for seed in seeds]  # type: ignore[type-var]
+    return [(seed, dataclasses.replace(each, seed=seed)) for seed in seeds]
 
 
 def _predictions(

@@ -22,12 +22,12 @@ from twoafc.uniform import Uniform
 OURS = ("scores.csv", "scores.json", "triplets.parquet", "models", "tables.md", "tables.tex", "figures", "report.html")
 
 
-def check_folder(folder: str | Path) -> None:
+def check_folder(folder: str | Path, *, ours: tuple[str, ...] = OURS) -> None:
     """Refuse a folder that holds anything but an earlier result, before any work is done."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; results are written to a folder")
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in OURS) if folder.exists() else []
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours) if folder.exists() else []
     if foreign:
         raise DataError(f"{folder} holds other files ({foreign[0]}); choose a new folder, or one with results alone")
 

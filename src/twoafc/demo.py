@@ -1,0 +1,84 @@
+"""The demonstration: distances scored on simulated observers who judge distorted photographs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from twoafc import card, photographs, results
+from twoafc.distances import Distance, distance
+from twoafc.estimators import Density
+from twoafc.evaluate import Evaluation, Progress, Settings, evaluate
+from twoafc.frames import write_frame
+from twoafc.scores import Record, by_group, per_triplet
+from twoafc.triplets import Triplets
+
+STORY = """\
+Simulated observers judged patches of photographs, each distorted in two ways. They are not people: they go by a hidden
+distance that is none of the candidates, with noise and a few lapses. The row (truth) scores the true chances by which
+their votes were drawn: no distance can do better. Their taste is made so that ssim, euclidean and brightness (the mean
+luminance alone) explain it in this order."""
+
+DISTANCES: dict[str, Distance] = {
+    "euclidean": distance("euclidean"),
+    "ssim": distance("ssim"),
+    "brightness": photographs.brightness,
+}
+TRAIN_VOTES, TEST_VOTES = 2, 5
+"""Votes per triplet, as in the data set BAPPS."""
+BLOCK = 500
+"""Triplets made at once, so that their images need little memory."""
+
+
+def run(folder: Path, *, triplets: int, seed: int, progress: Progress | None = None) -> Evaluation:
+    """Make the tables, evaluate the distances, add the truth, and write it all to a folder."""
+    if triplets < 40:
+        raise ValueError(f"triplets must be at least 40, or there is nothing to fit; found {triplets}")
+    results.check_folder(folder, ours=("train.csv", "test.csv", "results"))
+    results.check_folder(folder / "results")
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = {"train": triplets - triplets // 4, "test": triplets // 4}
+    frames = {}
+    for place, (role, votes) in enumerate({"train": TRAIN_VOTES, "test": TEST_VOTES}.items()):
+        frames[role] = measured(sizes[role], votes, seed=2 * seed + place, progress=progress)
+        write_frame(frames[role], folder / f"{role}.csv")
+    tables = {role: Triplets.read(folder / f"{role}.csv") for role in frames}
+    found = evaluate(tables["train"], tables["test"], progress=progress)
+    truth = [record for role, frame in frames.items() for record in truth_scores(frame, role)]
+    found = dataclasses.replace(
+        found,
+        scores=[*found.scores, *truth],
+        notes=[*found.notes, "the observers are simulated; (truth) scores the chances by which their votes were drawn"],
+    )
+    data = {role: card.describe(table, folder / f"{role}.csv") for role, table in tables.items()}
+    results.write(found, folder / "results", card.of_evaluation(data, {"density": Density()}, Settings(), found.runs))
+    return found
+
+
+def measured(triplets: int, votes: int, *, seed: int, progress: Progress | None = None) -> pl.DataFrame:
+    """Cut, distort, judge and measure: one table with n, M, the true P, and the distances."""
+    blocks = []
+    for start in range(0, triplets, BLOCK):
+        if progress:
+            progress(start, triplets, "making photographs, votes and distances")
+        # A seed of its own for each block: no two of them cut the same patches.
+        block_seed = seed + 1000 * start
+        made = photographs.photograph_triplets(min(BLOCK, triplets - start), seed=block_seed)
+        judged = photographs.observers(made.ref, made.x0, made.x1, votes, seed=block_seed)
+        columns: dict[str, Any] = {"n": judged.n, "M": judged.M, "P": judged.P}
+        for name, d in DISTANCES.items():
+            columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}
+        named = made.table.select("group", "ref", "x0", "x1")
+        blocks.append(named.hstack([pl.Series(name, values) for name, values in columns.items()]))
+    return pl.concat(blocks)
+
+
+def truth_scores(frame: pl.DataFrame, split: str) -> list[Record]:
+    """Score the true P itself, as if P and 1 - P were two distances."""
+    P = frame["P"].to_numpy()
+    table = Triplets.from_frame(frame.select("n", "M", "group").with_columns(d0=pl.Series(P), d1=pl.Series(1 - P)))
+    head = {"distance": "(truth)", "estimator": "none", "split": split}
+    return [{**head, **record, "seed": None, "diverged": 0} for record in by_group(table, per_triplet(table, P))]
