@@ -5,7 +5,7 @@
 >>> test = twoafc.Triplets.from_frame(twoafc.worlds.simulate("weber", triplets=1000, votes=5, seed=2))
 >>> P = twoafc.Density().fit(train).probability(test.d0, test.d1)
 >>> round(twoafc.metrics.nll(test.n, test.M, P), 2)
-1.2
+1.13
 """
 
 from __future__ import annotations

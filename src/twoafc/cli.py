@@ -189,11 +189,11 @@ def demo(*, out: Path = Path("demo"), triplets: int = 4000, seed: int = 0) -> No
     triplets: Number of triplets, a quarter of them for the test.
     seed: Seed.
     """
-    from twoafc import demo as demonstration
+    from twoafc.demo import STORY, run
 
     with _progress(quiet=False) as progress:
-        found = demonstration.run(out, triplets=triplets, seed=seed, progress=progress)
-    print(demonstration.STORY)
+        found = run(out, triplets=triplets, seed=seed, progress=progress)
+    print(STORY)
     _tell(found, out / "results")
     print(f"The tables themselves: {out / 'train.csv'}, {out / 'test.csv'}. The same again:")
     print(f"  twoafc evaluate --train {out / 'train.csv'} --test {out / 'test.csv'} --out my-results")

@@ -144,8 +144,7 @@ def evaluate(
             scores.extend(_records(run, split, table, P, diverged, settings))
             if split == "test":
                 tested.append(_tested(run, table, P))
-        if run.diverged:
-            notes.append(f"{name}, {label}, seed {seed}: the run diverged")
+        notes.extend(_warnings(run, tested[-1]))
     if progress:
         progress(len(jobs), len(jobs), "scores")
     if settings.seeds > 1:
@@ -237,6 +236,16 @@ def _summaries(scores: Sequence[Record]) -> list[Record]:
                 record
             )
     return [over_seeds(group) for group in runs.values()]
+
+
+def _warnings(run: Run, tested: pl.DataFrame) -> list[str]:
+    """Say of a run what its numbers alone would not make plain."""
+    if run.diverged:
+        return [f"{run.distance}, {run.estimator}, seed {run.seed}: the run diverged"]
+    if tested["nll"].is_infinite().any():
+        told = "the NLL on test is infinite; votes were cast to which it gives no chance"
+        return [f"{run.distance}, {run.estimator}: {told}"]
+    return []
 
 
 def _tested(run: Run, table: Triplets, P: FloatArray) -> pl.DataFrame:

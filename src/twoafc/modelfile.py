@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from twoafc.errors import DataError
 
 FORMAT = "twoafc model 1"
-LARGEST = 2**31
+LARGEST = 2**30
 """Bytes that a model may unpack to; the largest true one holds the distinct distances of its training table."""
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -58,6 +58,7 @@ class Density:
             raise ValueError(f"grid_size must be a whole number, at least 2; found {self.grid_size}")
         if not (np.isfinite(self.prior) and self.prior > 0):
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
+        object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
     def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit:
         """Fit P to a table with one distance; `uniform` holds the map fixed instead of learning it from the table."""
@@ -92,7 +93,7 @@ class DensityFit:
         """
         u0, u1 = self.uniform(d0), self.uniform(d1)
         variance = interpolated_variance(self._covariances, u0, u1) + interpolate(self._unseen, u0, u1) ** 2
-        return np.sqrt(variance)
+        return np.sqrt(np.where(u0 == u1, 0.0, variance))
 
     @property
     def surface(self) -> FloatArray:

@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 TOLERANCE = 0.01
 """Share by which a training NLL may exceed that of P = 1/2.
 
-Where the distance says nothing of the votes a sound run of Adam ends near it on either side, within 0.003 of it for 300
+Where the distance says nothing of the votes a sound run of Adam ends near it on either side, within 0.007 of it for 300
 triplets and more: that is no failure.
 """
 

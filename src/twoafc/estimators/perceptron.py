@@ -203,7 +203,7 @@ def descend_lbfgs(rows: RealArray, *, seed: int) -> FloatArray:
 
     first = initial(np.random.default_rng(seed))
     whole = Net(first.copy(), CHUNK)
-    # Per vote, so that M votes in one row or in M rows are the same problem.
+    # Per vote, so that the first step and the rule for stopping do not depend on the size of the table.
     votes = rows[:, 7].sum()
 
     def loss(parameters: FloatArray) -> tuple[float, FloatArray]:

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import random_table
+from twoafc.errors import DataError
+from twoafc.estimators import Density, Network, estimator
+from twoafc.evaluate import Evaluation, Settings, evaluate
+from twoafc.folds import assign
+from twoafc.metrics import nll, score_2afc_distance
+from twoafc.triplets import Triplets
+
+
+def wide(T: int, seed: int, **columns: Any) -> Triplets:
+    """Two distances, a good and a shuffled one, for the same votes."""
+    table = random_table(T, seed=seed)
+    order = np.random.default_rng(seed).permutation(T)
+    d0, d1 = table.d0, table.d1
+    distances = {"good_d0": d0, "good_d1": d1, "bad_d0": d0[order], "bad_d1": d1[order]}
+    return Triplets.from_frame({"n": table.n, "M": table.M, **distances, **columns})
+
+
+def one(found: Evaluation, **wanted: Any) -> dict[str, Any]:
+    (record,) = (r for r in found.scores if all(r[name] == value for name, value in wanted.items()))
+    return record
+
+
+@dataclass(frozen=True)
+class Coin:
+    """The least estimator that keeps the contract: P = 1/2, whatever the distances."""
+
+    seen: list[int] = field(default_factory=list, compare=False)
+
+    def fit(self, table: Triplets) -> Coin:
+        self.seen.append(len(table))
+        return self
+
+    def probability(self, d0: Any, d1: Any) -> Any:
+        return np.full(np.shape(d0), 0.5)
+
+
+def test_scores_are_those_of_fitting_by_hand() -> None:
+    train, test = wide(400, 1), wide(150, 2)
+    found = evaluate(train, test)
+    for name in ("good", "bad"):
+        P = Density().fit(train[name]).probability(test[name].d0, test[name].d1)
+        record = one(found, distance=name, split="test", group="all")
+        assert record["nll"] == pytest.approx(nll(test.n, test.M, P), rel=1e-12)
+        raw = score_2afc_distance(test.n, test.M, test[name].d0, test[name].d1)
+        assert record["score_2afc_distance"] == pytest.approx(raw, rel=1e-12)
+        seen = Density().fit(train[name]).probability(train[name].d0, train[name].d1)
+        assert one(found, distance=name, split="train")["nll"] == pytest.approx(nll(train.n, train.M, seen), rel=1e-12)
+    assert len(found.runs) == 2
+    assert found.notes == []
+    long = found.triplets.filter(distance="good")
+    assert long["nll"].mean() == pytest.approx(one(found, distance="good", split="test")["nll"], rel=1e-12)
+    assert found.triplets.columns == ["triplet", "n", "M", "distance", "estimator", "seed", "d0", "d1", "P", "nll"]
+
+
+def test_all_ten_distances_of_the_real_votes_in_one_run(material: tuple[Triplets, Triplets]) -> None:
+    found = evaluate(*material).frame().filter(split="test", group="all")
+    raw = dict(zip(found["distance"], found["score_2afc_distance"], strict=True))
+    known = {"rmse": 63.881, "ssim": 71.6, "gmsd": 71.9, "ms_ssim": 72.9, "lpips_alex": 73.547, "lab_mean": 58.9}
+    for name, value in known.items():
+        assert raw[name] == pytest.approx(value, abs=0.0006 if value > round(value, 1) else 0.05)
+    test = material[1]
+    for name in test.distances:
+        c = np.sign(test[name].d0 - test[name].d1) / 2 + 0.5
+        exact = 100 * np.mean(c * test.n / test.M + (1 - c) * (1 - test.n / test.M))
+        assert raw[name] == pytest.approx(exact, abs=1e-9)
+
+
+def test_cross_validation_scores_triplets_that_the_fit_has_not_seen() -> None:
+    refs = np.repeat(np.arange(20), 20)
+    train = wide(400, 3, ref=refs)
+    found = evaluate(
+        train, distances=["good"], estimators={"d": Density(sigma=0.1)}, settings=Settings(folds=4, seed=5)
+    )
+    assert found.notes == ["no test table: 4-fold cross-validation, split by ref"]
+    assert [r["split"] for r in found.scores] == ["train", "fold-0", "fold-1", "fold-2", "fold-3", "test"]
+    parts = [one(found, split=f"fold-{k}") for k in range(4)]
+    assert sum(part["triplets"] for part in parts) == 400
+    pooled = np.average([part["nll"] for part in parts], weights=[part["triplets"] for part in parts])
+    assert one(found, split="test")["nll"] == pytest.approx(pooled, rel=1e-12)
+    # By hand: the fold that holds the first reference.
+    fold = assign(train, 4, seed=5)
+    held = fold == fold[0]
+    fit = Density(sigma=0.1).fit(train["good"].where(~held))
+    by_hand = fit.probability(train["good"].d0[held], train["good"].d1[held])
+    np.testing.assert_allclose(found.triplets["P"].to_numpy()[held], by_hand, rtol=1e-12)
+
+
+def test_a_users_own_estimator_takes_part() -> None:
+    coin = Coin()
+    found = evaluate(wide(60, 1), wide(30, 2), estimators={"coin": coin, "density": Density()}, distances=["good"])
+    assert coin.seen == [60]
+    record = one(found, estimator="coin", split="test")
+    assert record["score_2afc"] == 50
+    assert record["ties_model"] == 30
+    assert estimator("test_evaluate:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lasso", "no estimator 'lasso'; there are density, network, or your own as package.module:Name"),
+        ("nowhere:Mine", "no estimator 'nowhere:Mine'; No module named 'nowhere'"),
+        ("math:pi", r"an estimator needs a method fit\(table\); math:pi has none"),
+    ],
+)
+def test_an_unknown_estimator_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (lambda d0, d1: d0 * 0 + 2, r"mine must give P in \[0, 1\]; row 0 has P=2.0 \(40 of 40\)"),
+        (lambda d0, d1: d0 * np.nan, r"mine must give P in \[0, 1\]; row 0 has P=nan \(40 of 40\)"),
+        (lambda d0, d1: 0.5, r"mine must give one P per triplet, \(40,\); found \(\)"),
+    ],
+)
+def test_an_estimator_that_breaks_its_promise_is_refused(value: Any, message: str) -> None:
+    class Mine:
+        def fit(self, table: Triplets) -> Mine:
+            return self
+
+        probability = staticmethod(value)
+
+    with pytest.raises(DataError, match=message):
+        evaluate(wide(40, 1), wide(30, 2), estimators={"mine": Mine()})
+
+
+def test_seeds_give_a_record_each_and_a_summary() -> None:
+    quick = {"network": Network(epochs=1), "density": Density()}
+    settings = Settings(seeds=3, seed=7)
+    found = evaluate(wide(300, 1), wide(100, 2), distances=["good"], estimators=quick, settings=settings)
+    runs = [r for r in found.scores if r["estimator"] == "network" and r["split"] == "test" and r["seed"] is not None]
+    assert [r["seed"] for r in runs] == [7, 8, 9]
+    summary = one(found, estimator="network", split="test", seed=None)
+    assert summary["nll"] == pytest.approx(np.mean([r["nll"] for r in runs]))
+    assert summary["nll_sd"] == pytest.approx(np.std([r["nll"] for r in runs], ddof=1))
+    assert summary["runs"] == 3
+    assert len([r for r in found.scores if r["estimator"] == "density" and r["split"] == "test"]) == 1
+
+
+def test_a_diverged_run_is_reported_and_left_out_of_the_mean() -> None:
+    wild = {"network": Network(learning_rate=1e30)}
+    found = evaluate(wide(300, 1), wide(100, 2), distances=["good"], estimators=wild, settings=Settings(seeds=2))
+    records = [r for r in found.scores if r["split"] == "test"]
+    assert [r["diverged"] for r in records] == [1, 1, 2]
+    assert found.notes == [f"good, network, seed {seed}: the run diverged" for seed in (0, 1)]
+    summary = records[-1]
+    assert (summary["runs"], summary["nll"]) == (2, None)
+
+
+def test_an_infinite_nll_is_told() -> None:
+    class Sure:
+        def fit(self, table: Triplets) -> Sure:
+            return self
+
+        def probability(self, d0: Any, d1: Any) -> Any:
+            return np.where(d0 > d1, 1.0, 0.0)
+
+    found = evaluate(wide(40, 1), wide(30, 2), estimators={"sure": Sure()}, distances=["good"])
+    assert one(found, split="test")["nll"] == np.inf
+    assert found.notes == ["good, sure: the NLL on test is infinite; votes were cast to which it gives no chance"]
+
+
+def test_tables_must_share_what_is_asked_for() -> None:
+    train = wide(50, 1)
+    other = Triplets.from_frame({"n": [1], "M": [1], "good_d0": [1.0], "good_d1": [2.0]})
+    found = evaluate(train, other)
+    assert found.notes == ["left out, since only one of the two tables has them: bad"]
+    with pytest.raises(DataError, match="the test table has no distance bad; it has good"):
+        evaluate(train, other, distances=["bad"])
+    with pytest.raises(DataError, match="the train table has no distance ugly; it has good, bad"):
+        evaluate(train, distances=["ugly"])
+    lone = Triplets.from_frame({"n": [1], "M": [1], "d0": [1.0], "d1": [2.0]})
+    with pytest.raises(DataError, match="train and test must share a distance; train has good, bad, test has distance"):
+        evaluate(train, lone)
+
+
+def test_votes_per_triplet_may_differ_between_and_within_tables() -> None:
+    train, test = random_table(300, M=2, seed=1), random_table(100, M=5, seed=2)
+    same = random_table(100, M=5, seed=2)
+    assert one(evaluate(train, test), split="test")["votes"] == 500
+    mixed = evaluate(random_table(300, seed=3), same)
+    assert one(mixed, split="test")["nll"] > 0
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ValueError, match="seeds must be at least 1; found 0"):
+        Settings(seeds=0)
+    with pytest.raises(ValueError, match="ties must be half or x0; found 'coin'"):
+        Settings(ties="coin")  # type: ignore[arg-type]
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int, str]] = []
+    evaluate(wide(40, 1), wide(20, 2), progress=lambda *each: told.append(each))
+    assert told == [(0, 2, "good, density"), (1, 2, "bad, density"), (2, 2, "scores")]

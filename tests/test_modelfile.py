@@ -1,0 +1,179 @@
+"""Saved models: what is written is read back, and nothing else is."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import twoafc
+from conftest import random_table
+from twoafc import modelfile
+from twoafc.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "model.npz"
+    twoafc.Density(grid_size=4).fit(random_table(60)).save(path)
+    return path
+
+
+def rewritten(source: Path, target: Path, **changed: Any) -> Path:
+    """The same model with some arrays changed and its checksum left as it was."""
+    with np.load(source) as stored:
+        np.savez(target, **{name: stored[name] for name in stored.files} | changed)
+    return target
+
+
+def card_of(path: Path) -> dict[str, Any]:
+    with np.load(path) as stored:
+        return json.loads(stored["card"].tobytes())
+
+
+def as_card(card: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        twoafc.load(path)
+    return str(caught.value)
+
+
+def test_models_of_both_estimators_come_back(tmp_path: Path) -> None:
+    d0, d1 = np.random.default_rng(0).uniform(0, 5, (2, 40))
+    for estimator in (
+        twoafc.Density(sigma=0.1),
+        twoafc.Network(solver="lbfgs"),
+        twoafc.Network(epochs=1, inputs="raw"),
+    ):
+        fit = estimator.fit(random_table())
+        fit.save(tmp_path / "model.npz")
+        again = twoafc.load(tmp_path / "model.npz")
+        assert again.settings == estimator
+        np.testing.assert_array_equal(again.probability(d0, d1), fit.probability(d0, d1))
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+def test_a_truncated_file_is_refused(saved: Path, tmp_path: Path) -> None:
+    whole = saved.read_bytes()
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path = tmp_path / "cut.npz"
+        path.write_bytes(whole[:length])
+        assert refusal(path).startswith(f"{path} is not a readable twoafc model: ")
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_flipped_byte_is_refused_or_harmless(saved: Path, tmp_path_factory: Any, data: st.DataObject) -> None:
+    whole = bytearray(saved.read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    path = tmp_path_factory.mktemp("flipped") / "model.npz"
+    path.write_bytes(bytes(whole))
+    try:
+        fit = twoafc.load(path)
+    except DataError:
+        return
+    # Some bytes of an archive mean nothing (dates, attributes): then the model is the same.
+    assert fit.probability(1.0, 2.0) == twoafc.load(saved).probability(1.0, 2.0)
+
+
+def test_changed_numbers_are_refused(saved: Path, tmp_path: Path) -> None:
+    with np.load(saved) as stored:
+        sums = stored["sums"] * 2
+    path = rewritten(saved, tmp_path / "model.npz", sums=sums)
+    assert refusal(path) == f"{path} was changed after it was written; its contents do not match their checksum"
+
+
+def test_changed_numbers_with_a_new_checksum_still_meet_the_checks(saved: Path, tmp_path: Path) -> None:
+    name, kept, arrays = modelfile.read(saved)
+    path = tmp_path / "model.npz"
+    modelfile.save(path, name, kept, arrays | {"sums": -arrays["sums"]})
+    assert refusal(path) == (
+        f"{path} is not a usable model; sums of votes must be positive and symmetric; those of the model are not"
+    )
+    modelfile.save(path, name, kept | {"sigma": -1.0}, arrays)
+    assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number; found -1.0"
+    modelfile.save(path, name, kept | {"colour": "red"}, arrays)
+    assert refusal(path).startswith(f"{path} is not a usable model; ")
+    modelfile.save(path, name, kept, {key: array for key, array in arrays.items() if key != "counts"})
+    assert refusal(path) == f"{path} is not a whole model; it has no counts"
+
+
+def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
+    path = tmp_path / "other.npz"
+    assert refusal(path) == f"no such file: {path}"
+    np.savez(path, a=np.arange(3))
+    assert refusal(path) == f"{path} is not a twoafc model; it has no card"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("card.npy", b"")
+        archive.writestr("../escape.txt", b"x")
+    assert refusal(path) == f"{path} is not a twoafc model; it has no card"
+    np.savez(path, card=as_card({"format": "twoafc model 99"}))
+    assert refusal(path) == (
+        f"{path} is not a twoafc model that this version reads; expected 'twoafc model 1', found 'twoafc model 99'"
+    )
+    np.savez(path, card=as_card([1]))
+    assert "expected 'twoafc model 1', found [1]" in refusal(path)
+    modelfile.save(path, "oracle", {}, {})
+    assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads density, network"
+    nameless = card_of(path) | {"estimator": None}
+    np.savez(path, card=as_card(nameless))
+    assert refusal(path) == f"{path} is not a twoafc model; its card names no estimator"
+
+
+def test_a_pickle_is_never_opened(saved: Path, tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "exploded",))
+
+    for content in (pickle.dumps(Bomb()), None):
+        path = tmp_path / "bomb.npz"
+        if content is None:
+            buffer = io.BytesIO()
+            np.save(buffer, np.array([Bomb()], dtype=object), allow_pickle=True)
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("card.npy", buffer.getvalue())
+        else:
+            path.write_bytes(content)
+        assert refusal(path).startswith(f"{path} is not a readable twoafc model: ")
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for member in range(2**30 // 2**28 + 1):
+            archive.writestr(f"{'card' if member == 0 else member}.npy", bytes(2**28))
+    assert path.stat().st_size < 2**24
+    assert refusal(path) == f"{path} is too large for a model; it unpacks to {2**30 + 2**28} bytes, {2**30} at most"
+
+
+def test_a_full_disk_leaves_the_old_model(saved: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    path.write_bytes(saved.read_bytes())
+    code = f"""
+import resource, twoafc
+from conftest import random_table
+fit = twoafc.Density().fit(random_table(5000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+fit.save({str(path)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert done.returncode != 0
+    assert "File too large" in done.stderr
+    assert path.read_bytes() == saved.read_bytes()
+    assert os.listdir(tmp_path) == ["model.npz"]
