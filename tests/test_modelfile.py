@@ -109,8 +109,8 @@ def test_changed_numbers_with_a_new_checksum_still_meet_the_checks(saved: Path, 
     assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number; found -1.0"
     modelfile.save(path, name, kept | {"colour": "red"}, arrays)
     assert refusal(path).startswith(f"{path} is not a usable model; ")
-    modelfile.save(path, name, kept, {key: array for key, array in arrays.items() if key != "counts"})
-    assert refusal(path) == f"{path} is not a whole model; it has no counts"
+    modelfile.save(path, name, kept, {key: array for key, array in arrays.items() if key != "at_most"})
+    assert refusal(path) == f"{path} is not a whole model; it has no at_most"
 
 
 def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:

@@ -340,12 +340,12 @@ def saved():
         ({"training_nll": np.zeros((1, 1))}, "training_nll must be float64 of shape (1,); found float64 (1, 1)"),
         ({"training_nll": np.zeros(3)}, "training_nll must have 1 to 2 values, one per epoch; found 3"),
         ({"training_nll": np.zeros(0)}, "training_nll must have 1 to 2 values, one per epoch; found 0"),
-        ({"values": np.zeros(100)}, "the map's values must be finite and increasing; those of the model are not"),
+        ({"values": np.zeros(100)}, "the map must be increasing; that of the model is not"),
         (
-            {"counts": np.ones(3, int)},
+            {"at_most": np.ones(3, int)},
             "the map's counts must be whole numbers, one per value; those of the model are not",
         ),
-        ({"counts": None}, "a network's model must hold counts; found chance_nll, parameters, training_nll, values"),
+        ({"at_most": None}, "a network's model must hold at_most; found chance_nll, parameters, training_nll, values"),
     ],
 )
 def test_arrays_that_no_fit_could_hold_are_refused(saved, changed, message):

@@ -44,7 +44,7 @@ def test_values_outside_the_training_range_go_to_the_ends() -> None:
 def test_both_axes_share_one_map() -> None:
     U, u0, u1 = uniformise([1.0, 3.0], [3.0, 1.0])
     assert u0.tolist() == u1[::-1].tolist() == [0.25, 0.75]
-    assert U.counts.tolist() == [2, 2]
+    assert U.at_most.tolist() == [2, 4]
 
 
 def test_a_constant_distance_goes_to_the_middle() -> None:
@@ -58,17 +58,18 @@ def test_inverse_gives_training_values_back(d: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "counts", "message"),
+    ("values", "at_most", "message"),
     [
-        ([1.0, 1.0], [1, 1], "the map's values must be finite and increasing; those of the model are not"),
-        ([1.0, np.nan], [1, 1], "the map's values must be finite and increasing; those of the model are not"),
-        ([], [], "the map's values must be finite and increasing; those of the model are not"),
-        ([1.0, 2.0], [1, 0], "the map's counts must be whole numbers, one per value; those of the model are not"),
+        ([1.0, np.nan], [1, 2], "the map's values must be finite numbers; those of the model are not"),
+        ([], [], "the map's values must be finite numbers; those of the model are not"),
         ([1.0, 2.0], [1], "the map's counts must be whole numbers, one per value; those of the model are not"),
+        ([1.0, 1.0], [1, 2], "the map must be increasing; that of the model is not"),
+        ([1.0, 2.0], [1, 1], "the map must be increasing; that of the model is not"),
+        ([1.0, 2.0], [0, 1], "the map must be increasing; that of the model is not"),
     ],
 )
-def test_a_saved_map_is_checked(values: list[float], counts: list[int], message: str) -> None:
-    arrays = {"values": np.array(values, dtype=np.float64), "counts": np.array(counts, dtype=np.int64)}
+def test_a_saved_map_is_checked(values: list[float], at_most: list[int], message: str) -> None:
+    arrays = {"values": np.array(values, dtype=np.float64), "at_most": np.array(at_most, dtype=np.int64)}
     with pytest.raises(DataError) as caught:
         Uniform.restore(arrays)
     assert str(caught.value) == message

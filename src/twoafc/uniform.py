@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.errors import DataError
@@ -27,8 +26,8 @@ class Uniform:
     ----------
     values : array, shape (K,)
         The distinct training distances, increasing.
-    counts : array of int, shape (K,)
-        How often each occurs.
+    at_most : array of int, shape (K,)
+        How many of all training distances are at most that value: increasing, up to their number.
 
     Examples
     --------
@@ -38,7 +37,7 @@ class Uniform:
     """
 
     values: FloatArray
-    counts: NDArray[np.int64]
+    at_most: NDArray[np.int64]
 
     @classmethod
     def learn(cls, d0: ArrayLike, d1: ArrayLike) -> Uniform:
@@ -48,18 +47,24 @@ class Uniform:
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> Uniform:
         """Take the map of a saved model, checking it."""
-        values, counts = arrays["values"], arrays["counts"]
-        rising = values.dtype == np.float64 and values.ndim == 1 and np.isfinite(values).all() and len(values) > 0
-        if not rising or (np.diff(values) <= 0).any():
-            raise DataError("the map's values must be finite and increasing; those of the model are not")
-        if counts.dtype != np.int64 or counts.shape != values.shape or (counts < 1).any():
+        values, at_most = arrays["values"], arrays["at_most"]
+        if values.dtype != np.float64 or values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+            raise DataError("the map's values must be finite numbers; those of the model are not")
+        if at_most.dtype != np.int64 or at_most.shape != values.shape:
             raise DataError("the map's counts must be whole numbers, one per value; those of the model are not")
-        return cls(values, counts)
+        if (np.diff(values) <= 0).any() or (np.diff(at_most, prepend=0) <= 0).any():
+            raise DataError("the map must be increasing; that of the model is not")
+        return cls(values, at_most)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        return {"values": self.values, "at_most": self.at_most}
 
     @property
     def levels(self) -> FloatArray:
         """Image of each training value: the middle of its step, shape (K,)."""
-        return np.asarray((np.cumsum(self.counts) - self.counts / 2) / self.counts.sum())
+        below = np.concatenate([[0], self.at_most[:-1]])
+        return np.asarray((below + self.at_most) / (2 * self.at_most[-1]))
 
     def __call__(self, d: ArrayLike) -> FloatArray:
         """Map distances of any shape to [0, 1]."""
@@ -92,11 +97,25 @@ def uniformise(d0: ArrayLike, d1: ArrayLike) -> tuple[Uniform, FloatArray, Float
     """
     d0, d1 = np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64)
     pooled = np.concatenate([d0, d1])
-    # polars sorts faster than numpy where numpy has no vectorised sort (14 ms against 19 for 302,800 values).
-    order = pl.Series(pooled).arg_sort().to_numpy()
+    order = _argsort(pooled)
     ordered = pooled[order]
-    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    U = Uniform(ordered[first], np.diff(first, append=len(pooled)))
+    last = np.flatnonzero(np.concatenate([ordered[1:] != ordered[:-1], [True]]))
+    U = Uniform(ordered[last], last + 1)
     u = np.empty_like(pooled)
-    u[order] = np.repeat(U.levels, U.counts)
+    levels = U.levels
+    u[order] = levels if len(levels) == len(u) else np.repeat(levels, np.diff(last, prepend=-1))
     return U, u[: len(d0)], u[len(d0) :]
+
+
+def _argsort(x: FloatArray) -> NDArray[np.int64]:
+    """Sort indices, in half the time of numpy's own.
+
+    The bits of positive numbers, read as integers, are in their order. Two passes over the upper 32 bits of their
+    range, which numpy sorts by radix, leave next to nothing for the stable sort; that one alone decides the order.
+    """
+    bits = x.view(np.int64)
+    low, high = int(bits.min()), int(bits.max())
+    upper = ((bits - low) >> max((high - low).bit_length() - 32, 0)).astype(np.uint32)
+    order = np.argsort(upper.astype(np.uint16), kind="stable")
+    order = order[np.argsort((upper >> 16).astype(np.uint16)[order], kind="stable")]
+    return np.asarray(order[np.argsort(x[order], kind="stable")])

@@ -135,8 +135,7 @@ class DensityFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         return {
-            "values": self.uniform.values,
-            "counts": self.uniform.counts,
+            **self.uniform.arrays(),
             "sums": np.stack(self.sums),
             "squared_sums": np.stack(self.squared_sums),
         }

@@ -13,7 +13,7 @@ from twoafc.binomial import log_coefficient
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-CHUNK = 4096
+CHUNK = 2048
 """Triplets handled at once, so that their kernels stay in the processor's cache."""
 NEGLIGIBLE = 60.0
 """A kernel below exp(-60) counts as exp(-60): numbers that underflow slow the processor down and change nothing."""
@@ -52,15 +52,16 @@ def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, sig
     scale = 1 / (sigma * np.sqrt(2))
     nodes = np.linspace(0, 1, grid_size) * scale
     order, starts = _by_counts(n, M)
-    v0, v1, n, M = u0[order] * scale, u1[order] * scale, n[order], M[order]
     total = np.zeros((4, grid_size, grid_size))
+    room = np.empty((2, grid_size, CHUNK))  # one place for all kernels: new memory would cost as much as they do
     for start, end in pairwise(starts):
-        K = sum(
-            _kernel(nodes, v0[a : min(a + CHUNK, end)]) @ _kernel(nodes, v1[a : min(a + CHUNK, end)]).T
-            for a in range(start, end, CHUNK)
-        )
-        weights = np.array([n[start], M[start], 1.0, log_coefficient(n[start], M[start])])
-        total += weights[:, None, None] * K
+        K = np.zeros((grid_size, grid_size))
+        for a in range(start, end, CHUNK):
+            chunk = order[a : min(a + CHUNK, end)]
+            K0, K1 = (_kernel(nodes, u[chunk] * scale, out) for u, out in zip((u0, u1), room, strict=True))
+            K += K0 @ K1.T
+        n_c, M_c = n[order[start]], M[order[start]]
+        total += np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])[:, None, None] * K
     N, D, K, C = total
     return Sums(N + (D - N).T, D + D.T, K + K.T, C + C.T)
 
@@ -75,9 +76,10 @@ def _by_counts(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
     return order, [0, *changes.tolist(), len(code)]
 
 
-def _kernel(nodes: FloatArray, v: FloatArray) -> FloatArray:
-    """exp(-(node - v)^2), shape (nodes, points)."""
-    t = np.subtract.outer(nodes, v)
+def _kernel(nodes: FloatArray, v: FloatArray, room: FloatArray) -> FloatArray:
+    """exp(-(node - v)^2), shape (nodes, points), made in the room given."""
+    t = room[:, : len(v)]
+    np.subtract(nodes[:, None], v, out=t)
     np.multiply(t, t, out=t)
     np.minimum(t, NEGLIGIBLE, out=t)
     np.negative(t, out=t)
@@ -93,12 +95,13 @@ def squared_sums(
     """
     cells = int(np.clip(np.ceil(6 / sigma), 64, 1024))
     i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
+    cell = i * cells + j
     centres = (np.arange(cells) + 0.5) / cells
     half_lattice = np.linspace(0, 1, 2 * grid_size - 1)
-    K = _kernel(half_lattice / sigma, centres / sigma)
+    K = _kernel(half_lattice / sigma, centres / sigma, np.empty((len(half_lattice), cells)))
 
     def smooth(weights: IntArray) -> FloatArray:
-        counted = np.bincount(i * cells + j, weights, cells * cells).reshape(cells, cells)
+        counted = np.bincount(cell, weights, cells * cells).reshape(cells, cells)
         return np.asarray(K @ counted @ K.T)
 
     nn, nM, MM = smooth(n * n), smooth(n * M), smooth(M * M)

@@ -183,7 +183,7 @@ class NetworkFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         own = {name: np.asarray(getattr(self, name)) for name in ("parameters", "training_nll", "chance_nll")}
-        return own if self.uniform is None else own | {"values": self.uniform.values, "counts": self.uniform.counts}
+        return own if self.uniform is None else own | self.uniform.arrays()
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetworkFit:
@@ -204,7 +204,7 @@ class NetworkFit:
 def _check(arrays: Mapping[str, NDArray[Any]], network: Network) -> None:
     """Raise DataError unless the arrays can be those of a fitted network; the map checks its own."""
     own = ("parameters", "training_nll", "chance_nll")
-    for name in own if network.inputs == "raw" else (*own, "values", "counts"):
+    for name in own if network.inputs == "raw" else (*own, "values", "at_most"):
         if name not in arrays:
             raise DataError(f"a network's model must hold {name}; found {', '.join(sorted(arrays)) or 'nothing'}")
     parameters, history, chance = (arrays[name] for name in own)
