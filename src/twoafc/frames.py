@@ -86,6 +86,8 @@ def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
         else:
             frame.write_parquet(partial)
         partial.replace(path)
+    except pl.exceptions.PolarsError as error:  # what a full disk is to polars
+        raise OSError(f"{path} could not be written: {_first_line(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from twoafc import plots, tables
 from twoafc.errors import DataError
 from twoafc.evaluate import Evaluation, Run
+from twoafc.frames import write_frame
 from twoafc.uniform import Uniform
 
 OURS = ("scores.csv", "scores.json", "triplets.parquet", "models", "tables.md", "tables.tex", "figures", "report.html")
@@ -61,8 +62,8 @@ def _replace(folder: Path, partial: Path) -> None:
 
 
 def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None:
-    evaluation.frame().write_csv(folder / "scores.csv")
-    evaluation.triplets.write_parquet(folder / "triplets.parquet")
+    write_frame(evaluation.frame(), folder / "scores.csv")
+    write_frame(evaluation.triplets, folder / "triplets.parquet")
     told = {"card": {**card, "notes": evaluation.notes}, "scores": evaluation.scores, "comparisons": []}
     (folder / "scores.json").write_text(json.dumps(jsonable(told), indent=1, ensure_ascii=False, allow_nan=False))
     shown = [tables.summary(evaluation.scores), tables.summary(evaluation.scores, split="train")]

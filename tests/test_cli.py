@@ -1,0 +1,265 @@
+"""The commands as a user types them; each mistake gets one line and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import twoafc
+from conftest import random_table
+from twoafc.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.fixture
+def tables(here: Path) -> Path:
+    random_table(400, seed=1, group=["g", "h"] * 200).write(here / "train.csv")
+    random_table(150, seed=2, group=["g", "h"] * 75).write(here / "test.csv")
+    return here
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    assert caught.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("twoafc: ")
+    assert said.err.count("\n") == 1
+    return said.err.removeprefix("twoafc: ").rstrip("\n")
+
+
+def scores(folder: str = "results") -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(Path(folder, "scores.json").read_text())
+    return told
+
+
+def test_evaluate_with_a_test_table(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "density", "--out", "results"])
+    said = capsys.readouterr().out
+    record = next(r for r in scores()["scores"] if r["split"] == "test" and r["group"] == "all")
+    assert f"{record['nll']:.4f}" in said
+    assert said.endswith("Results: results\n")
+    assert scores()["card"]["data"]["test"]["file"] == "test.csv"
+
+
+def test_evaluate_with_one_table_cross_validates(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", "--train", "train.csv", "--folds", "3", "--seed", "4"])
+    assert "note: no test table: 3-fold cross-validation, split by triplet" in capsys.readouterr().out
+    assert {r["split"] for r in scores()["scores"]} == {"train", "fold-0", "fold-1", "fold-2", "test"}
+
+
+def test_evaluate_takes_many_distances_estimators_and_seeds(here: Path) -> None:
+    table = random_table(200).to_frame()
+    table.with_columns(a_d0="d0", a_d1="d1", b_d0="d1", b_d1="d0").drop("d0", "d1").write_csv("t.csv")
+    Path("mine.py").write_text(
+        "class Mine:\n"
+        "    def fit(self, table):\n"
+        "        return self\n"
+        "    def probability(self, d0, d1):\n"
+        "        return d0 / (d0 + d1)\n"
+    )
+    command = "evaluate --train t.csv --test t.csv --estimator density --estimator network --estimator mine:Mine"
+    main(f"{command} --seeds 2 --distance a --distance b --sigma 0.1 --grid-size 9 --quiet".split())
+    told = scores()
+    assert {(r["distance"], r["estimator"]) for r in told["scores"]} == {
+        (d, e) for d in "ab" for e in ("density", "network", "mine:Mine")
+    }
+    assert told["card"]["estimators"]["density"]["sigma"] == 0.1
+    assert told["card"]["estimators"]["density"]["grid_size"] == 9
+    by_name = {r["distance"]: r for r in told["scores"] if r["estimator"] == "density" and r["split"] == "test"}
+    # b is a with its sides changed: its raw score is the complement of a's.
+    assert by_name["a"]["score_2afc_distance"] + by_name["b"]["score_2afc_distance"] == pytest.approx(100)
+    assert by_name["a"]["nll"] == pytest.approx(by_name["b"]["nll"], rel=1e-9)
+    models = ["a-density.npz", "a-network-seed0.npz", "a-network-seed1.npz"]
+    assert sorted(os.listdir("results/models"))[:3] == models
+    assert all("mine" not in name for name in os.listdir("results/models"))
+
+
+def test_the_options_of_scores_reach_them(tables: Path) -> None:
+    random_table(100, seed=3).to_frame().with_columns(d1="d0").write_csv("ties.csv")
+    command = "evaluate --train train.csv --test ties.csv --quiet"
+    main([*command.split(), "--ties", "x0", "--simulated-seed", "5"])
+    record = next(r for r in scores()["scores"] if r["split"] == "test")
+    assert record["ties"] == record["triplets"] == 100
+    table = twoafc.Triplets.read("ties.csv")
+    assert record["score_2afc_distance"] == pytest.approx(100 * (1 - table.n / table.M).mean())
+    assert scores()["card"]["tie_rule"] == "a tie counts as a choice of x0"
+    assert scores()["card"]["simulated"] == "seed 5"
+    main(command.split())
+    assert next(r for r in scores()["scores"] if r["split"] == "test")["score_2afc_distance"] == 50
+
+
+def test_json_is_all_that_is_printed_when_asked_for(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--json"])
+    said = capsys.readouterr()
+    assert json.loads(said.out) == scores()
+    assert said.err == ""
+
+
+def test_query_prints_p_and_every_count(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--quiet"])
+    model = "results/models/distance-density.npz"
+    main(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2 --json".split())
+    answer = json.loads(capsys.readouterr().out)
+    fit = twoafc.load(model)
+    assert answer["P"] == pytest.approx(float(fit.probability(0.31, 0.52)))
+    assert answer["standard_error"] == pytest.approx(float(fit.standard_error(0.31, 0.52)))  # type: ignore[union-attr]
+    assert sum(count["probability"] for count in answer["counts"]) == pytest.approx(1)
+    assert [count["observed"] for count in answer["counts"]] == [False, False, True, False, False, False]
+    for count in answer["counts"]:
+        assert count["nll"] == pytest.approx(twoafc.metrics.nll([count["j"]], [5], [answer["P"]]))
+    main(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2".split())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"P = {answer['P']:.4f} ± {answer['standard_error']:.4f} (standard error)")
+    (marked,) = (line for line in lines if "observed" in line)
+    assert marked.split() == [
+        "2",
+        f"{answer['counts'][2]['probability']:.4f}",
+        f"{answer['counts'][2]['nll']:.4f}",
+        "observed",
+    ]
+
+
+def test_query_of_a_network_has_no_standard_error(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "network", "--quiet"])
+    main(["query", "results/models/distance-network.npz", "--d0", "1", "--d1", "2", "--votes", "1"])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "standard error" not in first
+    assert first.startswith("P = 0.")
+
+
+def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(
+        [
+            "simulate",
+            "--out",
+            "t.parquet",
+            "--world",
+            "thurstone",
+            "--triplets",
+            "500",
+            "--votes",
+            "1",
+            "--votes",
+            "5",
+            "--lapse",
+            "0.1",
+            "--seed",
+            "3",
+        ]
+    )
+    assert capsys.readouterr().out == "500 simulated triplets of world thurstone: t.parquet\n"
+    table = pl.read_parquet("t.parquet")
+    assert set(table["M"]) == {1, 5}
+    true = twoafc.worlds.true_probability("thurstone", table["d0"].to_numpy(), table["d1"].to_numpy(), 0.1)
+    assert table["P"].to_numpy() == pytest.approx(true)
+    assert table["P"].min() >= 0.05
+    main(["evaluate", "--train", "t.parquet", "--quiet"])
+
+
+def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["demo", "--triplets", "1200", "--out", "d"])
+    said = capsys.readouterr().out
+    assert "They are not people" in said
+    assert "Results: d/results" in said
+    records = [r for r in scores("d/results")["scores"] if r["split"] == "test" and r["group"] == "all"]
+    order = [r["distance"] for r in sorted(records, key=lambda r: r["nll"])]
+    assert order == ["(truth)", "ssim", "euclidean", "brightness"]
+    assert sorted(os.listdir("d")) == ["results", "test.csv", "train.csv"]
+    (again,) = (line for line in said.splitlines() if line.startswith("  twoafc evaluate"))
+    main(again.split()[1:])
+    for record in records[:3]:
+        (same,) = (
+            r
+            for r in scores("my-results")["scores"]
+            if (r["distance"], r["split"], r["group"]) == (record["distance"], "test", "all")
+        )
+        assert same == record
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("evaluate --train none.csv", "no such file: none.csv"),
+        (
+            "evaluate --train train.csv --test bad.csv",
+            "bad.csv: n must lie in [0, M]; row 0 (line 2) has n=3, M=2 (1 of 1 rows)",
+        ),
+        ("evaluate --train train.csv --folds 1", "folds must lie between 2 and the number of triplets, 400; found 1"),
+        ("evaluate --train train.csv --seeds 0", "seeds must be at least 1; found 0"),
+        ("evaluate --train train.csv --sigma -1", "sigma must be a positive number; found -1.0"),
+        (
+            "evaluate --train train.csv --estimator tea",
+            "no estimator 'tea'; there are density, network, or your own as package.module:Name",
+        ),
+        (
+            "evaluate --train train.csv --estimator network --sigma 1",
+            "--sigma is a setting of density, which is not asked for",
+        ),
+        ("evaluate --train train.csv --out train.csv", "train.csv is a file; results are written to a folder"),
+        (
+            "evaluate --train train.csv --out .",
+            ". holds other files (bad.csv); choose a new folder, or one with results alone",
+        ),
+        ("query train.csv --d0 1 --d1 2 --votes 5", "train.csv is not a readable twoafc model: File is not a zip file"),
+        (
+            "simulate --out t.csv --world flat",
+            "there is no world 'flat'; the names are: weber, thurstone, sqrt_noise, saturating, useless",
+        ),
+        ("simulate --out t.txt", "a table is written as .csv or .parquet; found t.txt"),
+        ("demo --triplets 3", "triplets must be at least 40, or there is nothing to fit; found 3"),
+    ],
+)
+def test_a_mistake_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:
+    Path("bad.csv").write_text("n,M,d0,d1\n3,2,1,1\n")
+    assert failure(capsys, *command.split()) == message
+    assert sorted(os.listdir()) == ["bad.csv", "test.csv", "train.csv"]
+
+
+@pytest.mark.parametrize(
+    "command", ["evaluate", "evaluate --train", "evaluate --train train.csv --fold 3", "brew", "query"]
+)
+def test_a_wrong_call_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert failure(capsys, *command.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--votes 0", "votes must be at least 1; found 0"),
+        ("--votes 5 --observed 6", "observed must lie in [0, 5], the votes; found 6"),
+        ("--votes 5 --d0 nan", "distances must be finite; found d0=nan, d1=2.0"),
+    ],
+)
+def test_a_question_without_sense_is_refused(
+    tables: Path, capsys: pytest.CaptureFixture[str], options: str, message: str
+) -> None:
+    twoafc.Density().fit(random_table()).save("m.npz")
+    d0 = "" if "--d0" in options else "--d0 1"
+    assert failure(capsys, *f"query m.npz {d0} --d1 2 {options}".split()) == message
+
+
+def test_a_reader_who_leaves_is_no_error(tables: Path) -> None:
+    command = f"{sys.executable} -m twoafc evaluate --train train.csv --test test.csv --json | head -c 10"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_version_and_help() -> None:
+    for option, expected in (("--version", twoafc.__version__), ("--help", "evaluate")):
+        done = subprocess.run([sys.executable, "-m", "twoafc", option], capture_output=True, text=True, check=True)
+        assert expected in done.stdout
