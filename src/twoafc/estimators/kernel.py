@@ -13,8 +13,10 @@ from twoafc.binomial import log_coefficient
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-CHUNK = 2048
+CHUNK = 4096
 """Triplets handled at once, so that their kernels stay in the processor's cache."""
+BLOCK = 512
+"""Triplets in one matrix product: larger ones wake the other threads of BLAS, which cost more than they help here."""
 NEGLIGIBLE = 60.0
 """A kernel below exp(-60) counts as exp(-60): numbers that underflow slow the processor down and change nothing."""
 
@@ -59,7 +61,8 @@ def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, sig
         for a in range(start, end, CHUNK):
             chunk = order[a : min(a + CHUNK, end)]
             K0, K1 = (_kernel(nodes, u[chunk] * scale, out) for u, out in zip((u0, u1), room, strict=True))
-            K += K0 @ K1.T
+            for b in range(0, len(chunk), BLOCK):
+                K += K0[:, b : b + BLOCK] @ K1[:, b : b + BLOCK].T
         n_c, M_c = n[order[start]], M[order[start]]
         total += np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])[:, None, None] * K
     N, D, K, C = total

@@ -1,0 +1,1 @@
+"""Benchmarks: one command each, and all of them by ``python -m benchmarks``."""
