@@ -53,5 +53,5 @@ def surfaces(named: Mapping[str, FloatArray]) -> Figure:
     for ax in axes[len(named) :]:
         ax.set_axis_off()
     shown = axes[0].images[0]
-    figure.colorbar(shown, ax=list(axes), label="P, the chance that $x_1$ is chosen", shrink=0.9, pad=0.02)
+    figure.colorbar(shown, ax=list(axes), label="P, chance of $x_1$", shrink=0.9, pad=0.02)
     return figure
