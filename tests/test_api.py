@@ -32,6 +32,13 @@ def test_the_public_names() -> None:
         _ = twoafc.density  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("first", twoafc.__all__)
+def test_names_mean_the_same_whichever_is_used_first(first: str) -> None:
+    code = f"import twoafc; twoafc.{first}; print(callable(twoafc.evaluate), callable(twoafc.distance))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True True"
+
+
 def test_the_version_is_that_of_the_package() -> None:
     assert twoafc.__version__ == importlib.metadata.version("twoafc")
 

@@ -175,11 +175,11 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
     main(["demo", "--triplets", "1200", "--out", "d"])
     said = capsys.readouterr().out
     assert "They are not people" in said
-    assert "Results: d/results" in said
-    records = [r for r in scores("d/results")["scores"] if r["split"] == "test" and r["group"] == "all"]
+    assert "Results: d" in said.splitlines()
+    records = [r for r in scores("d")["scores"] if r["split"] == "test" and r["group"] == "all"]
     order = [r["distance"] for r in sorted(records, key=lambda r: r["nll"])]
     assert order == ["(truth)", "ssim", "euclidean", "brightness"]
-    assert sorted(os.listdir("d")) == ["results", "test.csv", "train.csv"]
+    assert {"train.csv", "test.csv", "scores.csv"} <= set(os.listdir("d"))
     (again,) = (line for line in said.splitlines() if line.startswith("  twoafc evaluate"))
     main(again.split()[1:])
     for record in records[:3]:
@@ -201,6 +201,11 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
         ),
         ("evaluate --train train.csv --folds 1", "folds must lie between 2 and the number of triplets, 400; found 1"),
         ("evaluate --train train.csv --seeds 0", "seeds must be at least 1; found 0"),
+        ("evaluate --train train.csv --seed -1", "seed must be at least 0; found -1"),
+        (
+            "evaluate --train train.csv --test test.csv --folds 3",
+            "--folds cross-validates a single table; there is a test table too",
+        ),
         ("evaluate --train train.csv --sigma -1", "sigma must be a positive number; found -1.0"),
         (
             "evaluate --train train.csv --estimator tea",
@@ -213,7 +218,7 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
         ("evaluate --train train.csv --out train.csv", "train.csv is a file; results are written to a folder"),
         (
             "evaluate --train train.csv --out .",
-            ". holds other files (bad.csv); choose a new folder, or one with results alone",
+            ". is the current folder, which cannot be replaced as a whole; name one within it",
         ),
         ("query train.csv --d0 1 --d1 2 --votes 5", "train.csv is not a readable twoafc model: File is not a zip file"),
         (
@@ -257,6 +262,47 @@ def test_a_reader_who_leaves_is_no_error(tables: Path) -> None:
     command = f"{sys.executable} -m twoafc evaluate --train train.csv --test test.csv --json | head -c 10"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("csv.py", "matplotlib.py", "polars.py"):
+        Path(name).write_text("raise SystemExit('the file of the user was run')")
+    command = [sys.executable, "-c", "from twoafc.cli import main; main()", *["evaluate", "--train", "train.csv"]]
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    for folder, file in (("p", "models/precious.pt"), ("q", "train.csv"), ("r", "scores.json")):
+        Path(folder, file).parent.mkdir(parents=True)
+        Path(folder, file).write_text("ten years of work")
+        said = f"{folder} holds other files ({file}); choose a new folder, or one with results alone"
+        assert failure(capsys, "evaluate", "--train", "train.csv", "--out", folder) == said
+        assert failure(capsys, "demo", "--triplets", "100", "--out", folder) == said
+        assert Path(folder, file).read_text() == "ten years of work"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_narrow_terminal_gets_its_table_and_the_files_are_whole(tables: Path, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "twoafc", *["evaluate", "--train", "train.csv", "--test", "test.csv"]]
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"NLL ?" in done.stdout
+    assert "NLL ↓" in Path("results", "tables.md").read_text(encoding="utf-8")
+
+
+def test_a_folder_behind_a_link_is_replaced_in_its_place(tables: Path) -> None:
+    Path("there").mkdir()
+    Path("link").symlink_to("there")
+    for _ in range(2):
+        main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--quiet", "--out", "link"])
+    assert Path("link").is_symlink()
+    assert Path("there", "scores.csv").is_file()
+    assert sorted(os.listdir()) == ["link", "test.csv", "there", "train.csv"]
+
+
+def test_a_diverged_model_gives_no_answer(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twoafc.Network(learning_rate=1e30).fit(random_table()).save("m.npz")
+    said = "the model gives no P; the run that made it diverged"
+    assert failure(capsys, *["query", "m.npz", "--d0", "1", "--d1", "2", "--votes", "5"]) == said
 
 
 def test_version_and_help() -> None:

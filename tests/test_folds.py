@@ -17,7 +17,7 @@ def test_a_reference_lies_in_one_fold_and_no_fold_is_empty(refs: list[str], fold
         with pytest.raises(DataError) as caught:
             assign(table, folds, seed=seed)
         assert str(caught.value) == (
-            f"folds must lie between 2 and the number of references (ref), {len(set(refs))}; found {folds}"
+            f"folds must lie between 2 and the number of references, {len(set(refs))}; found {folds}"
         )
         return
     fold = assign(table, folds, seed=seed)
@@ -34,10 +34,20 @@ def test_folds_are_alike_in_size_and_depend_on_the_seed_alone() -> None:
     assert (fold != assign(table, 5, seed=2)).any()
 
 
-def test_quadruples_are_split_by_their_first_reference() -> None:
-    names = {name: ["a", "b"] for name in ("ref0", "x0", "ref1", "x1")}
-    assert split_key(random_table(2, **names)) == "ref0"
-    assert split_key(random_table(2)) == "triplet"
+def test_quadruples_that_share_a_reference_stay_together() -> None:
+    names = {"ref0": list("abcd"), "x0": list("wxyz"), "ref1": list("bcef"), "x1": list("wxyz")}
+    table = random_table(4, **names)
+    assert split_key(table) == "ref0 and ref1"
+    # a-b and b-c hang together; c-e too; d-f alone.
+    fold = assign(table, 2, seed=0)
+    assert fold[0] == fold[1] == fold[2] != fold[3]
+    with pytest.raises(DataError, match="between 2 and the number of sets of linked references, 2; found 3"):
+        assign(table, 3, seed=0)
+
+
+def test_rows_of_one_triplet_stay_together() -> None:
+    fold = assign(random_table(8, triplet=list("aabbccdd")), 2, seed=3)
+    np.testing.assert_array_equal(fold[::2], fold[1::2])
 
 
 def test_too_many_or_too_few_folds_are_refused() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,3 +91,14 @@ def test_sampled_scores_approach_their_expectation() -> None:
     assert metrics.score_2afc(drawn, M, P) == pytest.approx(metrics.expected_score_2afc(P, c), abs=0.3)
     np.testing.assert_array_equal(drawn, metrics.simulate(M, P, seed=1))
     assert (drawn != metrics.simulate(M, P, seed=2)).any()
+
+
+def test_many_votes_need_little_memory() -> None:
+    P = np.linspace(0.01, 0.99, 30_000)
+    tracemalloc.start()
+    expected = metrics.expected_nll_per_triplet(1000, P)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**27
+    # The entropy of a binomial with so many votes is nearly that of a normal law.
+    np.testing.assert_allclose(expected[15_000], np.log(2 * np.pi * np.e * 1000 * 0.25) / 2, atol=1e-3)

@@ -98,15 +98,28 @@ def test_changed_numbers_are_refused(saved: Path, tmp_path: Path) -> None:
     assert refusal(path) == f"{path} was changed after it was written; its contents do not match their checksum"
 
 
+def test_changed_settings_are_refused(saved: Path, tmp_path: Path) -> None:
+    card = card_of(saved)
+    card["settings"]["prior"] = 1000.0
+    path = rewritten(saved, tmp_path / "model.npz", card=as_card(card))
+    assert refusal(path) == f"{path} was changed after it was written; its contents do not match their checksum"
+
+
 def test_changed_numbers_with_a_new_checksum_still_meet_the_checks(saved: Path, tmp_path: Path) -> None:
     name, kept, arrays = modelfile.read(saved)
     path = tmp_path / "model.npz"
     modelfile.save(path, name, kept, arrays | {"sums": -arrays["sums"]})
     assert refusal(path) == (
-        f"{path} is not a usable model; sums of votes must be positive and symmetric; those of the model are not"
+        f"{path} is not a usable model; sums over votes must not be negative; those of the model are"
     )
     modelfile.save(path, name, kept | {"sigma": -1.0}, arrays)
     assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number; found -1.0"
+    modelfile.save(path, name, {"sigma": 0.1, "grid_size": 4}, arrays)
+    assert refusal(path) == f"{path} is not a whole model; its settings have no prior"
+    modelfile.save(path, name, kept, arrays | {"payload": np.zeros(3)})
+    assert refusal(path) == f"{path} is not a usable model; it holds payload, which no density model has"
+    modelfile.save(path, name, kept, arrays | {"squared_sums": -arrays["squared_sums"]})
+    assert refusal(path).endswith("sums over votes must not be negative; those of the model are")
     modelfile.save(path, name, kept | {"colour": "red"}, arrays)
     assert refusal(path).startswith(f"{path} is not a usable model; ")
     modelfile.save(path, name, kept, {key: array for key, array in arrays.items() if key != "at_most"})
@@ -130,8 +143,7 @@ def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
     assert "expected 'twoafc model 1', found [1]" in refusal(path)
     modelfile.save(path, "oracle", {}, {})
     assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads density, network"
-    nameless = card_of(path) | {"estimator": None}
-    np.savez(path, card=as_card(nameless))
+    modelfile.save(path, None, {}, {})  # type: ignore[arg-type]
     assert refusal(path) == f"{path} is not a twoafc model; its card names no estimator"
 
 

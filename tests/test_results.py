@@ -21,7 +21,7 @@ from conftest import random_table
 from twoafc import card, results, tables
 from twoafc.errors import DataError
 from twoafc.estimators import Density
-from twoafc.evaluate import Evaluation, Run, Settings, evaluate
+from twoafc.evaluation import Evaluation, Run, Settings, evaluate
 
 FILES = ["figures", "models", "scores.csv", "scores.json", "tables.md", "tables.tex", "triplets.parquet"]
 
@@ -89,10 +89,13 @@ def test_the_hash_of_a_table_depends_on_its_contents_alone(tmp_path: Path) -> No
 def test_an_earlier_result_is_replaced_as_a_whole(found: Evaluation, tmp_path: Path) -> None:
     out = tmp_path / "r"
     results.write(found, out, a_card(found))
-    (out / "models" / "stale.npz").write_text("old")
-    results.write(found, out, a_card(found))
-    assert os.listdir(out / "models") == ["distance-density.npz"]
+    other = dataclasses.replace(found, runs=[dataclasses.replace(found.runs[0], distance="other")])
+    results.write(other, out, a_card(found))
+    assert os.listdir(out / "models") == ["other-density.npz"]
     assert os.listdir(tmp_path) == ["r"]
+    (out / "models" / "mine.npz").write_text("not of this result")
+    with pytest.raises(DataError, match=r"r holds other files \(models/mine.npz\); choose a new folder"):
+        results.write(found, out, a_card(found))
 
 
 def test_a_folder_with_other_files_is_left_alone(found: Evaluation, tmp_path: Path) -> None:
@@ -143,14 +146,15 @@ main(["evaluate", "--train", "t.csv", "--out", "r"])
 
 def test_a_killed_run_leaves_the_earlier_result(tmp_path: Path) -> None:
     random_table(3000).write(tmp_path / "t.csv")
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "scores.csv").write_text("the earlier one")
+    command = [sys.executable, "-m", "twoafc", "evaluate", "--train", "t.csv", "--out", "r"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    before = (tmp_path / "r" / "scores.json").read_bytes()
     command = [sys.executable, "-m", "twoafc", "evaluate", "--train", "t.csv", "--out", "r", "--estimator", "network"]
     process = subprocess.Popen([*command, "--seeds", "200"], cwd=tmp_path)
     time.sleep(1.5)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert (tmp_path / "r" / "scores.csv").read_text() == "the earlier one"
+    assert (tmp_path / "r" / "scores.json").read_bytes() == before
 
 
 def test_odd_names_make_plain_files(found: Evaluation) -> None:
@@ -165,12 +169,6 @@ def test_odd_names_make_plain_files(found: Evaluation) -> None:
     seeds = [Run("d", "network", seed, fit) for seed in (0, 1)]
     assert list(results.model_names(seeds)) == ["d-network-seed0.npz", "d-network-seed1.npz"]
     assert list(results.model_names(seeds[:1])) == ["d-network.npz"]
-
-
-def test_json_has_no_numbers_that_are_none() -> None:
-    assert results.jsonable({"a": (float("nan"), float("inf"), 1.5, {"b": None})}) == {
-        "a": [None, None, 1.5, {"b": None}]
-    }
 
 
 def test_tables_read_well(found: Evaluation) -> None:
@@ -192,6 +190,10 @@ def test_tables_show_spread_and_failure() -> None:
         base | {"seed": None, "nll": 1.25, "nll_sd": 0.5, "runs": 2, "diverged": 1},
     ]
     (row,) = tables.summary(runs).rows
-    assert row[:3] == ("d", "network", "1.2500 ± 0.5000")
+    assert row[:3] == ("d", "network (1 of 2 diverged)", "1.2500 ± 0.5000")
     (row,) = tables.summary([base | {"seed": 0, "nll": None, "diverged": 1}]).rows
-    assert row[2] == "diverged"
+    assert row[1:3] == ("network (diverged)", "–")
+    (row,) = tables.summary([base | {"seed": 0, "nll": 8.4, "diverged": 1}]).rows
+    assert row[1:3] == ("network (diverged)", "8.4000")
+    assert tables.remarks(["one", "two"], "md") == "- one\n- two\n"
+    assert tables.remarks(["one"], "tex") == "% one\n"

@@ -68,6 +68,64 @@ def test_a_csv_may_have_semicolons_spaces_and_a_byte_order_mark(tmp_path: Path) 
     assert (table.n.tolist(), table.M.tolist(), table.d1.tolist()) == ([1], [2], [0.3])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n,M,d0,d1\n1,2,0.1,0.2\n\n3,3,0.3,0.4\n\n",
+        "\n\nn,M,d0,d1\n1,2,0.1,0.2\n3,3,0.3,0.4\n",
+        "n,M,d0,d1,,\n1,2,0.1,0.2,,\n3,3,0.3,0.4,,\n",
+        "n,M,d0,d1\r\n1,2,0.1,0.2\r\n3,3,0.3,0.4\r\n",
+        "n,M,d0,d1\r1,2,0.1,0.2\r3,3,0.3,0.4",
+        'n;M;d0;d1;"a,b"\n1;2;0.1;0.2;x\n3;3;0.3;0.4;y\n',
+        '"n","M","d0","d1"\n"1","2","0.1","0.2"\n"3.0","3","3e-1","0.4"\n',
+        "n\tM\td0\td1\ta,b\n1\t2\t0.1\t0.2\t\n3\t3\t0.3\t0.4\t\n",
+    ],
+)
+def test_a_csv_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "Votes.CSV"
+    path.write_bytes(text.encode())
+    table = Triplets.read(path)
+    assert (table.n.tolist(), table.M.tolist()) == ([1, 3], [2, 3])
+    assert (table.d0.tolist(), table.d1.tolist()) == ([0.1, 0.3], [0.2, 0.4])
+
+
+def test_a_column_with_values_needs_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("n,M,d0,d1,\n1,2,0.1,0.2,x\n")
+    with pytest.raises(DataError, match="every column needs a name; column 5 of 5 has none"):
+        Triplets.read(path)
+
+
+def test_blank_lines_do_not_move_the_rows(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("n,M,d0,d1\n1,2,0.1,0.2\n\n5,2,0.1,0.2\n")
+    with pytest.raises(DataError) as caught:
+        Triplets.read(path)
+    assert str(caught.value) == f"{path}: n must lie in [0, M]; row 2 (line 4) has n=5, M=2 (1 of 2 rows)"
+
+
+def test_choices_may_be_written_as_true_and_false(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("choice,d0,d1\nTrue,0.1,0.2\nfalse,0.1,0.2\n")
+    assert Triplets.read(path).n.tolist() == [1, 0]
+
+
+def test_unusual_columns_of_frames_are_read_or_refused() -> None:
+    frame = pd.DataFrame(GOOD)
+    assert message(frame.assign(n=pd.array([1, None, 3], dtype="Int64"))) == (
+        "n must not be missing; row 1 has no n (1 of 3 rows)"
+    )
+    assert Triplets.from_frame(frame.assign(n=pd.array([1, 0, 3], dtype="Int64"))).n.tolist() == [1, 0, 3]
+    assert len(Triplets.from_frame(frame.assign(**{"group": pd.Categorical(["a", "b", "a"])}))) == 3
+    frame[0] = 7
+    assert len(Triplets.from_frame(frame)) == 3
+    arrow = pa.table(GOOD | {"group": pa.array(["a", "b", "a"]).dictionary_encode()})
+    assert Triplets.from_frame(arrow).labels["group"].to_list() == ["a", "b", "a"]
+    assert len(Triplets.from_frame(arrow.to_batches()[0])) == 3
+    decimals = pa.array([0, 1, 2]).cast(pa.decimal128(21, 2))
+    assert Triplets.from_frame(arrow.set_column(2, "d0", decimals)).d0.tolist() == [0, 1, 2]
+
+
 def test_whole_numbers_may_come_as_floats() -> None:
     table = Triplets.from_frame(pd.DataFrame(GOOD).astype(float))
     assert table.n.tolist() == [1, 0, 3]
@@ -106,7 +164,15 @@ def test_rows_are_numbered_where_the_table_does_not_name_them() -> None:
         ({"M": [2, None, None]}, "M must not be missing; row 1 has no M (2 of 3 rows)"),
         ({"d0": [0.1, float("nan"), 0.3]}, "d0 must be finite; row 1 has d0=nan (1 of 3 rows)"),
         ({"d1": [0.1, 0.2, -float("inf")]}, "d1 must be finite; row 2 has d1=-inf (1 of 3 rows)"),
-        ({"d1": [0.1, None, 0.2]}, "d1 must be finite; row 1 has d1=nan (1 of 3 rows)"),
+        ({"d1": [0.1, None, 0.2]}, "d1 must not be missing; row 1 has no d1 (1 of 3 rows)"),
+        ({"d1": ["0.1", " ", "0.2"]}, "d1 must not be missing; row 1 has no d1 (1 of 3 rows)"),
+        ({"M": [2, 1, 1e300]}, "M must be a number of votes; row 2 has M=1e+300 (1 of 3 rows)"),
+        ({"ref": [["a"], ["b"], ["c"]]}, "ref must be text or numbers; the column holds List(String)"),
+        ({"_d0": [1, 2, 3]}, "a distance needs a name before its _d0 or _d1; found the column _d0"),
+        (
+            {"distance_d0": [1, 2, 3], "distance_d1": [1, 2, 3]},
+            "two distances are called distance; plain d0 and d1 go by that name, so give them another",
+        ),
         ({"d0": ["0.1", "abc", "0.3"]}, "d0 must be a number; row 1 has d0='abc' (1 of 3 rows)"),
         ({"M": ["2", "one", "two"]}, "M must be a number; row 1 has M='one' (2 of 3 rows)"),
         ({"ref": ["a", None, "b"]}, "ref must not be missing; row 1 has no ref (1 of 3 rows)"),
@@ -233,9 +299,12 @@ def test_votes_are_merged_by_name_within_groups_or_not_at_all() -> None:
 
 def test_votes_on_one_triplet_must_agree_on_its_distances() -> None:
     assert message(VOTES | {"ssim_d1": [0.4, 0.1, 0.45, 0.6]}) == (
-        "votes on one triplet must have the same ssim distances; row 2 has (0.1, 0.45), row 0 (0.1, 0.4) (1 of 4 rows)"
+        "votes on one triplet must have the same distances (ssim); "
+        "row 2 has (0.1, 0.45), row 0 (0.1, 0.4) (1 of 4 rows)"
     )
-    assert message(VOTES | {"ssim_d1": [0.4, 0.4, 0.4, 0.6]}).startswith("votes on one triplet must have the same ssim")
+    assert message(VOTES | {"ssim_d1": [0.4, 0.4, 0.4, 0.6]}).startswith("votes on one triplet must have the same")
+    nearly = Triplets.from_frame(VOTES | {"ssim_d0": [0.0, 0.4, 1e-17, 0.5], "ssim_d1": [0.4, 0.0, 0.4, 0.6]})
+    assert nearly.M.tolist() == [3, 1]
 
 
 def test_a_choice_is_zero_or_one() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from twoafc.estimators import DensityFit, Estimator, NetworkFit
-from twoafc.evaluate import Run, Settings
+from twoafc.evaluation import Run, Settings
 from twoafc.triplets import Triplets
 
 LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
@@ -27,6 +27,8 @@ def describe(table: Triplets, path: str | Path | None = None) -> dict[str, Any]:
         digest.update(name.encode() + column.tobytes())
     for name in sorted(table.distances):
         digest.update(name.encode() + b"".join(column.tobytes() for column in table.distances[name]))
+    for name in table.labels.columns:
+        digest.update("\0".join([name, *table.labels[name]]).encode())
     told: dict[str, Any] = {
         "triplets": len(table),
         "votes": int(table.M.sum()),

@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 import twoafc
 
 if TYPE_CHECKING:
-    from twoafc.evaluate import Evaluation, Progress
+    from twoafc.evaluation import Evaluation, Progress
 
 app = App(
     name="twoafc",
@@ -28,8 +28,8 @@ Switch = Annotated[bool, Parameter(negative="")]
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a mistake gets one line on standard error and exit code 2."""
-    # A user's own estimator, package.module:Name, is looked for where the command is given.
-    sys.path.insert(0, os.getcwd())
+    # A terminal that knows no arrows gets question marks, not an error.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except BrokenPipeError:
@@ -53,7 +53,7 @@ def evaluate(
     test: Path | None = None,
     distance: Several = None,
     estimator: Annotated[tuple[str, ...], Parameter(negative="")] = ("density",),
-    folds: int = 5,
+    folds: int | None = None,
     seeds: int = 1,
     seed: int = 0,
     sigma: float | None = None,
@@ -72,7 +72,7 @@ def evaluate(
     test: Table to score on; without it the training table is cross-validated.
     distance: A distance to evaluate, once for each; default all.
     estimator: density, network, or your own as package.module:Name; once for each.
-    folds: Parts for cross-validation, whole references at a time where they are known.
+    folds: Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds: Runs of an estimator that has a seed; the mean and spread are reported.
     seed: Seed of the folds and of the first run.
     sigma: Kernel width of the density estimator, on distances uniformised to [0, 1]; default 1/44.
@@ -81,16 +81,18 @@ def evaluate(
     simulated_seed: Draw the simulated scores with this seed instead of giving their exact expectation.
     out: Folder of results; an earlier result there is replaced.
     json: Print scores.json instead of the table.
-    quiet: Print nothing but errors.
+    quiet: Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import card, results
     from twoafc.estimators import Density
     from twoafc.estimators import estimator as find
-    from twoafc.evaluate import Settings
-    from twoafc.evaluate import evaluate as run
+    from twoafc.evaluation import Settings
+    from twoafc.evaluation import evaluate as run
     from twoafc.triplets import Triplets
 
-    settings = Settings(folds=folds, seeds=seeds, seed=seed, ties=ties, simulated_seed=simulated_seed)
+    if test and folds is not None:
+        raise ValueError("--folds cross-validates a single table; there is a test table too")
+    settings = Settings(folds=folds or 5, seeds=seeds, seed=seed, ties=ties, simulated_seed=simulated_seed)
     chosen = {name: find(name) for name in estimator}
     given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
     if given and "density" not in chosen:
@@ -105,7 +107,7 @@ def evaluate(
     data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
     results.write(found, out, card.of_evaluation(data, chosen, settings, found.runs))
     if json:
-        print((out / "scores.json").read_text())
+        print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:
         _tell(found, out)
 
@@ -135,9 +137,9 @@ def query(
 
     answer = ask(twoafc.load(model), d0, d1, votes, observed)
     if json:
-        import json as codec
+        from twoafc.results import strict_json
 
-        print(codec.dumps(answer))
+        print(strict_json(answer))
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     print(f"P = {answer['P']:.4f}{error}: the chance that x1 is chosen at d0 = {d0:g}, d1 = {d1:g}")
@@ -185,7 +187,7 @@ def demo(*, out: Path = Path("demo"), triplets: int = 4000, seed: int = 0) -> No
 
     Parameters
     ----------
-    out: Folder to write: the two tables and, in results, what evaluate makes of them.
+    out: Folder of results, with the two tables beside them; an earlier demonstration there is replaced.
     triplets: Number of triplets, a quarter of them for the test.
     seed: Seed.
     """
@@ -194,7 +196,7 @@ def demo(*, out: Path = Path("demo"), triplets: int = 4000, seed: int = 0) -> No
     with _progress(quiet=False) as progress:
         found = run(out, triplets=triplets, seed=seed, progress=progress)
     print(STORY)
-    _tell(found, out / "results")
+    _tell(found, out)
     print(f"The tables themselves: {out / 'train.csv'}, {out / 'test.csv'}. The same again:")
     print(f"  twoafc evaluate --train {out / 'train.csv'} --test {out / 'test.csv'} --out my-results")
 

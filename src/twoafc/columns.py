@@ -26,12 +26,16 @@ def distance_names(columns: list[str]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for column in columns:
         prefix, end = column[:-2], column[-2:]
-        if end not in ("d0", "d1") or not (prefix == "" or (prefix.endswith("_") and len(prefix) > 1)):
+        if end not in ("d0", "d1") or not (prefix == "" or prefix.endswith("_")):
             continue
+        if prefix == "_":
+            raise DataError(f"a distance needs a name before its _d0 or _d1; found the column {column}")
         partner = prefix + {"d0": "d1", "d1": "d0"}[end]
         if partner not in columns:
             raise DataError(f"a distance needs both of its columns; {column} has no partner {partner}")
-        found[prefix[:-1] or UNNAMED] = (f"{prefix}d0", f"{prefix}d1")
+        name = prefix[:-1] or UNNAMED
+        if found.setdefault(name, (f"{prefix}d0", f"{prefix}d1")) != (f"{prefix}d0", f"{prefix}d1"):
+            raise DataError(f"two distances are called {name}; plain d0 and d1 go by that name, so give them another")
     return found
 
 
@@ -48,7 +52,11 @@ def says_votes(columns: list[str]) -> bool:
 
 def labels_of(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
     """Take the columns that name things, as text; none may be blank."""
-    labels = frame.select(pl.col(name).cast(pl.String) for name in LABELS if name in frame.columns)
+    kept = [name for name in LABELS if name in frame.columns]
+    for name in kept:
+        if frame[name].dtype.is_nested() or frame[name].dtype in (pl.Binary, pl.Object):
+            raise DataError(f"{name} must be text or numbers; the column holds {frame[name].dtype}")
+    labels = frame.select(pl.col(name).cast(pl.String) for name in kept)
     for name in labels.columns:
         blank = labels[name].is_null() | (labels[name] == "")
         _refuse_missing(blank.to_numpy(), name, where)
@@ -67,6 +75,7 @@ def distance(frame: pl.DataFrame, columns: tuple[str, str], where: Where) -> tup
 
 def _finite(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
     values = numbers(frame, column, where)
+    _refuse_missing(frame[column].is_null().to_numpy() | _blank(frame[column]), column, where)
     refuse(~np.isfinite(values), f"{column} must be finite", where, lambda row: f"{column}={values[row]}")
     return values
 
@@ -76,6 +85,8 @@ def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
     _refuse_missing(np.isnan(values), column, where)
     fractional = ~np.isfinite(values) | (values != np.round(values))
     refuse(fractional, f"{column} must be a whole number", where, lambda row: f"{column}={values[row]}")
+    huge = np.abs(values) >= 2**53
+    refuse(huge, f"{column} must be a number of votes", where, lambda row: f"{column}={values[row]:g}")
     return values.astype(np.int64)
 
 
@@ -99,12 +110,20 @@ def numbers(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float6
     series = frame[column]
     if series.dtype == pl.String:
         text = series.str.strip_chars()
-        series = text.cast(pl.Float64, strict=False)
+        # What other programs write for 1 and 0, in a column of choices.
+        said = text.str.to_lowercase().replace({"true": "1", "false": "0"}) if column == "choice" else text
+        series = said.cast(pl.Float64, strict=False)
         wrong = series.is_null() & text.is_not_null() & (text != "")
         refuse(wrong.to_numpy(), f"{column} must be a number", where, lambda row: f"{column}={text[row]!r}")
     elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"{column} must be a number; the column holds {series.dtype}")
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+
+
+def _blank(series: pl.Series) -> NDArray[np.bool_]:
+    if series.dtype != pl.String:
+        return np.zeros(len(series), dtype=np.bool_)
+    return (series.str.strip_chars() == "").fill_null(True).to_numpy()
 
 
 def _refuse_missing(missing: NDArray[np.bool_], column: str, where: Where) -> None:

@@ -6,13 +6,13 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from twoafc import card, photographs, results
 from twoafc.distances import Distance, distance
 from twoafc.estimators import Density
-from twoafc.evaluate import Evaluation, Progress, Settings, evaluate
-from twoafc.frames import write_frame
+from twoafc.evaluation import Evaluation, Progress, Settings, evaluate
 from twoafc.scores import Record, by_group, per_triplet
 from twoafc.triplets import Triplets
 
@@ -37,15 +37,12 @@ def run(folder: Path, *, triplets: int, seed: int, progress: Progress | None = N
     """Make the tables, evaluate the distances, add the truth, and write it all to a folder."""
     if triplets < 40:
         raise ValueError(f"triplets must be at least 40, or there is nothing to fit; found {triplets}")
-    results.check_folder(folder, ours=("train.csv", "test.csv", "results"))
-    results.check_folder(folder / "results")
-    folder.mkdir(parents=True, exist_ok=True)
+    results.check_folder(folder)
     sizes = {"train": triplets - triplets // 4, "test": triplets // 4}
-    frames = {}
-    for place, (role, votes) in enumerate({"train": TRAIN_VOTES, "test": TEST_VOTES}.items()):
-        frames[role] = measured(sizes[role], votes, seed=2 * seed + place, progress=progress)
-        write_frame(frames[role], folder / f"{role}.csv")
-    tables = {role: Triplets.read(folder / f"{role}.csv") for role in frames}
+    votes = {"train": TRAIN_VOTES, "test": TEST_VOTES}
+    seeds = dict(zip(sizes, np.random.SeedSequence(seed).spawn(2), strict=True))
+    frames = {role: measured(sizes[role], votes[role], seed=seeds[role], progress=progress) for role in sizes}
+    tables = {role: Triplets.from_frame(frame) for role, frame in frames.items()}
     found = evaluate(tables["train"], tables["test"], progress=progress)
     truth = [record for role, frame in frames.items() for record in truth_scores(frame, role)]
     found = dataclasses.replace(
@@ -53,21 +50,23 @@ def run(folder: Path, *, triplets: int, seed: int, progress: Progress | None = N
         scores=[*found.scores, *truth],
         notes=[*found.notes, "the observers are simulated; (truth) scores the chances by which their votes were drawn"],
     )
-    data = {role: card.describe(table, folder / f"{role}.csv") for role, table in tables.items()}
-    results.write(found, folder / "results", card.of_evaluation(data, {"density": Density()}, Settings(), found.runs))
+    data = {role: card.describe(table) for role, table in tables.items()}
+    told = card.of_evaluation(data, {"density": Density()}, Settings(), found.runs)
+    results.write(found, folder, told, {f"{role}.csv": frame for role, frame in frames.items()})
     return found
 
 
-def measured(triplets: int, votes: int, *, seed: int, progress: Progress | None = None) -> pl.DataFrame:
+def measured(
+    triplets: int, votes: int, *, seed: np.random.SeedSequence, progress: Progress | None = None
+) -> pl.DataFrame:
     """Cut, distort, judge and measure: one table with n, M, the true P, and the distances."""
     blocks = []
     for start in range(0, triplets, BLOCK):
         if progress:
             progress(start, triplets, "making photographs, votes and distances")
-        # A seed of its own for each block: no two of them cut the same patches.
-        block_seed = seed + 1000 * start
-        made = photographs.photograph_triplets(min(BLOCK, triplets - start), seed=block_seed)
-        judged = photographs.observers(made.ref, made.x0, made.x1, votes, seed=block_seed)
+        cut, judge = (int(each.generate_state(1)[0]) for each in seed.spawn(2))
+        made = photographs.photograph_triplets(min(BLOCK, triplets - start), seed=cut)
+        judged = photographs.observers(made.ref, made.x0, made.x1, votes, seed=judge)
         columns: dict[str, Any] = {"n": judged.n, "M": judged.M, "P": judged.P}
         for name, d in DISTANCES.items():
             columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from twoafc.errors import DataError
 from twoafc.triplets import Triplets
 
+IntArray = NDArray[np.int64]
+
 
 def split_key(table: Triplets) -> str:
-    """Name what stays together in one fold: the reference (of a quadruple, its first one), else the single triplet."""
-    return next((name for name in ("ref", "ref0") if name in table.labels.columns), "triplet")
+    """Name what stays together in one fold: whole references, or those of quadruples that share one, or triplets."""
+    if {"ref0", "ref1"} <= set(table.labels.columns):
+        return "ref0 and ref1"
+    return "ref" if "ref" in table.labels.columns else "triplet"
 
 
-def assign(table: Triplets, folds: int, *, seed: int) -> NDArray[np.int64]:
+def units(table: Triplets) -> IntArray:
+    """Number the units that stay together, for each row."""
+    key = split_key(table)
+    if key != "ref0 and ref1":
+        return table.codes(key)[1]
+    # Quadruples hang together by any reference that they share, first or second.
+    names, codes = np.unique(np.stack([table.labels["ref0"], table.labels["ref1"]]), return_inverse=True)
+    ref0, ref1 = codes.reshape(2, -1)
+    links = csr_array((np.ones(len(table)), (ref0, ref1)), shape=(len(names), len(names)))
+    return np.asarray(connected_components(links, directed=False)[1][ref0], dtype=np.int64)
+
+
+def assign(table: Triplets, folds: int, *, seed: int) -> IntArray:
     """Give every row its fold, 0..folds - 1, at random, with whole references in one fold and folds of like size.
 
     Examples
@@ -24,17 +42,17 @@ def assign(table: Triplets, folds: int, *, seed: int) -> NDArray[np.int64]:
     >>> bool(fold[0] == fold[1] != fold[2] == fold[3])
     True
     """
-    key = split_key(table)
-    units = np.arange(len(table)) if key == "triplet" else table.codes(key)[1]
-    sizes = np.bincount(units)
+    unit = units(table)
+    _, unit = np.unique(unit, return_inverse=True)
+    sizes = np.bincount(unit)
     if not 2 <= folds <= len(sizes):
-        what = "triplets" if key == "triplet" else f"references ({key})"
+        what = {"triplet": "triplets", "ref": "references"}.get(split_key(table), "sets of linked references")
         raise DataError(f"folds must lie between 2 and the number of {what}, {len(sizes)}; found {folds}")
     order = np.random.default_rng(seed).permutation(len(sizes))
     # The largest references first, each to the smallest fold; the shuffle decides among equals.
     order = order[np.argsort(-sizes[order], kind="stable")]
     fold, filled = np.empty(len(sizes), dtype=np.int64), np.zeros(folds, dtype=np.int64)
-    for unit in order:
-        fold[unit] = np.argmin(filled)
-        filled[fold[unit]] += sizes[unit]
-    return fold[units]
+    for place in order:
+        fold[place] = np.argmin(filled)
+        filled[fold[place]] += sizes[place]
+    return fold[unit]

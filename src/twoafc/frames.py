@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from twoafc.columns import Where
+from twoafc.columns import LABELS, Where
 from twoafc.errors import DataError
 
+SEPARATORS = ",;\t"
+KNOWN = {"n", "M", "choice", "d0", "d1", *LABELS}
 READABLE = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
 
@@ -32,46 +35,54 @@ def row_name(row: int) -> str:
 def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
     """Read a CSV or Parquet file; the cells of a CSV stay text until they are checked."""
     path = Path(path)
+    name = path.name.lower()
     if not path.is_file():
         raise DataError(f"no such file: {path}")
-    if path.name.endswith((".parquet", ".pq")):
-        try:
-            return pl.read_parquet(path), row_name
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"not a readable Parquet file: {_first_line(error)}") from error
-    if not path.name.endswith(READABLE):
+    if not name.endswith(READABLE):
         raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
-    return _read_csv(path)
+    try:
+        if name.endswith((".parquet", ".pq")):
+            return pl.read_parquet(path), row_name
+        return _read_csv(path)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
+        kind = "Parquet" if name.endswith((".parquet", ".pq")) else "CSV"
+        raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
 
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
-    try:
-        with _open_text(path) as file:
-            header = file.readline()
-        separator = next((mark for mark in ",;\t" if mark in header), ",")
-        columns = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
-        if not any(columns):
-            raise DataError("the file is empty; expected a header and rows")
-        check_unique(columns)
-        # Text first: a cell that is not a number can then be named, with its row.
-        frame = pl.read_csv(path, separator=separator, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"not a readable CSV file: {_first_line(error)}") from error
-    except (UnicodeDecodeError, OSError, EOFError) as error:
-        raise DataError(f"not a readable CSV file: {error}") from error
-    return frame.rename(dict(zip(frame.columns, columns, strict=True))), lambda row: _line_name(path, row, len(frame))
+    text = _text(path)
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    separator = max(SEPARATORS, key=lambda mark: len(KNOWN & set(_cells(header, mark))))
+    columns = _cells(header, separator)
+    if not any(columns):
+        raise DataError("the file is empty; expected a header and rows")
+    check_unique([name for name in columns if name])
+    # Text first: a cell that is not a number can then be named, with its row.
+    frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, raise_if_empty=False)
+    frame.columns = [name or f"\0{place}" for place, name in enumerate(columns)]
+    # Blank lines, and columns without a name or a value (a comma at the end of each line), hold nothing.
+    rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
+    idle = [name for name in frame.columns if name.startswith("\0")]
+    if any(frame[name].is_not_null().any() for name in idle):
+        raise DataError(f"every column needs a name; column {columns.index('') + 1} of {len(columns)} has none")
+    lines = len(text.splitlines()) == len(frame) + 1
+
+    def where(row: int) -> str:
+        # A line break inside a cell moves the lines: only the row is told then.
+        return f"row {rows[row]} (line {rows[row] + 2})" if lines else f"row {rows[row]}"
+
+    return frame.drop(idle)[rows], where
 
 
-def _open_text(path: Path) -> Any:
-    opener = gzip.open if path.name.endswith(".gz") else open
-    return opener(path, "rt", encoding="utf-8-sig", newline="")
+def _text(path: Path) -> str:
+    """Contents with plain line ends, without a byte order mark and blank lines at the start."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig") as file:
+        return str(file.read()).lstrip("\r\n")
 
 
-def _line_name(path: Path, row: int, rows: int) -> str:
-    """Name a row with its line too, where lines and rows go together (no line break inside a cell)."""
-    with _open_text(path) as file:
-        lines = sum(1 for _ in file)
-    return f"row {row} (line {row + 2})" if lines == rows + 1 else f"row {row}"
+def _cells(header: str, separator: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])]
 
 
 def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
@@ -112,6 +123,8 @@ def as_frame(table: Any) -> pl.DataFrame:
     names = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if names is not None:
         check_unique([str(name) for name in names])
+    if hasattr(table, "__arrow_c_array__") and hasattr(table, "num_columns"):
+        return pl.DataFrame(table)
     import narwhals as nw
 
     try:
@@ -119,14 +132,15 @@ def as_frame(table: Any) -> pl.DataFrame:
     except TypeError as error:
         kind = type(table).__name__
         raise TypeError(f"a table must be a path or a pandas, polars or arrow frame; found {kind}") from error
-    return pl.DataFrame({name: _series(frame[name]) for name in frame.columns})
+    return pl.DataFrame({str(column.name): _series(column) for column in frame.iter_columns()})
 
 
 def _series(column: Any) -> pl.Series:
     """Carry one narwhals column over; by way of numpy, which asks for no arrow library beside pandas."""
-    if column.dtype.is_numeric() and not column.is_null().any():
+    missing = column.is_null()
+    if (column.dtype.is_integer() or column.dtype.is_float()) and not missing.any():
         return pl.Series(column.to_numpy())
-    return pl.Series(column.to_list(), strict=False)
+    return pl.Series([None if gone else value for value, gone in zip(column, missing, strict=True)], strict=False)
 
 
 def check_unique(columns: list[str]) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoafc.binomial import log_pmf, pmf_table
 
 FloatArray = NDArray[np.float64]
+AT_ONCE = 2**20
 Ties = Literal["half", "x0"]
 """What a tie is worth: half a choice, as the field counts, or a choice of x0, as the paper's formula has it."""
 
@@ -191,6 +192,10 @@ def _by_votes(formula: Callable[[int, FloatArray], FloatArray], M: ArrayLike, P:
     M, P = np.broadcast_arrays(np.asarray(M), np.asarray(P, dtype=np.float64))
     values = np.empty(P.shape)
     for m in np.unique(M):
-        rows = m == M
-        values[rows] = formula(int(m), P[rows])
+        rows = np.flatnonzero(m == M)
+        # So many rows at once that their counts j fit in memory, whatever M.
+        step = max(1, AT_ONCE // (int(m) + 1))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            values.flat[some] = formula(int(m), P.flat[some])
     return values

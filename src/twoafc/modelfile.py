@@ -25,7 +25,8 @@ Arrays = Mapping[str, NDArray[Any]]
 def save(path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a model; a crash leaves the old file or none, never half of one."""
     path = Path(path)
-    card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings), "sha256": _digest(arrays)}
+    card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings)}
+    card["sha256"] = _digest(card, arrays)
     packed = np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -69,15 +70,15 @@ def _checked(
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         found = card.get("format") if isinstance(card, dict) else card
         raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {found!r}")
-    if card.get("sha256") != _digest(arrays):
+    if card.pop("sha256", None) != _digest(card, arrays):
         raise DataError(f"{path} was changed after it was written; its contents do not match their checksum")
     if not isinstance(card.get("estimator"), str) or not isinstance(card.get("settings"), dict):
         raise DataError(f"{path} is not a twoafc model; its card names no estimator")
     return card["estimator"], card["settings"], arrays
 
 
-def _digest(arrays: Arrays) -> str:
-    digest = hashlib.sha256()
+def _digest(card: Mapping[str, Any], arrays: Arrays) -> str:
+    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

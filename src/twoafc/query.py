@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from twoafc.errors import DataError
 from twoafc.estimators import Fit
 from twoafc.metrics import log_likelihood
 
@@ -28,6 +29,8 @@ def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None)
     if not (np.isfinite(d0) and np.isfinite(d1)):
         raise ValueError(f"distances must be finite; found d0={d0}, d1={d1}")
     P = float(fit.probability(d0, d1))
+    if not np.isfinite(P):
+        raise DataError("the model gives no P; the run that made it diverged")
     error = float(fit.standard_error(d0, d1)) if hasattr(fit, "standard_error") else None
     nll = -log_likelihood(np.arange(votes + 1), votes, P)
     counts = [

@@ -12,35 +12,61 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from twoafc import plots, tables
 from twoafc.errors import DataError
-from twoafc.evaluate import Evaluation, Run
+from twoafc.evaluation import Evaluation, Run
 from twoafc.frames import write_frame
 from twoafc.uniform import Uniform
 
-OURS = ("scores.csv", "scores.json", "triplets.parquet", "models", "tables.md", "tables.tex", "figures", "report.html")
 
-
-def check_folder(folder: str | Path, *, ours: tuple[str, ...] = OURS) -> None:
+def check_folder(folder: str | Path) -> None:
     """Refuse a folder that holds anything but an earlier result, before any work is done."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; results are written to a folder")
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours) if folder.exists() else []
+    if folder.resolve() == Path.cwd():
+        raise DataError(f"{folder} is the current folder, which cannot be replaced as a whole; name one within it")
+    foreign = sorted(set(_files(folder)) - set(_told_files(folder)))
     if foreign:
         raise DataError(f"{folder} holds other files ({foreign[0]}); choose a new folder, or one with results alone")
 
 
-def write(evaluation: Evaluation, folder: str | Path, card: Mapping[str, Any]) -> None:
-    """Write scores, tables, triplets and models to a folder; an earlier result there is replaced as a whole."""
-    folder = Path(folder)
+def _files(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()]
+
+
+def _told_files(folder: Path) -> list[str]:
+    """Files that an earlier result says it consists of; none where there is no earlier result."""
+    try:
+        files = json.loads((folder / "scores.json").read_text(encoding="utf-8"))["card"]["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [str(name) for name in files]
+
+
+def write(
+    evaluation: Evaluation, folder: str | Path, card: Mapping[str, Any], data: Mapping[str, pl.DataFrame] | None = None
+) -> None:
+    """Write scores, tables, triplets and models to a folder; an earlier result there is replaced as a whole.
+
+    Parameters
+    ----------
+    card : mapping
+        What made the result: see `twoafc.card`.
+    data : mapping of file name to frame, optional
+        Tables to keep beside the results.
+    """
     check_folder(folder)
+    folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         partial.mkdir()
+        for name, frame in (data or {}).items():
+            write_frame(frame, partial / name)
         _fill(partial, evaluation, card)
         _replace(folder, partial)
     finally:
@@ -64,23 +90,29 @@ def _replace(folder: Path, partial: Path) -> None:
 def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None:
     write_frame(evaluation.frame(), folder / "scores.csv")
     write_frame(evaluation.triplets, folder / "triplets.parquet")
-    told = {"card": {**card, "notes": evaluation.notes}, "scores": evaluation.scores, "comparisons": []}
-    (folder / "scores.json").write_text(json.dumps(jsonable(told), indent=1, ensure_ascii=False, allow_nan=False))
     shown = [tables.summary(evaluation.scores), tables.summary(evaluation.scores, split="train")]
     shown += [t for m in ("nll", "agreement", "score_2afc") if (t := tables.by_group(evaluation.scores, m))]
-    (folder / "tables.md").write_text("\n".join(tables.markdown(table) for table in shown))
-    (folder / "tables.tex").write_text("\n".join(tables.latex(table) for table in shown))
+    for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
+        text = [*(form(table) for table in shown), tables.remarks(evaluation.notes, ending)]
+        (folder / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
     (folder / "models").mkdir()
     for name, run in model_names(evaluation.runs).items():
         if hasattr(run.fit, "save"):
             run.fit.save(folder / "models" / name)
-    (folder / "figures").mkdir()
-    for estimator in dict.fromkeys(run.estimator for run in evaluation.runs):
-        named = surfaces_of([run for run in evaluation.runs if run.estimator == estimator])
+    _draw(folder / "figures", evaluation.runs)
+    files = sorted([*_files(folder), "scores.json"])
+    told = {"card": {**card, "notes": evaluation.notes, "files": files}, "scores": evaluation.scores, "comparisons": []}
+    (folder / "scores.json").write_text(strict_json(told, indent=1), encoding="utf-8")
+
+
+def _draw(folder: Path, runs: list[Run]) -> None:
+    folder.mkdir()
+    for estimator in dict.fromkeys(run.estimator for run in runs):
+        named = surfaces_of([run for run in runs if run.estimator == estimator])
         if named:
             figure = plots.surfaces(named)
             for ending in ("svg", "pdf"):
-                figure.savefig(folder / "figures" / f"surfaces-{_plain(estimator)}.{ending}", dpi=150)
+                figure.savefig(folder / f"surfaces-{_plain(estimator)}.{ending}", dpi=150)
 
 
 def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float64]]:
@@ -112,10 +144,20 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w.+-]+", "_", name)
 
 
-def jsonable(value: Any) -> Any:
-    """Make a value fit for strict JSON: numbers that are not finite become null."""
+def strict_json(value: Any, indent: int | None = None) -> str:
+    """Write JSON that any reader takes: numbers that are not finite become null.
+
+    Examples
+    --------
+    >>> strict_json({"nll": float("inf"), "group": "é"})
+    '{"nll": null, "group": "é"}'
+    """
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
+        return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -40,8 +40,7 @@ def summary(scores: Sequence[Record], *, split: str = "test") -> Table:
     """Every distance and estimator on one split, all triplets pooled, the best likelihood first."""
     records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
     rows = [
-        (record["distance"], record["estimator"], *(_number(record, column) for column in COLUMNS))
-        for record in records
+        (record["distance"], _estimator(record), *(_number(record, column) for column in COLUMNS)) for record in records
     ]
     first = records[0]
     caption = f"Scores on {split}: {first['triplets']} triplets, {first['votes']} votes"
@@ -59,7 +58,10 @@ def by_group(scores: Sequence[Record], measure: str = "nll", *, split: str = "te
     pairs = sorted({key[:2] for key in records}, key=lambda pair: _order(records[(*pair, "all")]["nll"]))
     # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
     whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
-    rows = tuple((*pair, *(_number(records[(*pair, group)], column) for group in groups)) for pair in whole)
+    rows = tuple(
+        (pair[0], _estimator(records[(*pair, "all")]), *(_number(records[(*pair, group)], column) for group in groups))
+        for pair in whole
+    )
     return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
 
 
@@ -74,10 +76,22 @@ def _order(value: float | None) -> float:
     return float("inf") if value is None else value
 
 
+def _estimator(record: Record) -> str:
+    """Name the estimator, with the runs that failed: a mean over the others must not pass for one over all."""
+    if not record.get("diverged"):
+        return str(record["estimator"])
+    runs = record.get("runs")
+    return (
+        f"{record['estimator']} ({record['diverged']} of {runs} diverged)"
+        if runs
+        else f"{record['estimator']} (diverged)"
+    )
+
+
 def _number(record: Record, column: Column) -> str:
     value, spread = record.get(column.name), record.get(f"{column.name}_sd")
     if value is None:
-        return "diverged" if record.get("diverged") else "–"
+        return "–"
     text = f"{value:.{column.decimals}f}"
     return text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
 
@@ -107,6 +121,12 @@ def latex(table: Table) -> str:
     top = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(table.caption)}}}"]
     tabular = [rf"\begin{{tabular}}{{ll{'r' * (len(table.header) - 2)}}}", r"\toprule", lines[0], r"\midrule"]
     return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def remarks(notes: Sequence[str], ending: str) -> str:
+    """Write what a reader of the tables should know below them: a list for ``md``, comments for ``tex``."""
+    mark = {"md": "- ", "tex": "% "}[ending]
+    return "".join(f"{mark}{note}\n" for note in notes)
 
 
 LATEX = {

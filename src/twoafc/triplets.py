@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoafc.columns import UNNAMED, Where, choices, counts, distance, distance_names, labels_of, refuse, says_votes
 from twoafc.errors import DataError
 from twoafc.frames import as_frame, check_unique, read_frame, row_name, write_frame
-from twoafc.votes import merge
+from twoafc.votes import Merged, merge
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -152,15 +152,9 @@ class Triplets:
 
 def _from_votes(choice: IntArray, distances: Mapping[str, Pair], labels: pl.DataFrame, where: Where) -> Triplets:
     merged = merge(labels, len(choice))
-    lead = merged.first[merged.row]
     pairs = {}
     for name, (d0, d1) in distances.items():
-        a, b = np.where(merged.swapped, d1, d0), np.where(merged.swapped, d0, d1)
-        # Room for the rounding of a distance measured twice, no more.
-        unlike = ~(np.isclose(a, d0[lead], rtol=1e-6, atol=0) & np.isclose(b, d1[lead], rtol=1e-6, atol=0))
-        rule = f"votes on one triplet must have the same {name} distances"
-        told = lambda row, d0=d0, d1=d1: f"({d0[row]}, {d1[row]}), row {lead[row]} ({d0[lead[row]]}, {d1[lead[row]]})"  # noqa: E731
-        refuse(unlike, rule, where, told)
+        _check_agreement(name, d0, d1, merged, where)
         pairs[name] = (d0[merged.first], d1[merged.first])
     M = np.bincount(merged.row, minlength=len(merged.first))
     n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=len(merged.first)).astype(np.int64)
@@ -168,6 +162,18 @@ def _from_votes(choice: IntArray, distances: Mapping[str, Pair], labels: pl.Data
     if "observer" in labels.columns:
         votes = votes.with_columns(labels["observer"])
     return _frozen(Triplets(n, M, pairs, _identified(labels.drop("observer", strict=False), merged.first), votes))
+
+
+def _check_agreement(name: str, d0: FloatArray, d1: FloatArray, merged: Merged, where: Where) -> None:
+    """Refuse votes on one triplet that give it other distances than the first of them did."""
+    lead = merged.first[merged.row]
+    a, b = np.where(merged.swapped, d1, d0), np.where(merged.swapped, d0, d1)
+    # Room for the rounding of a distance measured twice, near 0 too, and no more.
+    room = 1e-6 * np.maximum(abs(a), abs(b)) + 1e-9 * max(abs(d0).max(), abs(d1).max())
+    unlike = (abs(a - d0[lead]) > room) | (abs(b - d1[lead]) > room)
+    rule = f"votes on one triplet must have the same distances ({name})"
+    told = "({}, {}), row {} ({}, {})"
+    refuse(unlike, rule, where, lambda row: told.format(d0[row], d1[row], lead[row], d0[lead[row]], d1[lead[row]]))
 
 
 def _identified(labels: pl.DataFrame, rows: IntArray) -> pl.DataFrame:

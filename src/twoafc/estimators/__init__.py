@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,7 +40,7 @@ class Estimator(Protocol):
         ...
 
 
-SETTINGS: dict[str, Callable[[], Estimator]] = {"density": Density, "network": Network}
+SETTINGS: dict[str, Any] = {"density": Density, "network": Network}
 FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], DensityFit | NetworkFit]] = {
     "density": DensityFit.restore,
     "network": NetworkFit.restore,
@@ -53,10 +56,15 @@ def estimator(name: str) -> Estimator:
     Density(sigma=0.022727272727272728, grid_size=20, prior=0.001)
     """
     if name in SETTINGS:
-        return SETTINGS[name]()
+        named: Estimator = SETTINGS[name]()
+        return named
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise ValueError(f"no estimator {name!r}; there are {', '.join(SETTINGS)}, or your own as package.module:Name")
+    # Looked for where the command is given, too, but last: a user's file must not stand in for a library.
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
@@ -73,9 +81,17 @@ def load(path: str | Path) -> DensityFit | NetworkFit:
     name, settings, arrays = modelfile.read(path)
     if name not in FITS:
         raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(FITS)}")
+    missing = {field.name for field in dataclasses.fields(SETTINGS[name])} - set(settings)
+    if missing:
+        raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:
-        return FITS[name](settings, arrays)
+        fit = FITS[name](settings, arrays)
+        foreign = set(arrays) - set(fit.arrays())
+        if foreign:
+            raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")
+        return fit
     except KeyError as error:
         raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
     except (TypeError, ValueError) as error:
-        raise DataError(f"{path} is not a usable model; {error}") from error
+        told = str(error)
+        raise DataError(told if told.startswith(str(path)) else f"{path} is not a usable model; {told}") from error

@@ -16,13 +16,15 @@ from twoafc import modelfile
 from twoafc.errors import DataError
 from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
 from twoafc.estimators.kernel import SquaredSums, Sums, kernel_sums, squared_sums
-from twoafc.estimators.sandwich import node_covariance, unseen
+from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
 from twoafc.uniform import Uniform, uniformise
 
 if TYPE_CHECKING:
     from twoafc.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
+GUESS = 1 / 12
+"""Variance of a P that is anything between 0 and 1: what the prior stands for."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,20 @@ class DensityFit:
         return np.clip(0.5 + excess, 0.0, 1.0)
 
     def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Give the standard error of P, from the spread of the votes between triplets (a sandwich).
+        """Give the standard error of P: of its noise, not of the bias that smoothing brings.
 
-        It is 0 where d0 = d1, since P = 1/2 there by symmetry, and rises to that of a uniform guess, 0.29, where there
-        is no data.
+        It comes from the spread of the votes between triplets (a sandwich), and is no smaller than that of independent
+        votes. It is 0 where d0 = d1, since P = 1/2 there by symmetry, and rises to that of a uniform guess, 0.29, where
+        there is no data.
         """
+        d0, d1 = np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64)
         u0, u1 = self.uniform(d0), self.uniform(d1)
-        variance = interpolated_variance(self._covariances, u0, u1) + interpolate(self._unseen, u0, u1) ** 2
-        return np.sqrt(np.where(u0 == u1, 0.0, variance))
+        observed, binomial = (interpolated_variance(each, u0, u1) for each in self._covariances)
+        share = interpolate(self.settings.prior / (self.sums.M + self.settings.prior), u0, u1)
+        variance = np.maximum(observed, binomial) + share**2 * GUESS
+        # Beyond the training distances on one side, P is 1/2 for want of a better guess.
+        variance = np.where(u0 == u1, GUESS, variance)
+        return np.sqrt(np.where(d0 == d1, 0.0, variance))
 
     @property
     def surface(self) -> FloatArray:
@@ -124,13 +132,15 @@ class DensityFit:
         return np.asarray((N - N.T) / (2 * (D + self.settings.prior)))
 
     @cached_property
-    def _covariances(self) -> dict[Offset, FloatArray]:
+    def _covariances(self) -> tuple[dict[Offset, FloatArray], dict[Offset, FloatArray]]:
+        """Covariances of P at neighbouring nodes: as observed, and as binomial."""
         P, D, sigma = 0.5 + self._excess, self.sums.M + self.settings.prior, self.settings.sigma
-        return {offset: node_covariance(P, D, self.squared_sums, sigma=sigma, offset=offset) for offset in NEIGHBOURS}
-
-    @cached_property
-    def _unseen(self) -> FloatArray:
-        return unseen(self._covariances[0, 0], self.sums.M, self.squared_sums, self.settings.prior)
+        kinds = (observed_covariance, binomial_covariance)
+        observed, binomial = (
+            {offset: kind(P, D, self.squared_sums, sigma=sigma, offset=offset) for offset in NEIGHBOURS}
+            for kind in kinds
+        )
+        return observed, binomial
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
@@ -145,14 +155,16 @@ class DensityFit:
         """Build a fit from the settings and arrays of a saved model, checking all of them."""
         density = Density(**settings)
         G = density.grid_size
-        for name, shape in {"sums": (4, G, G), "squared_sums": (3, 2 * G - 1, 2 * G - 1)}.items():
+        for name, shape in {"sums": (4, G, G), "squared_sums": (4, 2 * G - 1, 2 * G - 1)}.items():
             array = arrays[name]
             if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
                 raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
         N, D, _, _ = sums = Sums(*arrays["sums"])
         slack = 1e-9 * (1 + D.max())
-        if (D < 0).any() or (N + slack < 0).any() or (abs(N + N.T - D) > slack).any() or (D != D.T).any():
-            raise DataError("sums of votes must be positive and symmetric; those of the model are not")
+        if (arrays["sums"] < -slack).any() or (arrays["squared_sums"] < -slack).any():
+            raise DataError("sums over votes must not be negative; those of the model are")
+        if (abs(N + N.T - D) > slack).any() or (D != D.T).any():
+            raise DataError("sums of votes must be symmetric; those of the model are not")
         return cls(density, Uniform.restore(arrays), sums, SquaredSums(*arrays["squared_sums"]))
 
     def save(self, path: str | Path) -> None:

@@ -34,7 +34,7 @@ class Sums(NamedTuple):
 
 
 class SquaredSums(NamedTuple):
-    """Sums of K^2 n^2, K^2 n M and K^2 M^2 over the triplets and their mirrors.
+    """Sums of K^2 n^2, K^2 n M, K^2 M^2 and K^2 M over the triplets and their mirrors.
 
     They stand on the half lattice, the nodes and the points midway between them, shape (2G - 1, 2G - 1), because the
     product of two Gaussian kernels is a narrower one at their midpoint: from these come the covariances of all nodes.
@@ -43,6 +43,7 @@ class SquaredSums(NamedTuple):
     nn: FloatArray
     nM: FloatArray
     MM: FloatArray
+    M: FloatArray
 
 
 def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, sigma: float, grid_size: int) -> Sums:
@@ -107,5 +108,5 @@ def squared_sums(
         counted = np.bincount(cell, weights, cells * cells).reshape(cells, cells)
         return np.asarray(K @ counted @ K.T)
 
-    nn, nM, MM = smooth(n * n), smooth(n * M), smooth(M * M)
-    return SquaredSums(nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T)
+    nn, nM, MM, votes = smooth(n * n), smooth(n * M), smooth(M * M), smooth(M)
+    return SquaredSums(nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, votes + votes.T)

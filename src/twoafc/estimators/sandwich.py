@@ -1,6 +1,8 @@
-"""How uncertain a kernel estimate of P is: a sandwich, from the spread of the votes between triplets."""
+"""How uncertain a kernel estimate of P is, from the spread of the votes between triplets and from their number."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,49 +10,58 @@ from numpy.typing import NDArray
 from twoafc.estimators.kernel import SquaredSums
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
-def node_covariance(
+def observed_covariance(
     P: FloatArray, D: FloatArray, squared: SquaredSums, *, sigma: float, offset: tuple[int, int]
 ) -> FloatArray:
-    """Covariance of P at each node (i, j) with P at (i, j) + offset, shape (G, G); 0 where there is no such node.
+    """Covariance of P at each node (i, j) with P at (i, j) + offset, as the residuals show it: a sandwich, (G, G).
 
-    A triplet moves P at a node by K (n - P M) / D and, through its mirror, by minus the same at the mirrored node; the
-    products of two kernels are found on the half lattice.
+    A triplet moves P at a node by K (n - P M) / D and, through its mirror, by minus the same at the mirrored node.
     """
+    nn, nM, MM, _ = squared
+
+    def moved(at: tuple[IntArray, IntArray], P: FloatArray, other: FloatArray) -> FloatArray:
+        return np.asarray(nn[at] - (P + other) * nM[at] + P * other * MM[at])
+
+    return _covariance(moved, P, D, sigma, offset)
+
+
+def binomial_covariance(
+    P: FloatArray, D: FloatArray, squared: SquaredSums, *, sigma: float, offset: tuple[int, int]
+) -> FloatArray:
+    """The same as it would be if votes were independent, (G, G): what unanimous or few votes cannot go below.
+
+    Where all agree there are no residuals, but P is not therefore certain. As is usual for a proportion, one vote is
+    added to either side, where D^2 / sum of M K^2 counts the votes that speak at a node.
+    """
+    votes = D**2 / np.maximum(squared.M[::2, ::2], np.finfo(np.float64).tiny)
+    shrunk = (P * votes + 1) / (votes + 2)
+
+    def moved(at: tuple[IntArray, IntArray], P: FloatArray, other: FloatArray) -> FloatArray:
+        return np.asarray(squared.M[at] * np.sqrt(P * (1 - P) * other * (1 - other)))
+
+    return _covariance(moved, shrunk, D, sigma, offset)
+
+
+def _covariance(
+    moved: Callable[[tuple[IntArray, IntArray], FloatArray, FloatArray], FloatArray],
+    P: FloatArray,
+    D: FloatArray,
+    sigma: float,
+    offset: tuple[int, int],
+) -> FloatArray:
+    """Covariance at an offset, 0 where there is no such node; the products of kernels stand on the half lattice."""
     G, (di, dj) = len(P), offset
-    nn, nM, MM = squared
     spread = 1 / (4 * (sigma * (G - 1)) ** 2)
     i, j = np.meshgrid(np.arange(G - di), np.arange(max(0, -dj), G - max(0, dj)), indexing="ij")
     k, m = i + di, j + dj
 
-    def products(p: NDArray[np.int64], q: NDArray[np.int64], P_other: FloatArray) -> FloatArray:
+    def products(p: IntArray, q: IntArray, other: FloatArray) -> FloatArray:
         kernel = np.exp(-spread * ((i - p) ** 2 + (j - q) ** 2))
-        at = (i + p, j + q)
-        return np.asarray(kernel * (nn[at] - (P[i, j] + P_other) * nM[at] + P[i, j] * P_other * MM[at]))
+        return np.asarray(kernel * moved((i + p, j + q), P[i, j], other))
 
     covariance = np.zeros((G, G))
     covariance[i, j] = (products(k, m, P[k, m]) - products(m, k, 1 - P[k, m])) / (D[i, j] * D[k, m])
     return covariance
-
-
-def unseen(variance: FloatArray, D: FloatArray, squared: SquaredSums, prior: float) -> FloatArray:
-    """Estimate the error that the residuals do not show where triplets are few, with the sign of u0 - u1, (G, G).
-
-    Of the m = D^2 / sum of (M K)^2 triplets that speak at a node, one is spent on P itself: their residuals show the
-    share 1 - 1/m of the true spread. The missing share is made up with the average spread over the plane. The prior
-    stands for an unknown P, with the variance 1/12 of a uniform guess.
-
-    Parameters
-    ----------
-    variance : array, shape (G, G)
-        Variance of P at the nodes, as the residuals show it.
-    """
-    MM = squared.MM[::2, ::2]
-    shares = MM / np.maximum(D, prior) ** 2
-    shown = (variance * (D + prior) ** 2).sum() + prior**2 / 12
-    spread = shown / ((MM * np.maximum(1 - shares, 0)).sum() + prior**2)
-    missing = spread * MM * np.minimum(shares, 1)
-    nodes = np.arange(len(D))
-    side = np.sign(np.subtract.outer(nodes, nodes))
-    return np.asarray(side * np.sqrt(missing + prior**2 / 12) / (D + prior))

@@ -9,7 +9,7 @@ import pytest
 from conftest import random_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network, estimator
-from twoafc.evaluate import Evaluation, Settings, evaluate
+from twoafc.evaluation import Evaluation, Settings, evaluate
 from twoafc.folds import assign
 from twoafc.metrics import nll, score_2afc_distance
 from twoafc.triplets import Triplets
@@ -101,7 +101,7 @@ def test_a_users_own_estimator_takes_part() -> None:
     record = one(found, estimator="coin", split="test")
     assert record["score_2afc"] == 50
     assert record["ties_model"] == 30
-    assert estimator("test_evaluate:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [0.5]
+    assert estimator("test_evaluation:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,22 @@ def test_a_diverged_run_is_reported_and_left_out_of_the_mean() -> None:
     assert (summary["runs"], summary["nll"]) == (2, None)
 
 
+def test_a_run_that_diverges_in_a_fold_alone_is_told() -> None:
+    @dataclass(frozen=True)
+    class Fickle:
+        diverged: bool = False
+
+        def fit(self, table: Triplets) -> Fickle:
+            return Fickle(diverged=len(table) < 60)
+
+        def probability(self, d0: Any, d1: Any) -> Any:
+            return np.full(np.shape(d0), 0.5)
+
+    found = evaluate(wide(60, 1), estimators={"fickle": Fickle()}, distances=["good"], settings=Settings(folds=2))
+    assert found.notes[1:] == [f"good, fickle: the run on fold-{k} diverged" for k in (0, 1)]
+    assert one(found, split="test")["diverged"] == 1
+
+
 def test_an_infinite_nll_is_told() -> None:
     class Sure:
         def fit(self, table: Triplets) -> Sure:
@@ -197,6 +213,8 @@ def test_votes_per_triplet_may_differ_between_and_within_tables() -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(ValueError, match="seeds must be at least 1; found 0"):
         Settings(seeds=0)
+    with pytest.raises(ValueError, match="seed must be at least 0; found -1"):
+        Settings(seed=-1)
     with pytest.raises(ValueError, match="ties must be half or x0; found 'coin'"):
         Settings(ties="coin")  # type: ignore[arg-type]
 

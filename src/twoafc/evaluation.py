@@ -49,8 +49,9 @@ class Settings:
     simulated_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise ValueError(f"seeds must be at least 1; found {self.seeds}")
+        for name, least in {"seeds": 1, "seed": 0}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}; found {getattr(self, name)}")
         if self.ties not in ("half", "x0"):
             raise ValueError(f"ties must be half or x0; found {self.ties!r}")
 
@@ -144,9 +145,9 @@ def evaluate(
             scores.extend(_records(run, split, table, P, diverged, settings))
             if split == "test":
                 tested.append(_tested(run, table, P))
-        notes.extend(_warnings(run, tested[-1]))
     if progress:
         progress(len(jobs), len(jobs), "scores")
+    notes.extend(_warnings(scores))
     if settings.seeds > 1:
         scores = [*scores, *_summaries(scores)]
     return Evaluation(scores, pl.concat(tested), runs, notes)
@@ -238,14 +239,18 @@ def _summaries(scores: Sequence[Record]) -> list[Record]:
     return [over_seeds(group) for group in runs.values()]
 
 
-def _warnings(run: Run, tested: pl.DataFrame) -> list[str]:
-    """Say of a run what its numbers alone would not make plain."""
-    if run.diverged:
-        return [f"{run.distance}, {run.estimator}, seed {run.seed}: the run diverged"]
-    if tested["nll"].is_infinite().any():
-        told = "the NLL on test is infinite; votes were cast to which it gives no chance"
-        return [f"{run.distance}, {run.estimator}: {told}"]
-    return []
+def _warnings(records: Sequence[Record]) -> list[str]:
+    """Say of scores what their numbers alone would not make plain."""
+    told: dict[str, None] = {}
+    for record in records:
+        seed = "" if record["seed"] is None else f", seed {record['seed']}"
+        name = f"{record['distance']}, {record['estimator']}{seed}"
+        if record["diverged"] and record["split"] != "test":
+            where = "" if record["split"] == "train" else f" on {record['split']}"
+            told[f"{name}: the run{where} diverged"] = None
+        elif record["nll"] == np.inf and record["split"] == "test" and record["group"] == "all":
+            told[f"{name}: the NLL on test is infinite; votes were cast to which it gives no chance"] = None
+    return list(told)
 
 
 def _tested(run: Run, table: Triplets, P: FloatArray) -> pl.DataFrame:
