@@ -12,5 +12,5 @@ HERE = Path(__file__).parent
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), triplets=4000, seed=0)
-        shutil.copy(Path(folder, "results", "figures", "surfaces-density.svg"), HERE / "images" / "surfaces.svg")
+        run(Path(folder, "demo"), triplets=4000, seed=0)
+        shutil.copy(Path(folder, "demo", "figures", "surfaces-density.svg"), HERE / "images" / "surfaces.svg")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from conftest import random_table
 from twoafc import plots
 from twoafc.estimators import Density
-from twoafc.evaluate import Run
+from twoafc.evaluation import Run
 from twoafc.results import surfaces_of
 
 

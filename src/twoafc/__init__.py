@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twoafc.distances import distance
     from twoafc.errors import DataError
     from twoafc.estimators import Density, Network, load
-    from twoafc.evaluate import Settings, evaluate
+    from twoafc.evaluation import Settings, evaluate
     from twoafc.triplets import Triplets
 
 __version__ = "0.1.0"
@@ -41,10 +41,10 @@ _HOMES = {
     "DataError": "twoafc.errors",
     "Density": "twoafc.estimators",
     "Network": "twoafc.estimators",
-    "Settings": "twoafc.evaluate",
+    "Settings": "twoafc.evaluation",
     "Triplets": "twoafc.triplets",
     "distance": "twoafc.distances",
-    "evaluate": "twoafc.evaluate",
+    "evaluate": "twoafc.evaluation",
     "load": "twoafc.estimators",
 }
 
