@@ -17,6 +17,7 @@ def test_the_public_names() -> None:
         "Density",
         "Network",
         "Settings",
+        "Spline",
         "Triplets",
         "distance",
         "evaluate",

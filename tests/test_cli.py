@@ -206,10 +206,10 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
             "evaluate --train train.csv --test test.csv --folds 3",
             "--folds cross-validates a single table; there is a test table too",
         ),
-        ("evaluate --train train.csv --sigma -1", "sigma must be a positive number; found -1.0"),
+        ("evaluate --train train.csv --sigma -1", "sigma must be a positive number or auto; found -1.0"),
         (
             "evaluate --train train.csv --estimator tea",
-            "no estimator 'tea'; there are density, network, or your own as package.module:Name",
+            "no estimator 'tea'; there are density, network, spline, or your own as package.module:Name",
         ),
         (
             "evaluate --train train.csv --estimator network --sigma 1",

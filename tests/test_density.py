@@ -289,8 +289,8 @@ def test_shapes_broadcast() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"sigma": 0.0}, "sigma must be a positive number; found 0.0"),
-        ({"sigma": float("nan")}, "sigma must be a positive number; found nan"),
+        ({"sigma": 0.0}, "sigma must be a positive number or auto; found 0.0"),
+        ({"sigma": float("nan")}, "sigma must be a positive number or auto; found nan"),
         ({"grid_size": 1}, "grid_size must be a whole number, at least 2; found 1"),
         ({"grid_size": 2.5}, "grid_size must be a whole number, at least 2; found 2.5"),
         ({"prior": 0.0}, "prior must be a positive number of votes; found 0.0"),

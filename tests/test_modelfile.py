@@ -113,7 +113,7 @@ def test_changed_numbers_with_a_new_checksum_still_meet_the_checks(saved: Path, 
         f"{path} is not a usable model; sums over votes must not be negative; those of the model are"
     )
     modelfile.save(path, name, kept | {"sigma": -1.0}, arrays)
-    assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number; found -1.0"
+    assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number or auto; found -1.0"
     modelfile.save(path, name, {"sigma": 0.1, "grid_size": 4}, arrays)
     assert refusal(path) == f"{path} is not a whole model; its settings have no prior"
     modelfile.save(path, name, kept, arrays | {"payload": np.zeros(3)})
@@ -142,7 +142,7 @@ def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
     np.savez(path, card=as_card([1]))
     assert "expected 'twoafc model 1', found [1]" in refusal(path)
     modelfile.save(path, "oracle", {}, {})
-    assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads density, network"
+    assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads density, network, spline"
     modelfile.save(path, None, {}, {})  # type: ignore[arg-type]
     assert refusal(path) == f"{path} is not a twoafc model; its card names no estimator"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twoafc import metrics, plots, worlds
     from twoafc.distances import distance
     from twoafc.errors import DataError
-    from twoafc.estimators import Density, Network, load
+    from twoafc.estimators import Density, Network, Spline, load
     from twoafc.evaluation import Settings, evaluate
     from twoafc.triplets import Triplets
 
@@ -27,6 +27,7 @@ __all__ = [
     "Density",
     "Network",
     "Settings",
+    "Spline",
     "Triplets",
     "distance",
     "evaluate",
@@ -42,6 +43,7 @@ _HOMES = {
     "Density": "twoafc.estimators",
     "Network": "twoafc.estimators",
     "Settings": "twoafc.evaluation",
+    "Spline": "twoafc.estimators",
     "Triplets": "twoafc.triplets",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",

@@ -32,6 +32,12 @@ def units(table: Triplets) -> IntArray:
     return np.asarray(connected_components(links, directed=False)[1][ref0], dtype=np.int64)
 
 
+def repeated_units(table: Triplets) -> IntArray | None:
+    """Number the units where some hold several rows; None where each row is its own."""
+    unit = units(table)
+    return unit if unit.max() + 1 < len(unit) else None
+
+
 def assign(table: Triplets, folds: int, *, seed: int) -> IntArray:
     """Give every row its fold, 0..folds - 1, at random, with whole references in one fold and folds of like size.
 

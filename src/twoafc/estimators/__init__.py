@@ -17,11 +17,23 @@ from twoafc import modelfile
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.network import Network, NetworkFit
+from twoafc.estimators.spline import Spline, SplineFit
 
 if TYPE_CHECKING:
     from twoafc.triplets import Triplets
 
-__all__ = ["Density", "DensityFit", "Estimator", "Fit", "Network", "NetworkFit", "estimator", "load"]
+__all__ = [
+    "Density",
+    "DensityFit",
+    "Estimator",
+    "Fit",
+    "Network",
+    "NetworkFit",
+    "Spline",
+    "SplineFit",
+    "estimator",
+    "load",
+]
 
 
 class Fit(Protocol):
@@ -40,10 +52,12 @@ class Estimator(Protocol):
         ...
 
 
-SETTINGS: dict[str, Any] = {"density": Density, "network": Network}
-FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], DensityFit | NetworkFit]] = {
+Loaded = DensityFit | NetworkFit | SplineFit
+SETTINGS: dict[str, Any] = {"density": Density, "network": Network, "spline": Spline}
+FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], Loaded]] = {
     "density": DensityFit.restore,
     "network": NetworkFit.restore,
+    "spline": SplineFit.restore,
 }
 
 
@@ -76,7 +90,7 @@ def estimator(name: str) -> Estimator:
     return estimator
 
 
-def load(path: str | Path) -> DensityFit | NetworkFit:
+def load(path: str | Path) -> Loaded:
     """Read a saved model; a file that is not one, or was changed, is refused with a `DataError`."""
     name, settings, arrays = modelfile.read(path)
     if name not in FITS:

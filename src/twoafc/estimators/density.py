@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from math import ceil
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +16,11 @@ from scipy.special import xlogy
 
 from twoafc import modelfile
 from twoafc.errors import DataError
+from twoafc.estimators.bandwidth import choose_sigma
 from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
 from twoafc.estimators.kernel import SquaredSums, Sums, kernel_sums, squared_sums
 from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
+from twoafc.folds import repeated_units
 from twoafc.uniform import Uniform, uniformise
 
 if TYPE_CHECKING:
@@ -33,10 +37,12 @@ class Density:
 
     Parameters
     ----------
-    sigma : float
-        Width of the Gaussian kernel, on distances uniformised to [0, 1].
+    sigma : float or "auto"
+        Width of the Gaussian kernel, on distances uniformised to [0, 1]; auto takes the one under which triplets (or
+        references, where they repeat) that are left out are most likely.
     grid_size : int
-        Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them.
+        Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them. With an automatic sigma there are
+        as many more as it takes to follow the kernel.
     prior : float
         Votes for P = 1/2 at every node (a triplet on the node counts M): where there is no data P tends to 1/2.
 
@@ -49,13 +55,13 @@ class Density:
     array([0.998, 0.002])
     """
 
-    sigma: float = 1 / 44
+    sigma: float | Literal["auto"] = 1 / 44
     grid_size: int = 20
     prior: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.sigma) and self.sigma > 0):
-            raise ValueError(f"sigma must be a positive number; found {self.sigma}")
+        if self.sigma != "auto" and not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
+            raise ValueError(f"sigma must be a positive number or auto; found {self.sigma}")
         if int(self.grid_size) != self.grid_size or self.grid_size < 2:
             raise ValueError(f"grid_size must be a whole number, at least 2; found {self.grid_size}")
         if not (np.isfinite(self.prior) and self.prior > 0):
@@ -69,6 +75,11 @@ class Density:
         else:
             u0, u1 = uniform(table.d0), uniform(table.d1)
         data = (u0, u1, table.n, table.M)
+        if self.sigma == "auto":
+            sigma = choose_sigma(*data, repeated_units(table), prior=self.prior)
+            return replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma))).fit(
+                table, uniform=uniform
+            )
         sums = kernel_sums(*data, sigma=self.sigma, grid_size=self.grid_size)
         return DensityFit(self, uniform, sums, squared_sums(*data, sigma=self.sigma, grid_size=self.grid_size))
 
@@ -134,7 +145,7 @@ class DensityFit:
     @cached_property
     def _covariances(self) -> tuple[dict[Offset, FloatArray], dict[Offset, FloatArray]]:
         """Covariances of P at neighbouring nodes: as observed, and as binomial."""
-        P, D, sigma = 0.5 + self._excess, self.sums.M + self.settings.prior, self.settings.sigma
+        P, D, sigma = 0.5 + self._excess, self.sums.M + self.settings.prior, float(self.settings.sigma)
         kinds = (observed_covariance, binomial_covariance)
         observed, binomial = (
             {offset: kind(P, D, self.squared_sums, sigma=sigma, offset=offset) for offset in NEIGHBOURS}
@@ -154,6 +165,8 @@ class DensityFit:
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> DensityFit:
         """Build a fit from the settings and arrays of a saved model, checking all of them."""
         density = Density(**settings)
+        if density.sigma == "auto":
+            raise DataError("a fitted model has a sigma of its own; that of the model is auto")
         G = density.grid_size
         for name, shape in {"sums": (4, G, G), "squared_sums": (4, 2 * G - 1, 2 * G - 1)}.items():
             array = arrays[name]

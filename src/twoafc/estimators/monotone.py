@@ -1,0 +1,34 @@
+"""The nearest surface on which P never falls where d0 grows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.estimators.basis import REACH, antisymmetric_slopes
+
+FloatArray = NDArray[np.float64]
+
+
+def nearest_monotone(theta: FloatArray, information: FloatArray, size: int) -> FloatArray:
+    """Move coefficients as little as the information allows, until f rises with z0 on a grid out to the last knots.
+
+    By antisymmetry f then falls with z1; beyond the last knots it goes straight on. The least distance under linear
+    constraints is found by non-negative least squares (Lawson and Hanson, 1974).
+    """
+    from scipy.optimize import nnls
+
+    line = np.linspace(-REACH, REACH, 3 * size)
+    z0, z1 = (axis.ravel() for axis in np.meshgrid(line, line))
+    slopes = antisymmetric_slopes(z0, z1, size)
+    root = np.linalg.cholesky(information)
+    # theta = theta0 + root^-T x, with |x| least and slopes @ theta >= 0.
+    against = np.linalg.solve(root, slopes.T)
+    short = -(slopes @ theta)
+    if (short <= 0).all():
+        return theta
+    stacked = np.vstack([against, short[None, :]])
+    target = np.append(np.zeros(len(theta)), 1.0)
+    multipliers, _ = nnls(stacked, target, maxiter=100 * len(short))
+    residual = target - stacked @ multipliers
+    return np.asarray(theta + np.linalg.solve(root.T, -residual[:-1] / residual[-1]))

@@ -1,0 +1,213 @@
+"""P over the plane of the two distances, as a smooth surface whose smoothness the data choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoafc import modelfile
+from twoafc.errors import DataError
+from twoafc.estimators.basis import PARTS, antisymmetric, parts
+from twoafc.estimators.cells import gather
+from twoafc.estimators.dispersion import between_clusters, between_triplets
+from twoafc.estimators.monotone import nearest_monotone
+from twoafc.estimators.normal_scores import NormalScores
+from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse_of, solve
+from twoafc.folds import repeated_units
+from twoafc.uniform import Uniform
+
+if TYPE_CHECKING:
+    from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Spline:
+    """Settings of the spline estimator.
+
+    f(z0, z1) = -f(z1, z0) is a smooth function of the normal scores of the two distances, and P = lapse / 2 + (1 -
+    lapse) link(f). Its smoothness, part by part (`PARTS`), the lapse rate and the link are chosen by the marginal
+    likelihood of the votes, discounted for what they vary more than the binomial between triplets, or between
+    references where these repeat.
+
+    Parameters
+    ----------
+    size : int, at least 4
+        Smooth functions of each distance, from which the surface is made.
+    link : "auto", "logit" or "probit"
+        What turns f into a chance; auto takes the one under which the votes are more likely.
+    monotone : bool
+        Hold P to never falling where d0 grows.
+
+    Examples
+    --------
+    >>> from twoafc import Triplets, worlds
+    >>> fit = Spline().fit(Triplets.from_frame(worlds.simulate("weber", triplets=2000, votes=2)))
+    >>> fit.probability(2.0, 1.0).round(2), worlds.true_probability("weber", 2.0, 1.0).round(2)
+    (np.float64(0.84), np.float64(0.85))
+    """
+
+    size: int = 10
+    link: Literal["auto", "logit", "probit"] = "auto"
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        if int(self.size) != self.size or self.size < 4:
+            raise ValueError(f"size must be a whole number, at least 4; found {self.size}")
+        if self.link not in ("auto", *LINKS):
+            raise ValueError(f"link must be auto, logit or probit; found {self.link!r}")
+        object.__setattr__(self, "size", int(self.size))
+
+    def fit(self, table: Triplets) -> SplineFit:
+        """Fit P to a table with one distance."""
+        scores = NormalScores(Uniform.learn(table.d0, table.d1))
+        cells, cell = gather(scores(table.d0), scores(table.d1), table.n, table.M)
+        part, roughness = parts(self.size)
+        X = antisymmetric(cells.z0, cells.z1, self.size)
+        clusters = repeated_units(table)
+        dispersion_of = (
+            between_triplets(cells)
+            if clusters is None
+            else between_clusters(cell, clusters, np.where(table.d0 < table.d1, table.M - table.n, table.n), table.M)
+        )
+        first, *others = LINKS if self.link == "auto" else (self.link,)
+        solutions = {first: solve(Problem(cells, X, part, roughness, first), dispersion_of)}
+        # One dispersion for all links, or that of the worse one would flatter it.
+        shared = solutions[first].dispersion
+        for link in others:
+            solutions[link] = solve(Problem(cells, X, part, roughness, link), dispersion=shared)
+        link = max(solutions, key=lambda name: solutions[name].evidence)
+        return _finished(self, scores.uniform, link, solutions[link])
+
+
+LEAST_FREEDOM = 1.0
+"""Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
+worth less than that could not have been seen."""
+CHUNK = 16384
+
+
+def _finished(settings: Spline, uniform: Uniform, link: str, solution: Solution) -> SplineFit:
+    """Put a solution in its final form: the covariance for standard errors and, where asked for, monotonicity."""
+    part, roughness = parts(settings.size)
+    precision = solution.precision.copy()
+    own = np.diag(solution.information)[:-1]
+    for k in range(1, len(PARTS)):
+        of_part = part == k
+        precision[k] = _loosened(precision[k], own[of_part], roughness[of_part])
+    prior = np.append(precision[part] * roughness, 1.0)
+    covariance = np.linalg.inv(solution.information + np.diag(prior))
+    theta = solution.theta
+    if settings.monotone:
+        fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
+        theta = np.append(nearest_monotone(theta[:-1], fitted, settings.size), theta[-1])
+    return SplineFit(settings, uniform, link, theta, np.asarray(covariance), solution.precision, solution.dispersion)
+
+
+def _loosened(precision: float, information: FloatArray, roughness: FloatArray) -> float:
+    """Lower a part's precision until it has its least freedom, if it can have it."""
+
+    def freedom(value: float) -> float:
+        return float((information / (information + value * roughness)).sum())
+
+    low, high = -20.0, float(np.log(precision))
+    if freedom(precision) >= LEAST_FREEDOM:
+        return precision
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if freedom(float(np.exp(middle))) > LEAST_FREEDOM else (low, middle)
+    return float(np.exp(low))
+
+
+@dataclass(frozen=True, eq=False)
+class SplineFit:
+    """A fitted surface.
+
+    Parameters
+    ----------
+    settings : Spline
+    uniform : Uniform
+    link : "logit" or "probit"
+        The one that was taken.
+    theta : array, shape (size (size - 1) / 2 + 1,)
+        Coefficients of the antisymmetric functions, and last the lapse's parameter.
+    covariance : array
+        Of theta, as the standard error takes it.
+    precision : array, shape (4,)
+        Prior precision of each of the `PARTS`: large where the data show no sign of it.
+    dispersion : float
+        Variation of the votes beyond the binomial; 1 at least.
+    """
+
+    settings: Spline
+    uniform: Uniform
+    link: str
+    theta: FloatArray
+    covariance: FloatArray
+    precision: FloatArray
+    dispersion: float
+
+    @property
+    def lapse(self) -> float:
+        """Share of votes that the surface takes to be cast at random."""
+        return lapse_of(self.theta[-1])[0]
+
+    def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
+        return self._by_chunks(lambda P, jacobian: P, d0, d1)
+
+    def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Give the standard error of P, smoothness and lapse rate taken as unknown; 0 where d0 = d1."""
+
+        def error(P: FloatArray, jacobian: FloatArray) -> FloatArray:
+            return np.asarray(np.sqrt(np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian)))
+
+        return self._by_chunks(error, d0, d1)
+
+    def _by_chunks(self, value: Any, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        z0, z1 = np.broadcast_arrays(self._score(d0), self._score(d1))
+        flat0, flat1 = z0.ravel(), z1.ravel()
+        values = np.empty(flat0.shape)
+        for start in range(0, len(values), CHUNK):
+            piece = slice(start, start + CHUNK)
+            X = antisymmetric(flat0[piece], flat1[piece], self.settings.size)
+            values[piece] = value(*chances(self.theta, X, self.link))
+        return values.reshape(z0.shape)
+
+    @cached_property
+    def _score(self) -> NormalScores:
+        return NormalScores(self.uniform)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        own = {name: getattr(self, name) for name in ("theta", "covariance", "precision")}
+        link = np.array(list(LINKS).index(self.link))
+        return {**self.uniform.arrays(), **own, "dispersion": np.array(self.dispersion), "link": link}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SplineFit:
+        """Build a fit from the settings and arrays of a saved model, checking all of them."""
+        spline = Spline(**settings)
+        p = spline.size * (spline.size - 1) // 2 + 1
+        shapes = {"theta": (p,), "covariance": (p, p), "precision": (len(PARTS),), "dispersion": ()}
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
+        covariance, link = arrays["covariance"], arrays["link"]
+        if abs(covariance - covariance.T).max() > 1e-9 * abs(covariance).max() or (np.diag(covariance) < 0).any():
+            raise DataError("the covariance must be symmetric and positive; that of the model is not")
+        if link.shape != () or link.dtype != np.int64 or not 0 <= link < len(LINKS):
+            raise DataError(f"link must be 0 or 1; found {link}")
+        own = (arrays["theta"], covariance, arrays["precision"], float(arrays["dispersion"]))
+        return cls(spline, Uniform.restore(arrays), list(LINKS)[int(link)], *own)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model; `twoafc.load` reads it."""
+        modelfile.save(path, "spline", asdict(self.settings), self.arrays())

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize
+from scipy.special import ndtri, rel_entr
+
+from conftest import random_table
+from twoafc import worlds
+from twoafc.errors import DataError
+from twoafc.estimators import Density
+from twoafc.estimators.basis import REACH, antisymmetric, antisymmetric_slopes, basis, parts
+from twoafc.estimators.cells import gather
+from twoafc.estimators.dispersion import between_clusters, between_triplets
+from twoafc.estimators.penalised import LINKS, Problem, chances, solve
+from twoafc.estimators.spline import Spline, SplineFit
+from twoafc.triplets import Triplets
+from twoafc.uniform import uniformise
+
+rows = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 4), st.floats(0.0, 9.0), st.floats(0.0, 9.0)), min_size=1, max_size=40
+)
+
+
+def world(name: str, T: int, seed: int, votes: Any = 2, lapse: float = 0.0) -> Triplets:
+    return Triplets.from_frame(worlds.simulate(name, triplets=T, votes=votes, seed=seed, lapse=lapse))
+
+
+def excess(fit: Any, name: str, seed: int, lapse: float = 0.0) -> float:
+    """Expected NLL above that of the truth, for new triplets with M = 5: five times the divergence of P from it."""
+    test = worlds.simulate(name, triplets=10_000, votes=5, seed=10_000 + seed, lapse=lapse)
+    P, Q = fit.probability(test["d0"], test["d1"]), test["P"].to_numpy()
+    return float(5 * np.mean(rel_entr(Q, P) + rel_entr(1 - Q, 1 - P)))
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+
+def test_the_functions_are_natural_cubic_splines() -> None:
+    functions = basis(8)
+    inside, outside = np.linspace(-REACH, REACH, 101), np.array([-4.0, -3.0, 3.0, 4.0])
+    for place in range(8):
+        slow = CubicSpline(functions.knots, functions.mixing[:, place], bc_type="natural")
+        np.testing.assert_allclose(functions(inside)[:, place], slow(inside), atol=1e-10)
+        ends = np.where(outside < 0, -REACH, REACH)
+        straight = slow(ends) + (outside - ends) * slow(ends, 1)
+        np.testing.assert_allclose(functions(outside)[:, place], straight, atol=1e-9)
+        np.testing.assert_allclose(functions.slopes(inside[1:-1])[:, place], slow(inside[1:-1], 1), atol=1e-4)
+        fine = np.linspace(-REACH, REACH, 200_001)
+        rough = np.sum(slow(fine, 2) ** 2) * (fine[1] - fine[0])
+        assert functions.roughness[place] == pytest.approx(rough, rel=1e-3, abs=1e-8)
+
+
+def test_the_functions_are_orthonormal_for_normal_scores() -> None:
+    z = np.linspace(-4, 4, 2001)
+    weight = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
+    values = basis(10)(z)
+    np.testing.assert_allclose(values.T @ (weight[:, None] * values), np.eye(10), atol=1e-8)
+    np.testing.assert_allclose(basis(10)(np.array([-2.0, 0.0, 2.0]))[:, 0], 1, atol=1e-12)
+
+
+def test_pairs_are_antisymmetric_and_their_slopes_are_slopes() -> None:
+    z0, z1 = np.random.default_rng(0).normal(size=(2, 50))
+    np.testing.assert_array_equal(antisymmetric(z0, z1, 7), -antisymmetric(z1, z0, 7))
+    step = 1e-5
+    slow = (antisymmetric(z0 + step, z1, 7) - antisymmetric(z0 - step, z1, 7)) / (2 * step)
+    np.testing.assert_allclose(antisymmetric_slopes(z0, z1, 7), slow, atol=1e-3)
+    part, roughness = parts(7)
+    assert np.bincount(part).tolist() == [1, 5, 5, 10]
+    assert roughness.min() == 1
+
+
+def test_cells_lose_no_vote() -> None:
+    rng = np.random.default_rng(0)
+    z0, z1 = rng.normal(size=(2, 3000))
+    M = rng.integers(1, 6, 3000)
+    n = rng.binomial(M, 0.4)
+    cells, cell = gather(z0, z1, n, M)
+    turned = np.where(z0 < z1, M - n, n)
+    assert (cells.M.sum(), cells.n.sum()) == (M.sum(), turned.sum())
+    assert (cells.nn.sum(), cells.nM.sum()) == ((turned**2).sum(), (turned * M).sum())
+    assert (cells.z0 >= cells.z1).all()
+    assert cells.z0 @ cells.M == pytest.approx(np.maximum(z0, z1) @ M)
+    assert np.abs(cells.z0[cell] - np.maximum(z0, z1)).max() < 0.09
+
+
+# --- the solver -------------------------------------------------------------------------------------------------------
+
+
+def a_problem(link: str, T: int = 3000, name: str = "thurstone") -> Problem:
+    table = world(name, T, seed=3)
+    _, u0, u1 = uniformise(table.d0, table.d1)
+    cells, _ = gather(ndtri(u0), ndtri(u1), table.n, table.M)
+    part, roughness = parts(6)
+    return Problem(cells, antisymmetric(cells.z0, cells.z1, 6), part, roughness, link)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_derivatives_are_derivatives(link: str) -> None:
+    problem = a_problem(link)
+    theta = np.append(np.random.default_rng(0).normal(scale=0.1, size=15), -2.0)
+    _, jacobian = chances(theta, problem.X, link)
+    for place in range(16):
+        step = np.zeros(16)
+        step[place] = 1e-6
+        slow = (chances(theta + step, problem.X, link)[0] - chances(theta - step, problem.X, link)[0]) / 2e-6
+        np.testing.assert_allclose(jacobian[:, place], slow, atol=1e-7)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_scoring_finds_the_minimum(link: str) -> None:
+    problem, precision = a_problem(link), np.array([0.1, 3.0, 10.0, 30.0])
+    theta = np.append(np.zeros(15), -3.5)
+    for _ in range(30):
+        theta = problem.climb(theta, precision, 1.3)
+    penalty = problem.penalty(precision)
+    slow = minimize(problem.loss, np.append(np.zeros(15), -3.5), args=(penalty, 1.3), tol=1e-9)
+    assert problem.loss(theta, penalty, 1.3) <= slow.fun + 1e-5
+    np.testing.assert_allclose(chances(theta, problem.X, link)[0], chances(slow.x, problem.X, link)[0], atol=1e-3)
+
+
+def test_the_smoothness_is_that_of_the_greatest_marginal_likelihood() -> None:
+    problem = a_problem("logit")
+    best = solve(problem)
+
+    def evidence(precision: np.ndarray) -> float:
+        theta = best.theta
+        for _ in range(10):
+            theta = problem.climb(theta, precision, 1.0)
+        penalty = problem.penalty(precision)
+        information = problem.scores(theta)[3] + np.diag(penalty)
+        return -problem.loss(theta, penalty, 1.0) + (np.log(penalty).sum() - np.linalg.slogdet(information)[1]) / 2
+
+    reached = evidence(best.precision)
+    assert best.evidence == pytest.approx(reached, abs=0.05)
+    for part in range(4):
+        for factor in (0.3, 3.0):
+            other = best.precision.copy()
+            other[part] *= factor
+            assert evidence(other) < reached + 0.02
+
+
+def test_dispersion_is_one_for_binomial_votes_and_more_for_votes_that_go_together() -> None:
+    rng = np.random.default_rng(0)
+    T = 4000
+    d0, d1 = rng.lognormal(size=(2, T))
+    _, u0, u1 = uniformise(d0, d1)
+    M = np.full(T, 5)
+    P = d0 / (d0 + d1)
+    own = rng.beta(2 * P, 2 * (1 - P))  # each triplet's own chance about P: dispersion 1 + 4 / 3
+    ref = np.arange(T) // 20
+    # Some references are judged with more certainty than others.
+    linked = 1 / (1 + np.exp(-np.log(P / (1 - P)) * rng.gamma(1.0, size=T // 20)[ref]))
+    found = {}
+    for name, chance in {"binomial": P, "triplets": own, "references": linked}.items():
+        n = rng.binomial(M, chance)
+        cells, cell = gather(ndtri(u0), ndtri(u1), n, M)
+        part, roughness = parts(6)
+        problem = Problem(cells, antisymmetric(cells.z0, cells.z1, 6), part, roughness, "logit")
+        turned = np.where(u0 < u1, M - n, n)
+        by_reference = between_clusters(cell, ref, turned, M)
+        found[name] = [solve(problem, each).dispersion for each in (between_triplets(cells), by_reference)]
+        # A cluster of one triplet each is a triplet.
+        single = between_clusters(cell, np.arange(T), turned, M)
+        assert solve(problem, single).dispersion == pytest.approx(found[name][0], rel=0.01)
+    assert found["binomial"][0] == pytest.approx(1, abs=0.1)
+    assert found["triplets"][0] == pytest.approx(1 + 4 / 3, rel=0.1)
+    assert found["references"][1] > 1.15 * found["references"][0] > 1.15
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(rows)
+def test_p_is_symmetric_and_a_probability_on_any_table(drawn: list[tuple[int, int, float, float]]) -> None:
+    n, M, d0, d1 = (np.array(column) for column in zip(*drawn, strict=True))
+    fit = Spline().fit(Triplets.from_frame({"n": np.minimum(n, M), "M": M, "d0": d0, "d1": d1}))
+    q0, q1 = np.random.default_rng(0).uniform(-1, 10, (2, 100))
+    P = fit.probability(q0, q1)
+    assert ((P > 0) & (P < 1)).all()
+    np.testing.assert_allclose(P + fit.probability(q1, q0), 1, rtol=0, atol=1e-12)
+    assert (fit.probability(q0, q0) == 0.5).all()
+    error = fit.standard_error(q0, q1)
+    assert np.isfinite(error).all()
+    np.testing.assert_allclose(fit.standard_error(q0, q0), 0, atol=1e-12)
+
+
+def test_row_order_is_irrelevant() -> None:
+    table = random_table(500)
+    order = np.random.default_rng(1).permutation(500)
+    at = np.random.default_rng(2).uniform(0.1, 4, (2, 50))
+    one, other = Spline().fit(table), Spline().fit(table.where(order))
+    np.testing.assert_allclose(one.probability(*at), other.probability(*at), atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "lapse"), [("weber", 0.0), ("sqrt_noise", 0.0), ("weber", 0.05), ("thurstone", 0.0)])
+def test_its_own_error_is_an_eighth_of_the_paper_smoothers(name: str, lapse: float) -> None:
+    tables = [world(name, 5000, seed, lapse=lapse) for seed in range(3)]
+    ours, papers = (
+        np.mean([excess(each.fit(table), name, seed, lapse) for seed, table in enumerate(tables)])
+        for each in (Spline(), Density())
+    )
+    assert ours <= max(papers / 8, 0.002)
+
+
+def test_a_useless_distance_costs_next_to_nothing() -> None:
+    for T, most in ((300, 0.01), (5000, 0.001)):
+        found = [excess(Spline().fit(world("useless", T, seed)), "useless", seed) for seed in range(8)]
+        assert np.mean(found) < most
+
+
+def test_a_distance_that_turns_round_is_followed() -> None:
+    """Small distances are confused with large ones: P falls where d0 grows beyond the middle."""
+    rng = np.random.default_rng(0)
+
+    def truth(d0: np.ndarray, d1: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-4 * (np.sin(np.pi * d0) - np.sin(np.pi * d1))))
+
+    d0, d1 = rng.random((2, 20_000))
+    table = Triplets.from_frame({"n": rng.binomial(2, truth(d0, d1)), "M": [2] * 20_000, "d0": d0, "d1": d1})
+    at = rng.random((2, 2000))
+    free, held = Spline().fit(table).probability(*at), Spline(monotone=True).fit(table).probability(*at)
+    assert np.abs(free - truth(*at)).mean() < 0.02
+    assert np.abs(held - truth(*at)).mean() > 0.1
+
+
+def test_a_monotone_surface_never_falls_where_d0_grows() -> None:
+    table = world("saturating", 400, seed=4)
+    free, held = Spline().fit(table), Spline(monotone=True).fit(table)
+    line = np.linspace(table.d0.min(), table.d0.max(), 80)
+    assert np.diff(held.probability(line[:, None], line[None, :]), axis=0).min() > -1e-6
+    # Where nothing has to be moved nothing is.
+    gentle = world("weber", 3000, seed=1)
+    at = np.random.default_rng(0).uniform(0.3, 3, (2, 50))
+    np.testing.assert_allclose(
+        Spline(monotone=True).fit(gentle).probability(*at), Spline().fit(gentle).probability(*at), atol=0.01
+    )
+    assert free.probability(2.0, 1.0) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "T", "votes"), [("weber", 1000, 2), ("thurstone", 3000, 2), ("saturating", 2000, [1, 5])]
+)
+def test_intervals_cover_the_truth(name: str, T: int, votes: Any) -> None:
+    # The errors of one fit go together, so it takes many fits.
+    covered = []
+    for seed in range(40):
+        fit = Spline().fit(world(name, T, seed, votes))
+        test = worlds.simulate(name, triplets=2000, votes=1, seed=10_000 + seed)
+        error = fit.probability(test["d0"], test["d1"]) - test["P"].to_numpy()
+        covered.append(np.mean(np.abs(error) <= 1.96 * fit.standard_error(test["d0"], test["d1"])))
+    assert 0.90 <= np.mean(covered) <= 0.98
+
+
+def test_the_lapse_rate_is_found() -> None:
+    assert Spline().fit(world("weber", 40_000, 1, lapse=0.1)).lapse == pytest.approx(0.1, abs=0.03)
+    assert Spline().fit(world("weber", 40_000, 1)).lapse < 0.01
+
+
+def test_the_link_is_the_worlds_own() -> None:
+    assert Spline().fit(world("weber", 40_000, 1)).link == "logit"
+    assert Spline().fit(world("thurstone", 40_000, 1)).link == "probit"
+    assert Spline(link="probit").fit(world("weber", 1000, 1)).link == "probit"
+
+
+def test_votes_that_go_together_are_not_followed() -> None:
+    """Overdispersed votes: taken as independent they would ask for a rougher surface."""
+    rng = np.random.default_rng(1)
+    d0, d1 = rng.lognormal(size=(2, 3000))
+    P = d0 / (d0 + d1)
+    n = rng.binomial(5, rng.beta(P, 1 - P))
+    table = Triplets.from_frame({"n": n, "M": [5] * 3000, "d0": d0, "d1": d1})
+    assert Spline().fit(table).dispersion == pytest.approx(3, rel=0.15)
+
+
+def test_a_restored_fit_answers_the_same_and_is_checked() -> None:
+    fit = Spline(size=6).fit(random_table(300))
+    kept = dataclasses.asdict(fit.settings)
+    again = SplineFit.restore(kept, fit.arrays())
+    at = np.random.default_rng(0).uniform(0, 5, (2, 50))
+    np.testing.assert_array_equal(again.probability(*at), fit.probability(*at))
+    np.testing.assert_array_equal(again.standard_error(*at), fit.standard_error(*at))
+    for name, value, message in (
+        ("theta", np.zeros(3), "theta must be finite numbers of shape (16,); found float64 (3,)"),
+        ("theta", np.full(16, np.nan), "theta must be finite numbers of shape (16,); found float64 (16,)"),
+        ("covariance", -np.eye(16), "the covariance must be symmetric and positive; that of the model is not"),
+        ("link", np.array(7), "link must be 0 or 1; found 7"),
+    ):
+        with pytest.raises(DataError) as caught:
+            SplineFit.restore(kept, fit.arrays() | {name: value})
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"size": 3}, "size must be a whole number, at least 4; found 3"),
+        ({"size": 4.5}, "size must be a whole number, at least 4; found 4.5"),
+        ({"link": "cloglog"}, "link must be auto, logit or probit; found 'cloglog'"),
+    ],
+)
+def test_settings_are_checked(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Spline(**wrong)
