@@ -107,7 +107,7 @@ def test_a_users_own_estimator_takes_part() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lasso", "no estimator 'lasso'; there are density, network, spline, or your own as package.module:Name"),
+        ("lasso", "no estimator 'lasso'; there are auto, density, network, spline, or your own as package.module:Name"),
         ("nowhere:Mine", "no estimator 'nowhere:Mine'; No module named 'nowhere'"),
         ("math:pi", r"an estimator needs a method fit\(table\); math:pi has none"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twoafc.worlds import WORLDS, simulate, true_probability
+from twoafc.worlds import DISTANCES, WORLDS, simulate, true_probability
 
 worlds = pytest.mark.parametrize("world", list(WORLDS))
 distances = st.floats(0, 1e6)
@@ -25,7 +25,7 @@ def test_P_is_a_probability_and_antisymmetric(world, d0, d1, lapse):
     assert P + mirrored == pytest.approx(1, abs=1e-14)
 
 
-@worlds
+@pytest.mark.parametrize("world", [world for world in WORLDS if world != "turning"])
 @given(d0=distances, d1=distances, further=distances)
 def test_P_never_falls_as_d0_grows(world, d0, d1, further):
     assert true_probability(world, d0 + further, d1) >= true_probability(world, d0, d1) - 1e-15
@@ -37,7 +37,7 @@ def test_equal_distances_are_a_coin_toss(world, d, lapse):
     assert true_probability(world, d, d, lapse) == pytest.approx(0.5, abs=1e-15)
 
 
-@pytest.mark.parametrize("world", [world for world in WORLDS if world != "useless"])
+@pytest.mark.parametrize("world", [world for world in WORLDS if world not in ("useless", "turning")])
 def test_P_is_near_1_where_x1_is_much_closer(world):
     assert true_probability(world, 20.0, 0.01) > 0.98
 
@@ -103,7 +103,7 @@ def test_distances_are_log_normal_and_correlated():
     assert np.corrcoef(logs.T)[0, 1] == pytest.approx(0.4, abs=0.02)
 
 
-@pytest.mark.parametrize("world", [world for world in WORLDS if world != "useless"])
+@pytest.mark.parametrize("world", [world for world in WORLDS if world not in ("useless", "turning")])
 def test_the_better_choice_is_taken_about_four_times_in_five(world):
     P = simulate(world, triplets=20_000, votes=1)["P"].to_numpy()
     assert 0.75 < np.maximum(P, 1 - P).mean() < 0.85
@@ -114,7 +114,7 @@ def test_the_better_choice_is_taken_about_four_times_in_five(world):
     [
         (
             {"world": "flat"},
-            "there is no world 'flat'; the names are: weber, thurstone, sqrt_noise, saturating, useless",
+            "there is no world 'flat'; the names are: weber, thurstone, sqrt_noise, saturating, turning, useless",
         ),
         ({"triplets": 0}, "triplets must be at least 1; got 0"),
         ({"votes": 0}, "votes must be at least 1; got 0"),
@@ -138,3 +138,22 @@ def test_wrong_arguments_are_refused(arguments, message):
 def test_wrong_distances_are_refused(d0, d1, found):
     with pytest.raises(ValueError, match=f"^distances must be finite and at least 0; {found}$"):
         true_probability("weber", d0, d1)
+
+
+def test_a_world_that_turns_round():
+    assert true_probability("turning", 1.0, 0.01) > 0.98
+    assert true_probability("turning", 100.0, 1.0) < 0.02
+    assert true_probability("turning", 4.0, 0.25) == pytest.approx(0.5)
+
+
+def test_distances_of_other_kinds():
+    drawn = {kind: simulate("weber", triplets=20_000, votes=1, distances=kind, seed=4) for kind in DISTANCES}
+    tails = {kind: table["d0"].quantile(0.999) / table["d0"].median() for kind, table in drawn.items()}
+    assert tails["uniform"] < tails["discrete"] < tails["lognormal"] < tails["heavy"]
+    discrete = drawn["discrete"]
+    assert discrete["d0"].n_unique() == 10
+    assert 0.05 < (discrete["d0"] == discrete["d1"]).mean() < 0.3
+    with pytest.raises(
+        ValueError, match="there are no distances 'odd'; the names are: lognormal, uniform, heavy, discrete"
+    ):
+        simulate("weber", triplets=5, votes=1, distances="odd")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from twoafc import folds as cross_validation
 from twoafc.errors import DataError
-from twoafc.estimators import Estimator, Fit, estimator
+from twoafc.estimators import AUTO, Estimator, Fit, Spline, estimator
 from twoafc.metrics import Ties
 from twoafc.scores import MEASURES, Record, by_group, over_seeds, per_triplet
 from twoafc.triplets import Triplets
@@ -128,6 +128,8 @@ def evaluate(
     settings = settings or Settings()
     chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
     names, notes = _distances(train, test, distances)
+    if isinstance(chosen.get("auto"), Spline):
+        notes.append(AUTO)
     fold = None if test is not None else cross_validation.assign(train, settings.folds, seed=settings.seed)
     if test is None:
         key = cross_validation.split_key(train)

@@ -16,6 +16,7 @@ WEBER_SLOPE = 2.5
 THURSTONE_NOISE = 0.5
 SQRT_NOISE = 0.5
 SATURATION, SATURATING_NOISE = 1.0, 0.1
+TURNING_SLOPE = 6.0
 # Spread of log d, and the correlation of log d0 with log d1: both come from one reference.
 SPREAD, CORRELATION = 0.8, 0.4
 
@@ -45,6 +46,12 @@ def saturating(d0: FloatArray, d1: FloatArray) -> FloatArray:
     return np.asarray(ndtr((seen0 - seen1) / (SATURATING_NOISE * np.sqrt(2))))
 
 
+def turning(d0: FloatArray, d1: FloatArray) -> FloatArray:
+    """P where the distance turns round: beyond d = 1 a larger one looks closer again. No monotone surface is right."""
+    seen0, seen1 = 2 * d0 / (1 + d0**2), 2 * d1 / (1 + d1**2)
+    return np.asarray(expit(TURNING_SLOPE * (seen0 - seen1)))
+
+
 def useless(d0: FloatArray, d1: FloatArray) -> FloatArray:
     """P where the distance says nothing about the choice: 1/2 everywhere."""
     return np.full(np.broadcast(d0, d1).shape, 0.5)
@@ -55,8 +62,18 @@ WORLDS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "thurstone": thurstone,
     "sqrt_noise": sqrt_noise,
     "saturating": saturating,
+    "turning": turning,
     "useless": useless,
 }
+
+
+DISTANCES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "lognormal": lambda z: np.exp(SPREAD * z),
+    "uniform": lambda z: np.asarray(3 * ndtr(z)),
+    "heavy": lambda z: np.exp(SPREAD * np.sinh(z / 1.5)),
+    "discrete": lambda z: np.exp(SPREAD * np.clip(np.round(2 * z) / 2, -2.5, 2)),
+}
+"""Distances as functions of a standard normal score."""
 
 
 def true_probability(world: str, d0: ArrayLike, d1: ArrayLike, lapse: float = 0.0) -> FloatArray:
@@ -65,7 +82,7 @@ def true_probability(world: str, d0: ArrayLike, d1: ArrayLike, lapse: float = 0.
     Parameters
     ----------
     world : str
-        A name in `WORLDS`: weber, thurstone, sqrt_noise, saturating or useless.
+        A name in `WORLDS`: weber, thurstone, sqrt_noise, saturating, turning or useless.
     d0, d1 : array
         Distances, at least 0, of shapes that broadcast.
     lapse : float
@@ -94,12 +111,13 @@ def simulate(
     votes: int | Sequence[int],
     lapse: float = 0.0,
     references: int | None = None,
+    distances: str = "lognormal",
     seed: int = 0,
 ) -> pl.DataFrame:
     """Draw distances and votes in a world whose P is known.
 
-    The distances are log-normal, and those of one triplet are correlated through their reference. The same seed gives
-    the same distances in every world and for every lapse.
+    The distances of one triplet are correlated through their reference. The same seed gives the same distances in every
+    world and for every lapse.
 
     Parameters
     ----------
@@ -113,6 +131,9 @@ def simulate(
         The share of votes, in [0, 1], given by the toss of a coin.
     references : int, optional
         The number of references, each used about equally often; otherwise every triplet has its own.
+    distances : str
+        Their distribution, a name in `DISTANCES`: lognormal, uniform, heavy (log-Student tails), discrete (ten values,
+        so that ties abound).
     seed : int
         Equal seeds give equal tables.
 
@@ -131,13 +152,15 @@ def simulate(
     """
     if triplets < 1:
         raise ValueError(f"triplets must be at least 1; got {triplets}")
+    if distances not in DISTANCES:
+        raise ValueError(f"there are no distances {distances!r}; the names are: {', '.join(DISTANCES)}")
     if references is not None and not 1 <= references <= triplets:
         raise ValueError(f"references must lie in [1, triplets]; got {references} of {triplets} triplets")
     rng = np.random.default_rng(seed)
     ref = rng.permutation(np.arange(triplets) % (references or triplets))
     shared = np.sqrt(CORRELATION) * rng.standard_normal(references or triplets)[ref]
     own = np.sqrt(1 - CORRELATION) * rng.standard_normal((2, triplets))
-    d0, d1 = np.exp(SPREAD * (shared + own))
+    d0, d1 = DISTANCES[distances](shared + own)
     P = true_probability(world, d0, d1, lapse)
     n, M = cast_votes(P, votes, seed=rng)
     table = pl.DataFrame({"triplet": np.arange(triplets), "ref": ref, "n": n, "M": M, "d0": d0, "d1": d1, "P": P})

@@ -1,0 +1,139 @@
+"""The estimators' own error: expected NLL above that of the truth, in worlds where P is known.
+
+Run: python benchmarks/estimators.py (about five minutes; needs the extra "bench")
+
+Trained on votes with M = 2, tested against the true P of 20,000 new triplets with M = 5. Beside ours stand what a user
+would try instead, each given the mirrored triplets too. A dash: not tried at that size.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import rel_entr
+
+from twoafc import Density, Network, Spline, Triplets, worlds
+
+WORLDS = {
+    "weber": ("weber", 0.0),
+    "sqrt_noise": ("sqrt_noise", 0.0),
+    "lapses": ("weber", 0.05),
+    "thurstone": ("thurstone", 0.0),
+    "saturating": ("saturating", 0.0),
+    "turning": ("turning", 0.0),
+    "useless": ("useless", 0.0),
+}
+SIZES = {300: 10, 5_000: 4, 150_000: 1}
+"""Triplets, and the number of tables that are averaged."""
+Surface = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def ours(settings: Any) -> Callable[[Triplets], Surface]:
+    return lambda table: settings.fit(table).probability
+
+
+def rows(table: Triplets, most: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Triplets and mirrors as weighted binary rows on log distances: inputs, choices, weights."""
+    if most is not None and len(table) > most:
+        table = table.where(np.random.default_rng(0).permutation(len(table))[:most])
+    X = np.log(np.stack([table.d0, table.d1], axis=1))
+    inputs = np.concatenate([X, X, X[:, ::-1], X[:, ::-1]])
+    choices = np.repeat([1, 0, 1, 0], len(table))
+    weights = np.concatenate([table.n, table.M - table.n, table.M - table.n, table.n])
+    return inputs[weights > 0], choices[weights > 0], weights[weights > 0].astype(float)
+
+
+def classifier(
+    make: Callable[[], Any], most: int | None = None, weighted: bool = True
+) -> Callable[[Triplets], Surface]:
+    def fit(table: Triplets) -> Surface:
+        X, y, w = rows(table, most)
+        if not weighted:
+            X, y = np.repeat(X, w.astype(int), axis=0), np.repeat(y, w.astype(int))
+        model = make().fit(X, y, sample_weight=w) if weighted else make().fit(X, y)
+
+        def probability(d0: np.ndarray, d1: np.ndarray) -> np.ndarray:
+            at = np.log(np.stack([d0, d1], axis=1))
+            P = model.predict_proba(at)
+            return P[:, 1] if P.ndim == 2 else P
+
+        return probability
+
+    return fit
+
+
+def boosting() -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(random_state=0)
+
+
+def logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression()
+
+
+def gaussian_process() -> Any:
+    from sklearn.gaussian_process import GaussianProcessClassifier
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    return GaussianProcessClassifier(ConstantKernel() * RBF(), random_state=0)
+
+
+def additive() -> Any:
+    from pygam import LogisticGAM, te
+
+    class Weighted:
+        def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> Any:
+            return LogisticGAM(te(0, 1)).gridsearch(X, y, weights=sample_weight, progress=False)
+
+    return Weighted()
+
+
+METHODS: dict[str, tuple[Callable[[Triplets], Surface], int]] = {
+    "density (paper)": (ours(Density()), 10**9),
+    "density (auto)": (ours(Density(sigma="auto")), 10**9),
+    "network (paper)": (ours(Network()), 10**9),
+    "network (lbfgs)": (ours(Network(solver="lbfgs")), 10**9),
+    "spline": (ours(Spline()), 10**9),
+    "gradient boosting": (classifier(boosting), 10**9),
+    "logistic on log d": (classifier(logistic), 10**9),
+    "pygam te(d0, d1)": (classifier(additive), 5_000),
+    "GP, 300 triplets": (classifier(gaussian_process, most=300, weighted=False), 5_000),
+}
+"""Each with the largest size that it is tried at."""
+
+
+def excess(fit: Callable[[Triplets], Surface], world: str, T: int, seed: int) -> tuple[float, float]:
+    name, lapse = WORLDS[world]
+    train = Triplets.from_frame(worlds.simulate(name, triplets=T, votes=2, lapse=lapse, seed=seed))
+    test = worlds.simulate(name, triplets=20_000, votes=5, lapse=lapse, seed=10**6 + seed)
+    start = time.perf_counter()
+    probability = fit(train)
+    seconds = time.perf_counter() - start
+    P, Q = np.clip(probability(test["d0"].to_numpy(), test["d1"].to_numpy()), 1e-9, 1 - 1e-9), test["P"].to_numpy()
+    return 5 * float(np.mean(rel_entr(Q, P) + rel_entr(1 - Q, 1 - P))), seconds
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    for T, repeats in SIZES.items():
+        print(f"T = {T}, mean of {repeats}: nats per triplet of 5 votes above the truth")
+        print(f"{'':20s}" + "".join(f"{world:>12s}" for world in WORLDS) + f"{'seconds':>10s}")
+        for name, (fit, most) in METHODS.items():
+            if most < T:
+                print(f"{name:20s}" + f"{'–':>12s}" * len(WORLDS), flush=True)
+                continue
+            found = [[excess(fit, world, T, seed) for seed in range(repeats)] for world in WORLDS]
+            cells = "".join(f"{np.mean([value for value, _ in each]):12.5f}" for each in found)
+            print(f"{name:20s}{cells}{np.median([s for each in found for _, s in each]):10.3f}", flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()
