@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import correlate1d
 
-from twoafc.distances import DISTANCES, distance
+from twoafc.distances import ALIASES, DEEP, DISTANCES, distance
 from twoafc.distances.batches import in_pieces
 
 GOLDEN = {"euclidean": "euclidean.l2", "rmse": "euclidean.rmse", "ssim": "ssim.rgb", "ssim_luma": "ssim.luma601"}
-names = pytest.mark.parametrize("name", list(DISTANCES))
+names = pytest.mark.parametrize("name", list(GOLDEN))
 
 
 def images(seed: int, *shape: int) -> np.ndarray:
@@ -209,10 +209,14 @@ def test_two_kinds_of_arrays_are_refused(torch):
 
 
 def test_an_unknown_name_lists_the_names():
-    with pytest.raises(
-        ValueError, match=r"^there is no distance 'psnr'; the names are: euclidean, rmse, ssim, ssim_luma$"
-    ):
+    known = ", ".join((*DISTANCES, *DEEP, *ALIASES))
+    with pytest.raises(ValueError, match=f"^there is no distance 'psnr'; the names are: {known}$"):
         distance("psnr")
+
+
+def test_plain_distances_have_no_settings():
+    with pytest.raises(TypeError, match=r"^ssim has no settings; got device$"):
+        distance("ssim", device="cuda")
 
 
 def test_pieces_cover_the_batch_in_order():

@@ -1,27 +1,74 @@
 """Distances between images: one file each, and a name for each.
 
 A distance is a callable ``(ref, x) -> (B,)`` on float batches (B, 3, H, W) in [0, 1], numpy arrays or torch tensors.
-Its result is at least 0, and 0 for equal images; smaller means closer.
+Its result is at least 0, and 0 for equal images; smaller means closer. Those with a network need torch and their
+weights, and are made when asked for; they also have ``triplet(ref, x0, x1) -> (d0, d1)``, which is quicker.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from twoafc.distances.batches import Batch, Distance
 from twoafc.distances.euclidean import euclidean, rmse
+from twoafc.distances.ms_ssim import ms_ssim, ms_ssim_3
+from twoafc.distances.nlpd import nlpd, nlpd_rgb
+from twoafc.distances.nlpd_2017 import nlpd_2017, nlpd_2017_5
 from twoafc.distances.ssim import ssim, ssim_luma
 
-__all__ = ["DISTANCES", "Batch", "Distance", "distance", "euclidean", "rmse", "ssim", "ssim_luma"]
+__all__ = [
+    "ALIASES",
+    "DEEP",
+    "DISTANCES",
+    "Batch",
+    "Distance",
+    "distance",
+    "euclidean",
+    "ms_ssim",
+    "ms_ssim_3",
+    "nlpd",
+    "nlpd_2017",
+    "nlpd_2017_5",
+    "nlpd_rgb",
+    "rmse",
+    "ssim",
+    "ssim_luma",
+]
 
 DISTANCES: dict[str, Distance] = {
     "euclidean": euclidean,
     "rmse": rmse,
     "ssim": ssim,
     "ssim_luma": ssim_luma,
+    "ms_ssim": ms_ssim,
+    "ms_ssim_3": ms_ssim_3,
+    "nlpd": nlpd,
+    "nlpd_rgb": nlpd_rgb,
+    "nlpd_2017": nlpd_2017,
+    "nlpd_2017_5": nlpd_2017_5,
 }
+# Distances with a network, and the module that makes each.
+DEEP: dict[str, str] = {
+    "lpips_alex": "lpips",
+    "lpips_vgg": "lpips",
+    "lpips_squeeze": "lpips",
+    "dists": "dists",
+    "pim_1": "pim",
+    "pim_5": "pim",
+}
+ALIASES: dict[str, str] = {"lpips": "lpips_alex", "pim": "pim_1"}
 
 
-def distance(name: str) -> Distance:
+def distance(name: str, **settings: Any) -> Distance:
     """Give the distance of that name.
+
+    Parameters
+    ----------
+    name : str
+        A name, or a short one: ``"lpips"`` is ``"lpips_alex"``, ``"pim"`` is ``"pim_1"``.
+    **settings
+        For a distance with a network: ``weights``, ``device``, ``precision``; for ``pim_5`` also ``draws``, ``seed``.
 
     Examples
     --------
@@ -29,6 +76,13 @@ def distance(name: str) -> Distance:
     >>> distance("rmse")(np.zeros((1, 3, 8, 8)), np.ones((1, 3, 8, 8)))
     array([1.])
     """
-    if name not in DISTANCES:
-        raise ValueError(f"there is no distance {name!r}; the names are: {', '.join(DISTANCES)}")
-    return DISTANCES[name]
+    full = ALIASES.get(name, name)
+    if full in DEEP:
+        module = importlib.import_module(f"twoafc.distances.{DEEP[full]}")
+        made: Distance = getattr(module, full)(**settings)
+        return made
+    if full not in DISTANCES:
+        raise ValueError(f"there is no distance {name!r}; the names are: {', '.join((*DISTANCES, *DEEP, *ALIASES))}")
+    if settings:
+        raise TypeError(f"{name} has no settings; got {', '.join(settings)}")
+    return DISTANCES[full]

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr, ndtri
 
 from twoafc.uniform import Uniform
@@ -47,6 +46,9 @@ class NormalScores:
 
     def __call__(self, d: ArrayLike) -> FloatArray:
         """Normal scores of distances of any shape; outside the training range, those of its ends."""
+        # Here, because it brings scipy.optimize along, which takes longer than the rest of the package.
+        from scipy.interpolate import PchipInterpolator
+
         values, scores = self.knots
         d = np.clip(np.asarray(d, dtype=np.float64), self.uniform.values[0], self.uniform.values[-1])
         span = values[-1] - values[0]
