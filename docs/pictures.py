@@ -1,4 +1,4 @@
-"""Make the pictures of the README anew: python docs/pictures.py."""
+"""Make the pictures of the README and the documentation anew: python docs/pictures.py."""
 
 from __future__ import annotations
 
@@ -6,11 +6,39 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
+from twoafc import Density, Network, Spline, Triplets, plots, worlds
 from twoafc.demo import run
+from twoafc.uniform import Uniform
 
-HERE = Path(__file__).parent
+IMAGES = Path(__file__).parent / "images"
 
-if __name__ == "__main__":
+
+def demo() -> None:
+    """What the demonstration draws."""
     with tempfile.TemporaryDirectory() as folder:
         run(Path(folder, "demo"), triplets=4000, seed=0)
-        shutil.copy(Path(folder, "demo", "figures", "surfaces-density.svg"), HERE / "images" / "surfaces.svg")
+        shutil.copy(Path(folder, "demo", "figures", "surfaces-density.svg"), IMAGES / "surfaces.svg")
+
+
+def estimators() -> None:
+    """One world, 3000 triplets of two votes: its true P, and what each estimator makes of them."""
+    table = Triplets.from_frame(worlds.simulate("thurstone", triplets=3000, votes=2, seed=1))
+    d = Uniform.learn(table.d0, table.d1).inverse(np.linspace(0, 1, 101))
+    d0, d1 = d[:, None], d[None, :]
+    named = {"truth": worlds.true_probability("thurstone", d0, d1)}
+    for name, settings in {
+        "density (paper)": Density(),
+        "density (auto)": Density(sigma="auto"),
+        "network (paper)": Network(),
+        "network (lbfgs)": Network(solver="lbfgs"),
+        "spline": Spline(),
+    }.items():
+        named[name] = settings.fit(table).probability(d0, d1)
+    plots.surfaces(named, across=3).savefig(IMAGES / "estimators.svg", dpi=150, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    demo()
+    estimators()

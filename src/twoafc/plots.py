@@ -37,11 +37,11 @@ def surface(P: FloatArray, ax: Axes) -> Axes:
     return ax
 
 
-def surfaces(named: Mapping[str, FloatArray]) -> Figure:
-    """Draw several surfaces side by side under their names, with one colour bar."""
+def surfaces(named: Mapping[str, FloatArray], *, across: int = 4) -> Figure:
+    """Draw several surfaces side by side under their names, so many across, with one colour bar."""
     from matplotlib.figure import Figure
 
-    across = min(len(named), 4)
+    across = min(len(named), across)
     down = -(-len(named) // across)
     figure = Figure(figsize=(2.3 * across + 0.9, 2.5 * down), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
