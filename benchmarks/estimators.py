@@ -104,7 +104,7 @@ METHODS: dict[str, tuple[Callable[[Triplets], Surface], int]] = {
     "gradient boosting": (classifier(boosting), 10**9),
     "logistic on log d": (classifier(logistic), 10**9),
     "pygam te(d0, d1)": (classifier(additive), 5_000),
-    "GP, 300 triplets": (classifier(gaussian_process, most=300, weighted=False), 5_000),
+    "GP, 80 triplets": (classifier(gaussian_process, most=80, weighted=False), 5_000),
 }
 """Each with the largest size that it is tried at."""
 

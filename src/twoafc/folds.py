@@ -34,6 +34,9 @@ def units(table: Triplets) -> IntArray:
 
 def repeated_units(table: Triplets) -> IntArray | None:
     """Number the units where some hold several rows; None where each row is its own."""
+    key = split_key(table)
+    if key in table.labels.columns and table.labels[key].n_unique() == len(table):
+        return None
     unit = units(table)
     return unit if unit.max() + 1 < len(unit) else None
 

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-CANDIDATES = np.geomspace(0.008, 0.5, 25)
-LATTICE = 256
+CANDIDATES = np.geomspace(0.008, 0.5, 13)
+NEARBY = np.geomspace(0.75, 1 / 0.75, 5)
+"""Widths tried first, and those tried then, relative to the best of them."""
+LATTICE = 192
 COARSE_LATTICE = 128
 FOLDS = 20
 
@@ -35,8 +37,11 @@ def choose_sigma(
     left_out = _triplets_left_out if clusters is None else _clusters_left_out
     size = LATTICE if clusters is None else COARSE_LATTICE
     i, j = (np.minimum((u * size).astype(np.int64), size - 1) for u in (u0, u1))
-    likelihoods = left_out(i, j, n, M, clusters, size, prior)
-    return float(CANDIDATES[int(np.argmax(likelihoods))])
+    best = 1.0
+    for candidates in (CANDIDATES, NEARBY):
+        widths = best * candidates
+        best = float(widths[int(np.argmax(left_out(widths, i, j, n, M, clusters, size, prior)))])
+    return best
 
 
 def _lattice(i: IntArray, j: IntArray, weights: IntArray, size: int) -> FloatArray:
@@ -60,9 +65,16 @@ def _log_likelihood(N: FloatArray, D: FloatArray, n: FloatArray, M: FloatArray, 
 
 
 def _triplets_left_out(
-    i: IntArray, j: IntArray, n: IntArray, M: IntArray, clusters: IntArray | None, size: int, prior: float
+    widths: FloatArray,
+    i: IntArray,
+    j: IntArray,
+    n: IntArray,
+    M: IntArray,
+    clusters: IntArray | None,
+    size: int,
+    prior: float,
 ) -> list[float]:
-    """Log-likelihood under each candidate, each triplet left out with its mirror."""
+    """Log-likelihood under each width, each triplet left out with its mirror."""
     sums = _sums(i, j, n, M, size)
     # Triplets alike in place and votes are alike in likelihood.
     most = int(M.max()) + 1
@@ -70,7 +82,7 @@ def _triplets_left_out(
     m, k = code % most, code // most % most
     row, column = np.divmod(code // most**2, size)
     likelihoods = []
-    for sigma in CANDIDATES:
+    for sigma in widths:
         K = _kernel(sigma, size)
         N, D = ((K @ each @ K)[row, column] for each in sums)
         itself = np.exp(-(((row - column) / size / sigma) ** 2))  # what a triplet's mirror adds where the triplet is
@@ -80,9 +92,16 @@ def _triplets_left_out(
 
 
 def _clusters_left_out(
-    i: IntArray, j: IntArray, n: IntArray, M: IntArray, clusters: IntArray | None, size: int, prior: float
+    widths: FloatArray,
+    i: IntArray,
+    j: IntArray,
+    n: IntArray,
+    M: IntArray,
+    clusters: IntArray | None,
+    size: int,
+    prior: float,
 ) -> list[float]:
-    """Log-likelihood under each candidate, a share of the clusters left out at a time."""
+    """Log-likelihood under each width, a share of the clusters left out at a time."""
     assert clusters is not None
     order = np.random.default_rng(0).permutation(int(clusters.max()) + 1)
     fold = (order % min(FOLDS, len(order)))[clusters]
@@ -90,7 +109,7 @@ def _clusters_left_out(
     seen = [_sums(i[~part], j[~part], n[~part], M[~part], size) for part in parts]
     unseen = [(_lattice(i[part], j[part], n[part], size), _lattice(i[part], j[part], M[part], size)) for part in parts]
     likelihoods = []
-    for sigma in CANDIDATES:
+    for sigma in widths:
         K = _kernel(sigma, size)
         total = 0.0
         for sums, (k, m) in zip(seen, unseen, strict=True):

@@ -75,13 +75,13 @@ class Density:
         else:
             u0, u1 = uniform(table.d0), uniform(table.d1)
         data = (u0, u1, table.n, table.M)
+        chosen = self
         if self.sigma == "auto":
             sigma = choose_sigma(*data, repeated_units(table), prior=self.prior)
-            return replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma))).fit(
-                table, uniform=uniform
-            )
-        sums = kernel_sums(*data, sigma=self.sigma, grid_size=self.grid_size)
-        return DensityFit(self, uniform, sums, squared_sums(*data, sigma=self.sigma, grid_size=self.grid_size))
+            chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
+        width, size = float(chosen.sigma), chosen.grid_size
+        sums = kernel_sums(*data, sigma=width, grid_size=size)
+        return DensityFit(chosen, uniform, sums, squared_sums(*data, sigma=width, grid_size=size))
 
 
 @dataclass(frozen=True, eq=False)

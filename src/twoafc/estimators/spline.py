@@ -87,7 +87,7 @@ class Spline:
         return _finished(self, scores.uniform, link, solutions[link])
 
 
-LEAST_FREEDOM = 1.0
+LEAST_FREEDOM = 1.5
 """Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
 worth less than that could not have been seen."""
 CHUNK = 16384
