@@ -106,7 +106,7 @@ def test_the_options_of_scores_reach_them(tables: Path) -> None:
 def test_auto_says_what_it_is_and_density_what_it_costs(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "auto"])
     said = capsys.readouterr().out
-    assert "note: auto is spline, whose own error was the smallest in simulated worlds" in said
+    assert "note: auto is spline, whose own error is the smallest here" in said
     assert "hint:" not in said
     assert type(twoafc.load("results/models/distance-auto.npz")).__name__ == "SplineFit"
     main(["evaluate", "--train", "train.csv", "--test", "test.csv"])

@@ -54,7 +54,7 @@ class Estimator(Protocol):
 
 Loaded = DensityFit | NetworkFit | SplineFit
 SETTINGS: dict[str, Any] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
-AUTO = "auto is spline, whose own error was the smallest in simulated worlds of all sizes tried (docs/estimators.md)"
+AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
 FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], Loaded]] = {
     "density": DensityFit.restore,
     "network": NetworkFit.restore,
