@@ -78,7 +78,7 @@ def scipy_kde_per_count(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.n
 def sklearn_kernel_density(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
     from sklearn.neighbors import KernelDensity
 
-    # Count by count, without weights: with sample_weight it takes seven times as long.
+    # Count by count, without weights, which its trees are ten times as fast with.
     N, D = np.zeros((2, G, G))
     for j in range(M + 1):
         points = np.stack([u0, u1], axis=1)[table.n == j]
@@ -87,6 +87,18 @@ def sklearn_kernel_density(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> n
         N += j * K
         D += M * K
     return symmetric(N, D)
+
+
+def sklearn_weighted(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
+    from sklearn.neighbors import KernelDensity
+
+    points, sums = np.stack([u0, u1], axis=1), []
+    for weights in (table.n, table.M):
+        some = weights > 0
+        kde = KernelDensity(bandwidth=SIGMA).fit(points[some], sample_weight=weights[some])
+        density = np.exp(kde.score_samples(POINTS)).reshape(G, G)
+        sums.append(density * weights.sum() * 2 * np.pi * SIGMA**2)
+    return symmetric(*sums)
 
 
 def statsmodels_kernel_reg(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
@@ -103,7 +115,8 @@ METHODS: dict[str, Callable[[Triplets, np.ndarray, np.ndarray], np.ndarray]] = {
     "ours": ours,
     "naive loop": naive_loop,
     "scipy gaussian_kde per j": scipy_kde_per_count,
-    "scikit-learn KernelDensity": sklearn_kernel_density,
+    "scikit-learn KDE, weighted": sklearn_weighted,
+    "scikit-learn KDE per j": sklearn_kernel_density,
     "statsmodels KernelReg": statsmodels_kernel_reg,
     "ours, sigma chosen": ours_auto,
     "ours, spline": ours_spline,
