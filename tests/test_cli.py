@@ -209,6 +209,7 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
             "evaluate --train train.csv --test bad.csv",
             "bad.csv: n must lie in [0, M]; row 0 (line 2) has n=3, M=2 (1 of 1 rows)",
         ),
+        ("evaluate --train train.csv --folds 0", "folds must lie between 2 and the number of triplets, 400; found 0"),
         ("evaluate --train train.csv --folds 1", "folds must lie between 2 and the number of triplets, 400; found 1"),
         ("evaluate --train train.csv --seeds 0", "seeds must be at least 1; found 0"),
         ("evaluate --train train.csv --seed -1", "seed must be at least 0; found -1"),
@@ -228,13 +229,14 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
         ("evaluate --train train.csv --out train.csv", "train.csv is a file; results are written to a folder"),
         (
             "evaluate --train train.csv --out .",
-            ". is the current folder, which cannot be replaced as a whole; name one within it",
+            ". is or holds the current folder, which cannot be replaced as a whole; name another",
         ),
         ("query train.csv --d0 1 --d1 2 --votes 5", "train.csv is not a readable twoafc model: File is not a zip file"),
         (
             "simulate --out t.csv --world flat",
             "there is no world 'flat'; the names are: weber, thurstone, sqrt_noise, saturating, turning, useless",
         ),
+        ("simulate --out nowhere/t.csv", "no such folder: nowhere"),
         ("simulate --out t.txt", "a table is written as .csv or .parquet; found t.txt"),
         ("demo --triplets 3", "triplets must be at least 40, or there is nothing to fit; found 3"),
     ],
@@ -256,6 +258,7 @@ def test_a_wrong_call_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[
     ("options", "message"),
     [
         ("--votes 0", "votes must be at least 1; found 0"),
+        ("--votes 10001", "votes must be at most 10000, since each count is listed; found 10001"),
         ("--votes 5 --observed 6", "observed must lie in [0, 5], the votes; found 6"),
         ("--votes 5 --d0 nan", "distances must be finite; found d0=nan, d1=2.0"),
     ],
@@ -287,6 +290,22 @@ def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest
         assert failure(capsys, "evaluate", "--train", "train.csv", "--out", folder) == said
         assert failure(capsys, "demo", "--triplets", "100", "--out", folder) == said
         assert Path(folder, file).read_text() == "ten years of work"
+
+
+def test_inputs_and_folders_of_the_user_are_not_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["demo", "--triplets", "200", "--out", "d"])
+    capsys.readouterr()
+    said = failure(capsys, *["evaluate", "--train", "d/train.csv", "--test", "d/test.csv", "--out", "d"])
+    assert said == "d/train.csv lies in d, which would be replaced as a whole; name another folder"
+    Path("e", "mine").mkdir(parents=True)
+    Path("f").mkdir()
+    Path("f", "link").symlink_to("..")
+    for folder, held in (("e", "mine"), ("f", "link")):
+        said = failure(capsys, "evaluate", "--train", "train.csv", "--out", folder)
+        assert said.startswith(f"{folder} holds other files ({held}")
+        assert Path(folder, held).exists()
+    os.chdir("e/mine")
+    assert "is or holds the current folder" in failure(capsys, "evaluate", "--train", "../../train.csv", "--out", "..")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])

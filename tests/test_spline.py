@@ -192,6 +192,21 @@ def test_p_is_symmetric_and_a_probability_on_any_table(drawn: list[tuple[int, in
     np.testing.assert_allclose(fit.standard_error(q0, q0), 0, atol=1e-12)
 
 
+def test_extreme_tables_are_fitted() -> None:
+    rng = np.random.default_rng(0)
+    d0, d1 = rng.uniform(-1, 1, (2, 300)) * 1.7e308
+    huge = Spline().fit(Triplets.from_frame({"n": rng.integers(0, 3, 300), "M": [2] * 300, "d0": d0, "d1": d1}))
+    assert np.isfinite(huge.probability(d0, d1)).all()
+    d0, d1 = rng.random((2, 300))
+    found = []
+    for M in (10**6, 10**9):
+        n = np.round(M * rng.beta(2 + 4 * d0, 2 + 4 * d1)).astype(int)
+        table = Triplets.from_frame({"n": n, "M": [M] * 300, "d0": d0, "d1": d1})
+        found.append((Spline().fit(table).dispersion / M, Density(sigma="auto").fit(table).settings.sigma))
+    assert found[1][0] == pytest.approx(found[0][0], rel=0.5)
+    assert 0.5 < found[1][1] / found[0][1] < 2
+
+
 def test_row_order_is_irrelevant() -> None:
     table = random_table(500)
     order = np.random.default_rng(1).permutation(500)
@@ -236,6 +251,13 @@ def test_a_monotone_surface_never_falls_where_d0_grows() -> None:
     free, held = Spline().fit(table), Spline(monotone=True).fit(table)
     line = np.linspace(table.d0.min(), table.d0.max(), 80)
     assert np.diff(held.probability(line[:, None], line[None, :]), axis=0).min() > -1e-6
+    for seed in (11, 3):  # sharp votes, whose free surface falls beyond the last knots
+        rng = np.random.default_rng(seed)
+        d0, d1 = rng.random((2, 500))
+        n = rng.binomial(1, np.where(d0 > d1, 0.73, 0.27))
+        step = Spline(monotone=True).fit(Triplets.from_frame({"n": n, "M": [1] * 500, "d0": d0, "d1": d1}))
+        fine = np.linspace(0, 1, 301)
+        assert np.diff(step.probability(fine[:, None], fine[None, :]), axis=0).min() > -1e-4
     # Where nothing has to be moved nothing is.
     gentle = world("weber", 3000, seed=1)
     at = np.random.default_rng(0).uniform(0.3, 3, (2, 50))
@@ -292,6 +314,11 @@ def test_a_restored_fit_answers_the_same_and_is_checked() -> None:
         ("theta", np.full(16, np.nan), "theta must be finite numbers of shape (16,); found float64 (16,)"),
         ("covariance", -np.eye(16), "the covariance must be symmetric and positive; that of the model is not"),
         ("link", np.array(7), "link must be 0 or 1; found 7"),
+        (
+            "dispersion",
+            np.array(-3.0),
+            "dispersion must be at least 1 and precisions positive; those of the model are not",
+        ),
     ):
         with pytest.raises(DataError) as caught:
             SplineFit.restore(kept, fit.arrays() | {name: value})
@@ -303,6 +330,8 @@ def test_a_restored_fit_answers_the_same_and_is_checked() -> None:
     [
         ({"size": 3}, "size must be a whole number, at least 4; found 3"),
         ({"size": 4.5}, "size must be a whole number, at least 4; found 4.5"),
+        ({"size": float("inf")}, "size must be a whole number, at least 4; found inf"),
+        ({"monotone": "yes"}, "monotone must be True or False; found 'yes'"),
         ({"link": "cloglog"}, "link must be auto, logit or probit; found 'cloglog'"),
     ],
 )

@@ -96,14 +96,16 @@ def evaluate(
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
-    settings = Settings(folds=folds or 5, seeds=seeds, seed=seed, ties=ties, simulated_seed=simulated_seed)
+    settings = Settings(
+        folds=5 if folds is None else folds, seeds=seeds, seed=seed, ties=ties, simulated_seed=simulated_seed
+    )
     chosen = {name: find(name) for name in estimator}
     given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
     if given and "density" not in chosen:
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
-    results.check_folder(out)
+    results.check_folder(out, [path for path in (train, test) if path])
     tables = {"train": Triplets.read(train)} | ({"test": Triplets.read(test)} if test else {})
     with _progress(quiet) as progress:
         found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=progress)

@@ -17,6 +17,8 @@ Where = Callable[[int], str]
 
 LABELS = ("triplet", "group", "ref", "ref0", "x0", "ref1", "x1", "observer")
 RESERVED_GROUPS = ("all", "mean")
+MOST_VOTES = 10**9
+"""On one triplet; products of larger counts would not fit in an integer."""
 UNNAMED = "distance"
 """The name of a distance whose columns are plain ``d0`` and ``d1``."""
 
@@ -85,7 +87,7 @@ def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
     _refuse_missing(np.isnan(values), column, where)
     fractional = ~np.isfinite(values) | (values != np.round(values))
     refuse(fractional, f"{column} must be a whole number", where, lambda row: f"{column}={values[row]}")
-    huge = np.abs(values) >= 2**53
+    huge = np.abs(values) > MOST_VOTES
     refuse(huge, f"{column} must be a number of votes", where, lambda row: f"{column}={values[row]:g}")
     return values.astype(np.int64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -51,9 +52,8 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     text = _text(path)
-    header = next((line for line in text.splitlines() if line.strip()), "")
-    separator = max(SEPARATORS, key=lambda mark: len(KNOWN & set(_cells(header, mark))))
-    columns = _cells(header, separator)
+    separator = max(SEPARATORS, key=lambda mark: len(KNOWN & set(_header(text, mark))))
+    columns = _header(text, separator)
     if not any(columns):
         raise DataError("the file is empty; expected a header and rows")
     check_unique([name for name in columns if name])
@@ -81,8 +81,9 @@ def _text(path: Path) -> str:
         return str(file.read()).lstrip("\r\n")
 
 
-def _cells(header: str, separator: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])]
+def _header(text: str, separator: str) -> list[str]:
+    rows = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+    return [name.strip() for name in next(rows, [])]
 
 
 def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
@@ -90,6 +91,8 @@ def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
+    if not path.parent.is_dir():
+        raise OSError(f"no such folder: {path.parent}")
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         if path.suffix == ".csv":

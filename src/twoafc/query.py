@@ -10,6 +10,8 @@ from twoafc.errors import DataError
 from twoafc.estimators import Fit
 from twoafc.metrics import log_likelihood
 
+MOST_VOTES = 10_000
+
 
 def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None) -> dict[str, Any]:
     """Give P with its standard error and, for each j = 0..M, its probability and NLL.
@@ -24,6 +26,8 @@ def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None)
     """
     if votes < 1:
         raise ValueError(f"votes must be at least 1; found {votes}")
+    if votes > MOST_VOTES:
+        raise ValueError(f"votes must be at most {MOST_VOTES}, since each count is listed; found {votes}")
     if observed is not None and not 0 <= observed <= votes:
         raise ValueError(f"observed must lie in [0, {votes}], the votes; found {observed}")
     if not (np.isfinite(d0) and np.isfinite(d1)):

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,26 @@ from twoafc.frames import write_frame
 from twoafc.uniform import Uniform
 
 
-def check_folder(folder: str | Path) -> None:
-    """Refuse a folder that holds anything but an earlier result, before any work is done."""
+def check_folder(folder: str | Path, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a folder that holds anything but an earlier result, an input above all, before any work is done."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; results are written to a folder")
-    if folder.resolve() == Path.cwd():
-        raise DataError(f"{folder} is the current folder, which cannot be replaced as a whole; name one within it")
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise DataError(f"{folder} is or holds the current folder, which cannot be replaced as a whole; name another")
+    for path in inputs:
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path} lies in {folder}, which would be replaced as a whole; name another folder")
     foreign = sorted(set(_files(folder)) - set(_told_files(folder)))
     if foreign:
         raise DataError(f"{folder} holds other files ({foreign[0]}); choose a new folder, or one with results alone")
 
 
 def _files(folder: Path) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()]
+    """All that a folder holds, but for the two folders that a result has of its own."""
+    own = (folder / "models", folder / "figures")
+    held = (path for path in folder.rglob("*") if path.is_symlink() or path not in own)
+    return [path.relative_to(folder).as_posix() for path in held]
 
 
 def _told_files(folder: Path) -> list[str]:

@@ -77,10 +77,13 @@ def _triplets_left_out(
     """Log-likelihood under each width, each triplet left out with its mirror."""
     sums = _sums(i, j, n, M, size)
     # Triplets alike in place and votes are alike in likelihood.
+    rows = np.stack([i, j, n, M])
     most = int(M.max()) + 1
-    code, times = np.unique(((i * size + j) * most + n) * most + M, return_counts=True)
-    m, k = code % most, code // most % most
-    row, column = np.divmod(code // most**2, size)
+    times = np.ones(len(n), dtype=np.int64)
+    if (size * most) ** 2 < 2**62:  # else a number for each kind would not fit in an integer
+        code, times = np.unique(((i * size + j) * most + n) * most + M, return_counts=True)
+        rows = np.stack([*np.divmod(code // most**2, size), code // most % most, code % most])
+    row, column, k, m = rows
     likelihoods = []
     for sigma in widths:
         K = _kernel(sigma, size)

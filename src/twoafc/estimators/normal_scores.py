@@ -33,6 +33,11 @@ class NormalScores:
     def __init__(self, uniform: Uniform) -> None:
         self.uniform = uniform
 
+    @property
+    def peak(self) -> float:
+        """The largest distance, by which all are divided first: differences of huge ones would not fit in a float."""
+        return float(np.abs(self.uniform.values[[0, -1]]).max()) or 1.0
+
     @cached_property
     def knots(self) -> tuple[FloatArray, FloatArray]:
         """Distances and their normal scores, both increasing: those training values that come nearest to even steps."""
@@ -41,7 +46,8 @@ class NormalScores:
         place = np.unique(np.clip(np.searchsorted(levels, wanted), 0, len(levels) - 1))
         values, scores = self.uniform.values[place], ndtri(levels[place])
         # Two values that only rounding keeps apart would make a cliff between them.
-        apart = np.diff(values, prepend=-np.inf) > 1e-9 * (values[-1] - values[0])
+        x = values / self.peak
+        apart = np.diff(x, prepend=-np.inf) > 1e-9 * (x[-1] - x[0])
         return values[apart], scores[apart]
 
     def __call__(self, d: ArrayLike) -> FloatArray:
@@ -50,7 +56,8 @@ class NormalScores:
         from scipy.interpolate import PchipInterpolator
 
         values, scores = self.knots
-        d = np.clip(np.asarray(d, dtype=np.float64), self.uniform.values[0], self.uniform.values[-1])
+        d = np.clip(np.asarray(d, dtype=np.float64), self.uniform.values[0], self.uniform.values[-1]) / self.peak
+        values = values / self.peak
         span = values[-1] - values[0]
         if span < np.finfo(np.float64).tiny:
             return np.full(d.shape, scores.mean())

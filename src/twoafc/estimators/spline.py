@@ -59,10 +59,12 @@ class Spline:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        if int(self.size) != self.size or self.size < 4:
+        if not np.isfinite(self.size) or int(self.size) != self.size or self.size < 4:
             raise ValueError(f"size must be a whole number, at least 4; found {self.size}")
         if self.link not in ("auto", *LINKS):
             raise ValueError(f"link must be auto, logit or probit; found {self.link!r}")
+        if not isinstance(self.monotone, bool):
+            raise ValueError(f"monotone must be True or False; found {self.monotone!r}")
         object.__setattr__(self, "size", int(self.size))
 
     def fit(self, table: Triplets) -> SplineFit:
@@ -103,6 +105,7 @@ def _finished(settings: Spline, uniform: Uniform, link: str, solution: Solution)
         precision[k] = _loosened(precision[k], own[of_part], roughness[of_part])
     prior = np.append(precision[part] * roughness, 1.0)
     covariance = np.linalg.inv(solution.information + np.diag(prior))
+    covariance = (covariance + covariance.T) / 2
     theta = solution.theta
     if settings.monotone:
         fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
@@ -201,10 +204,14 @@ class SplineFit:
             if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
                 raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
         covariance, link = arrays["covariance"], arrays["link"]
-        if abs(covariance - covariance.T).max() > 1e-9 * abs(covariance).max() or (np.diag(covariance) < 0).any():
+        if (covariance != covariance.T).any() or np.linalg.eigvalsh(covariance)[0] < -1e-9 * abs(covariance).max():
             raise DataError("the covariance must be symmetric and positive; that of the model is not")
+        if arrays["dispersion"] < 1 or (arrays["precision"] <= 0).any():
+            raise DataError("dispersion must be at least 1 and precisions positive; those of the model are not")
         if link.shape != () or link.dtype != np.int64 or not 0 <= link < len(LINKS):
             raise DataError(f"link must be 0 or 1; found {link}")
+        if spline.link not in ("auto", list(LINKS)[int(link)]):
+            raise DataError(f"the link must be the one asked for, {spline.link}; that of the model is another")
         own = (arrays["theta"], covariance, arrays["precision"], float(arrays["dispersion"]))
         return cls(spline, Uniform.restore(arrays), list(LINKS)[int(link)], *own)
 
