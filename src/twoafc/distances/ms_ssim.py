@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from twoafc.distances.batches import Batch, in_pieces
-from twoafc.distances.ssim import C1, C2, TILE, WINDOW, averaging
+from twoafc.distances.ssim import WINDOW, mean_over_windows
 
 # From fine to coarse, as the authors fitted them to people's matches between scales.
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
@@ -31,6 +29,7 @@ def ms_ssim(ref: Batch, x: Batch) -> Batch:
 
     Examples
     --------
+    >>> import numpy as np
     >>> ref = np.zeros((1, 3, 161, 161))
     >>> ms_ssim(ref, ref), ms_ssim(ref, ref + 0.01).round(6)
     (array([0.]), array([0.088256]))
@@ -55,6 +54,7 @@ def ms_ssim_3(ref: Batch, x: Batch) -> Batch:
 
     Examples
     --------
+    >>> import numpy as np
     >>> ref = np.zeros((1, 3, 41, 41))
     >>> ms_ssim_3(ref, ref), ms_ssim_3(ref, ref + 0.01).round(6)
     (array([0.]), array([0.281018]))
@@ -78,6 +78,7 @@ def dissimilarity(ref: Batch, x: Batch, weights: tuple[float, ...]) -> Batch:
 
     Examples
     --------
+    >>> import numpy as np
     >>> a, b = np.zeros((1, 1, 30, 30)), np.ones((1, 1, 30, 30))
     >>> dissimilarity(a, b, (0.5, 0.5)).round(4)
     array([0.99])
@@ -95,39 +96,14 @@ def dissimilarity(ref: Batch, x: Batch, weights: tuple[float, ...]) -> Batch:
 def mean_similarity(ref: Batch, x: Batch, *, luminance: bool) -> Batch:
     """Contrast and structure, times luminance where wanted, averaged over all whole windows: shape (B, C).
 
-    Large images are taken tile by tile, as in `ssim`.
-
     Examples
     --------
+    >>> import numpy as np
     >>> a, b = np.zeros((1, 1, 100, 70)), np.ones((1, 1, 100, 70))
     >>> mean_similarity(a, b, luminance=False), mean_similarity(a, b, luminance=True).round(4)
     (array([[1.]]), array([[0.0001]]))
     """
-    height, width = ref.shape[2] - WINDOW + 1, ref.shape[3] - WINDOW + 1
-    step = TILE - WINDOW + 1
-    total: Batch = 0.0
-    for top in range(0, height, step):
-        for left in range(0, width, step):
-            tile = (..., slice(top, top + TILE), slice(left, left + TILE))
-            total = total + similarity_map(ref[tile], x[tile], luminance=luminance).sum(axis=(2, 3))
-    return total / (height * width)
-
-
-def similarity_map(ref: Batch, x: Batch, *, luminance: bool) -> Batch:
-    """SSIM of every whole window, with or without its luminance term, shape (B, C, H - 10, W - 10).
-
-    Examples
-    --------
-    >>> similarity_map(np.zeros((1, 1, 11, 12)), np.ones((1, 1, 11, 12)), luminance=False)
-    array([[[[1., 1.]]]])
-    """
-    rows, columns = (averaging(size) for size in ref.shape[2:])
-    if not isinstance(ref, np.ndarray):
-        rows, columns = ref.new_tensor(rows), ref.new_tensor(columns)
-    a, b, squares, product = (rows @ (image @ columns.T) for image in (ref, x, ref * ref + x * x, ref * x))
-    ab, aa_bb = 2 * a * b, a * a + b * b
-    structure = (2 * product - ab + C2) / (squares - aa_bb + C2)
-    return structure * (ab + C1) / (aa_bb + C1) if luminance else structure
+    return mean_over_windows(ref, x, lambda light, structure: light * structure if luminance else structure)
 
 
 def halved(images: Batch) -> Batch:
@@ -135,6 +111,7 @@ def halved(images: Batch) -> Batch:
 
     Examples
     --------
+    >>> import numpy as np
     >>> halved(np.array([[[[0.0, 0.2, 0.6], [0.4, 0.6, 1.0]]]]))
     array([[[[0.3, 0.8]]]])
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -77,14 +78,28 @@ def luma(images: Batch) -> Batch:
 def dissimilarity(ref: Batch, x: Batch) -> Batch:
     """1 - SSIM, averaged over channels and windows, of batches of any number of channels.
 
+    Examples
+    --------
+    >>> a, b = np.zeros((1, 1, 100, 70)), np.ones((1, 1, 100, 70))
+    >>> dissimilarity(a, b).round(4)
+    array([0.9999])
+    """
+    each = mean_over_windows(ref, x, lambda luminance, structure: 1 - luminance * structure)
+    # Rounding must not make a distance negative.
+    return each.mean(axis=1).clip(min=0)
+
+
+def mean_over_windows(ref: Batch, x: Batch, value: Callable[[Batch, Batch], Batch]) -> Batch:
+    """Mean over all whole windows of a value of the two `terms` of SSIM, shape (B, C).
+
     Large images are taken tile by tile, each with the margin that its windows need. So the cost of a pixel does not
     grow with the image, and a tile's intermediate results stay in the cache.
 
     Examples
     --------
     >>> a, b = np.zeros((1, 1, 100, 70)), np.ones((1, 1, 100, 70))
-    >>> dissimilarity(a, b).round(4)
-    array([0.9999])
+    >>> mean_over_windows(a, b, lambda luminance, structure: structure)
+    array([[1.]])
     """
     height, width = ref.shape[2] - WINDOW + 1, ref.shape[3] - WINDOW + 1
     step = TILE - WINDOW + 1
@@ -92,20 +107,19 @@ def dissimilarity(ref: Batch, x: Batch) -> Batch:
     for top in range(0, height, step):
         for left in range(0, width, step):
             tile = (..., slice(top, top + TILE), slice(left, left + TILE))
-            total = total + (1 - similarity_map(ref[tile], x[tile])).sum(axis=(1, 2, 3))
-    # Rounding must not make a distance negative.
-    return (total / (ref.shape[1] * height * width)).clip(min=0)
+            total = total + value(*terms(ref[tile], x[tile])).sum(axis=(2, 3))
+    return total / (height * width)
 
 
-def similarity_map(ref: Batch, x: Batch) -> Batch:
-    """SSIM of every whole window, shape (B, C, H - 10, W - 10).
+def terms(ref: Batch, x: Batch) -> tuple[Batch, Batch]:
+    """Luminance, and contrast with structure, of every whole window, (B, C, H - 10, W - 10); their product is SSIM.
 
     Only the sum of the two variances enters SSIM, so four windowed means serve where five are often taken.
 
     Examples
     --------
-    >>> similarity_map(np.zeros((1, 1, 11, 12)), np.zeros((1, 1, 11, 12)))
-    array([[[[1., 1.]]]])
+    >>> terms(np.zeros((1, 1, 11, 12)), np.zeros((1, 1, 11, 12)))
+    (array([[[[1., 1.]]]]), array([[[[1., 1.]]]]))
     """
     rows, columns = (averaging(size) for size in ref.shape[2:])
     if not isinstance(ref, np.ndarray):
@@ -113,7 +127,7 @@ def similarity_map(ref: Batch, x: Batch) -> Batch:
     # Two banded matrix products: 2.5 times as fast as eleven shifted copies along each axis.
     a, b, squares, product = (rows @ (image @ columns.T) for image in (ref, x, ref * ref + x * x, ref * x))
     ab, aa_bb = 2 * a * b, a * a + b * b
-    return (ab + C1) * (2 * product - ab + C2) / ((aa_bb + C1) * (squares - aa_bb + C2))
+    return (ab + C1) / (aa_bb + C1), (2 * product - ab + C2) / (squares - aa_bb + C2)
 
 
 @cache
