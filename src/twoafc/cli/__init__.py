@@ -1,0 +1,41 @@
+"""The command line: one file per command, each a typed function that parses, calls and prints."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from cyclopts import App, CycloptsError
+
+import twoafc
+
+app = App(
+    name="twoafc",
+    help="Score perceptual distances on two-alternative forced-choice (2AFC) votes, by likelihood.",
+    version=twoafc.__version__,
+)
+# In the order of the work; each command imports what it needs when it runs, so that --help is quick.
+COMMANDS = ("demo", "evaluate", "query", "simulate")
+for command in COMMANDS:
+    app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; a mistake gets one line on standard error and exit code 2."""
+    # A terminal that knows no arrows gets question marks, not an error.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except BrokenPipeError:
+        # The reader has seen enough (| head); what is left unsaid must not become an error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        _fail("interrupted", code=130)
+    except (CycloptsError, ValueError, OSError, ImportError) as error:
+        _fail(" ".join(str(error).split()))
+
+
+def _fail(message: str, code: int = 2) -> None:
+    print(f"twoafc: {message}", file=sys.stderr)
+    raise SystemExit(code)

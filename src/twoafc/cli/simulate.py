@@ -1,0 +1,48 @@
+"""`twoafc simulate`: a table of votes with a known P."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def simulate(
+    *,
+    out: Path,
+    world: str = "weber",
+    triplets: int = 10_000,
+    votes: Annotated[tuple[int, ...], Parameter(negative="")] = (2,),
+    lapse: float = 0.0,
+    references: int | None = None,
+    distances: str = "lognormal",
+    seed: int = 0,
+) -> None:
+    """Write a table of simulated votes with the true chance P of choosing x1 in a column.
+
+    Parameters
+    ----------
+    out: Table to write, .csv or .parquet.
+    world: weber, thurstone, sqrt_noise, saturating, turning or useless.
+    triplets: Number of rows, T.
+    votes: Votes per triplet, M; given several times, each triplet draws one.
+    lapse: Share of votes cast at random.
+    references: Number of references that the triplets share; default one each.
+    distances: lognormal, uniform, heavy or discrete.
+    seed: Seed.
+    """
+    from twoafc import worlds
+    from twoafc.frames import write_frame
+
+    frame = worlds.simulate(
+        world,
+        triplets=triplets,
+        votes=list(votes),
+        lapse=lapse,
+        references=references,
+        distances=distances,
+        seed=seed,
+    )
+    write_frame(frame, out)
+    print(f"{len(frame)} simulated triplets of world {world}: {out}")
