@@ -22,7 +22,19 @@ from twoafc.uniform import Uniform
 rows = st.lists(
     st.tuples(st.integers(0, 4), st.integers(1, 4), st.floats(0.0, 9.0), st.floats(0.0, 9.0)), min_size=1, max_size=25
 )
-settings_drawn = st.builds(Density, sigma=st.floats(0.01, 1.0), grid_size=st.integers(2, 12))
+settings_drawn = st.builds(
+    Density,
+    sigma=st.floats(0.01, 1.0),
+    grid_size=st.integers(2, 12),
+    sigma_along=st.none() | st.floats(0.01, 1.0),
+)
+
+
+def slow_kernel(x: np.ndarray, y: np.ndarray, density: Density) -> np.ndarray:
+    """Gaussian of a step (x, y) in the plane, with its widths across and along the diagonal."""
+    along = density.sigma if density.sigma_along is None else density.sigma_along
+    # Numbers below exp(-700) are subnormal: nothing in the sum, and ten times the time.
+    return np.exp(np.maximum(-((x - y) ** 2) / (4 * density.sigma**2) - (x + y) ** 2 / (4 * along**2), -700))
 
 
 def as_table(drawn: list[tuple[int, int, float, float]]) -> Triplets:
@@ -40,8 +52,7 @@ def slow_surface(table: Triplets, density: Density) -> np.ndarray:
     P = np.empty((density.grid_size, density.grid_size))
     for i, x in enumerate(nodes):
         for j, y in enumerate(nodes):
-            # Numbers below exp(-700) are subnormal: nothing in the sum, and ten times the time.
-            K = np.exp(np.maximum(-((a - x) ** 2 + (b - y) ** 2) / (2 * density.sigma**2), -700))
+            K = slow_kernel(a - x, b - y, density)
             P[i, j] = (K @ n + density.prior / 2) / (K @ M + density.prior)
     return P
 
@@ -183,8 +194,8 @@ def slow_error(table: Triplets, density: Density, u0: float, u1: float) -> float
         for b in (0, 1):
             i, j = cells[0] + a, cells[1] + b
             weight = (shares[0] if a else 1 - shares[0]) * (shares[1] if b else 1 - shares[1])
-            K = np.exp(-((x0 - nodes[i]) ** 2 + (x1 - nodes[j]) ** 2) / (2 * density.sigma**2))
-            K_mirror = np.exp(-((x1 - nodes[i]) ** 2 + (x0 - nodes[j]) ** 2) / (2 * density.sigma**2))
+            K = slow_kernel(x0 - nodes[i], x1 - nodes[j], density)
+            K_mirror = slow_kernel(x1 - nodes[i], x0 - nodes[j], density)
             P, D = fit.surface[i, j], fit.sums.M[i, j] + density.prior
             moved += weight * (K * (table.n - P * table.M) + K_mirror * (table.M - table.n - P * table.M)) / D
     return float(np.sqrt(np.sum(moved**2)))
@@ -203,9 +214,10 @@ def test_the_variance_is_the_sandwich_formula() -> None:
         assert float(variance) == pytest.approx(slow_error(table, density, u0, u1) ** 2, rel=1e-9, abs=1e-15)
 
 
-def test_fine_cells_move_the_standard_error_little() -> None:
+@pytest.mark.parametrize("along", [None, 0.15])
+def test_fine_cells_move_the_standard_error_little(along: float | None) -> None:
     table = random_table(4000)
-    density = Density(sigma=0.06, grid_size=15)
+    density = Density(sigma=0.06, grid_size=15, sigma_along=along)
     fit = density.fit(table)
     at = np.random.default_rng(3).uniform(0.1, 0.9, (40, 2))
     told = [np.sqrt(float(interpolated_variance(fit._covariances[0], *map(np.array, u)))) for u in at]
@@ -290,6 +302,8 @@ def test_shapes_broadcast() -> None:
     ("wrong", "message"),
     [
         ({"sigma": 0.0}, "sigma must be a positive number or auto; found 0.0"),
+        ({"sigma_along": -1.0}, "sigma_along must be a positive number or auto; found -1.0"),
+        ({"sigma": None}, "sigma must be a positive number or auto; found None"),
         ({"sigma": float("nan")}, "sigma must be a positive number or auto; found nan"),
         ({"grid_size": 1}, "grid_size must be a whole number, at least 2; found 1"),
         ({"grid_size": 2.5}, "grid_size must be a whole number, at least 2; found 2.5"),

@@ -24,7 +24,8 @@ def evaluate(
     folds: int | None = None,
     seeds: int = 1,
     seed: int = 0,
-    sigma: float | None = None,
+    sigma: float | Literal["auto"] | None = None,
+    sigma_along: float | Literal["auto"] | None = None,
     grid_size: int | None = None,
     ties: Literal["half", "x0"] = "half",
     simulated_seed: int | None = None,
@@ -43,7 +44,8 @@ def evaluate(
     folds: Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds: Runs of an estimator that has a seed; the mean and spread are reported.
     seed: Seed of the folds and of the first run.
-    sigma: Kernel width of the density estimator, on distances uniformised to [0, 1]; default 1/44.
+    sigma: Kernel width of the density estimator, on distances uniformised to [0, 1], or auto; default 1/44.
+    sigma_along: Its width along the diagonal d0 = d1, or auto; default the same.
     grid_size: Nodes along each axis of the density estimator; default 20.
     ties: A tie counts one half, as in the field, or as a choice of x0, as in the paper's formula.
     simulated_seed: Draw the simulated scores with this seed instead of giving their exact expectation.
@@ -64,7 +66,8 @@ def evaluate(
         folds=5 if folds is None else folds, seeds=seeds, seed=seed, ties=ties, simulated_seed=simulated_seed
     )
     chosen = {name: find(name) for name in estimator}
-    given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
+    settings_given = {"sigma": sigma, "sigma_along": sigma_along, "grid_size": grid_size}
+    given = {name: value for name, value in settings_given.items() if value is not None}
     if given and "density" not in chosen:
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:

@@ -16,9 +16,9 @@ from scipy.special import xlogy
 
 from twoafc import modelfile
 from twoafc.errors import DataError
-from twoafc.estimators.bandwidth import choose_sigma
+from twoafc.estimators.bandwidth import choose_width
 from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
-from twoafc.estimators.kernel import SquaredSums, Sums, kernel_sums, squared_sums
+from twoafc.estimators.kernel import SquaredSums, Sums, Width, kernel_sums, squared_sums
 from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
 from twoafc.folds import repeated_units
 from twoafc.uniform import Uniform, uniformise
@@ -40,6 +40,9 @@ class Density:
     sigma : float or "auto"
         Width of the Gaussian kernel, on distances uniformised to [0, 1]; auto takes the one under which triplets (or
         references, where they repeat) that are left out are most likely.
+    sigma_along : float, "auto" or None
+        Width along the diagonal d0 = d1, where P changes less than across it; sigma is then the width across. None, as
+        in the paper: the same.
     grid_size : int
         Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them. With an automatic sigma there are
         as many more as it takes to follow the kernel.
@@ -58,10 +61,13 @@ class Density:
     sigma: float | Literal["auto"] = 1 / 44
     grid_size: int = 20
     prior: float = 1e-3
+    sigma_along: float | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
-        if self.sigma != "auto" and not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
-            raise ValueError(f"sigma must be a positive number or auto; found {self.sigma}")
+        for name, value in (("sigma", self.sigma), ("sigma_along", self.sigma_along)):
+            absent = name == "sigma_along" and value is None
+            if value != "auto" and not absent and not (isinstance(value, Real) and 0 < value < np.inf):
+                raise ValueError(f"{name} must be a positive number or auto; found {value}")
         if int(self.grid_size) != self.grid_size or self.grid_size < 2:
             raise ValueError(f"grid_size must be a whole number, at least 2; found {self.grid_size}")
         if not (np.isfinite(self.prior) and self.prior > 0):
@@ -76,12 +82,19 @@ class Density:
             u0, u1 = uniform(table.d0), uniform(table.d1)
         data = (u0, u1, table.n, table.M)
         chosen = self
-        if self.sigma == "auto":
-            sigma = choose_sigma(*data, repeated_units(table), prior=self.prior)
-            chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
-        width, size = float(chosen.sigma), chosen.grid_size
-        sums = kernel_sums(*data, sigma=width, grid_size=size)
-        return DensityFit(chosen, uniform, sums, squared_sums(*data, sigma=width, grid_size=size))
+        if "auto" in (self.sigma, self.sigma_along):
+            width = choose_width(*data, repeated_units(table), asked=(self.sigma, self.sigma_along), prior=self.prior)
+            along = None if self.sigma_along is None else width.along
+            size = max(self.grid_size, ceil(1.5 / min(width)))
+            chosen = replace(self, sigma=width.across, sigma_along=along, grid_size=size)
+        width, size = chosen.width, chosen.grid_size
+        sums = kernel_sums(*data, width=width, grid_size=size)
+        return DensityFit(chosen, uniform, sums, squared_sums(*data, width=width, grid_size=size))
+
+    @property
+    def width(self) -> Width:
+        """The kernel's widths, of settings without auto."""
+        return Width(float(self.sigma), float(self.sigma if self.sigma_along is None else self.sigma_along))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +158,10 @@ class DensityFit:
     @cached_property
     def _covariances(self) -> tuple[dict[Offset, FloatArray], dict[Offset, FloatArray]]:
         """Covariances of P at neighbouring nodes: as observed, and as binomial."""
-        P, D, sigma = 0.5 + self._excess, self.sums.M + self.settings.prior, float(self.settings.sigma)
+        P, D, width = 0.5 + self._excess, self.sums.M + self.settings.prior, self.settings.width
         kinds = (observed_covariance, binomial_covariance)
         observed, binomial = (
-            {offset: kind(P, D, self.squared_sums, sigma=sigma, offset=offset) for offset in NEIGHBOURS}
+            {offset: kind(P, D, self.squared_sums, width=width, offset=offset) for offset in NEIGHBOURS}
             for kind in kinds
         )
         return observed, binomial
@@ -165,7 +178,7 @@ class DensityFit:
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> DensityFit:
         """Build a fit from the settings and arrays of a saved model, checking all of them."""
         density = Density(**settings)
-        if density.sigma == "auto":
+        if "auto" in (density.sigma, density.sigma_along):
             raise DataError("a fitted model has a sigma of its own; that of the model is auto")
         G = density.grid_size
         for name, shape in {"sums": (4, G, G), "squared_sums": (4, 2 * G - 1, 2 * G - 1)}.items():

@@ -21,6 +21,13 @@ NEGLIGIBLE = 60.0
 """A kernel below exp(-60) counts as exp(-60): numbers that underflow slow the processor down and change nothing."""
 
 
+class Width(NamedTuple):
+    """Widths of the kernel across the diagonal u0 = u1, where choices turn, and along it; equal ones make it round."""
+
+    across: float
+    along: float
+
+
 class Sums(NamedTuple):
     """Kernel sums at the nodes, each of shape (G, G), over the triplets and their mirrors.
 
@@ -46,28 +53,69 @@ class SquaredSums(NamedTuple):
     M: FloatArray
 
 
-def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, sigma: float, grid_size: int) -> Sums:
+def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, width: Width, grid_size: int) -> Sums:
     """Sum the kernel over all triplets, exactly.
 
     Triplets with the same (n, M) are summed together, as the paper does for each count j: the kernel is separable, so
     one such sum is a matrix product that needs no weights.
     """
-    scale = 1 / (sigma * np.sqrt(2))
-    nodes = np.linspace(0, 1, grid_size) * scale
+    axes, points = separable(grid_size, width), turned(u0, u1, width)
     order, starts = _by_counts(n, M)
-    total = np.zeros((4, grid_size, grid_size))
-    room = np.empty((2, grid_size, CHUNK))  # one place for all kernels: new memory would cost as much as they do
+    total = np.zeros((4, *(len(axis.nodes) for axis in axes)))
+    room = np.empty(
+        (2, len(axes[0].nodes), CHUNK)
+    )  # one place for all kernels: new memory would cost as much as they do
     for start, end in pairwise(starts):
-        K = np.zeros((grid_size, grid_size))
+        K = np.zeros(total.shape[1:])
         for a in range(start, end, CHUNK):
             chunk = order[a : min(a + CHUNK, end)]
-            K0, K1 = (_kernel(nodes, u[chunk] * scale, out) for u, out in zip((u0, u1), room, strict=True))
+            K0, K1 = (
+                _kernel(axis.nodes * axis.scale, u[chunk] * axis.scale, out)
+                for axis, u, out in zip(axes, points, room, strict=True)
+            )
             for b in range(0, len(chunk), BLOCK):
                 K += K0[:, b : b + BLOCK] @ K1[:, b : b + BLOCK].T
         n_c, M_c = n[order[start]], M[order[start]]
         total += np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])[:, None, None] * K
-    N, D, K, C = total
+    N, D, K, C = turned_back(total, grid_size)
     return Sums(N + (D - N).T, D + D.T, K + K.T, C + C.T)
+
+
+class Axis(NamedTuple):
+    """A coordinate in which the kernel is exp(-(scale (node - point))^2); its nodes lie evenly from low to high."""
+
+    low: float
+    high: float
+    nodes: FloatArray
+    scale: float
+
+
+def separable(grid_size: int, width: Width) -> tuple[Axis, Axis]:
+    """Give two coordinates in which the kernel is a product: u0 and u1, or their sum and difference.
+
+    A round kernel is a product in either pair; the first has half as many nodes an axis.
+    """
+    if width.across == width.along:
+        axis = Axis(0, 1, np.linspace(0, 1, grid_size), 1 / (width.across * np.sqrt(2)))
+        return axis, axis
+    count = 2 * grid_size - 1
+    return (
+        Axis(0, 2, np.linspace(0, 2, count), 1 / (2 * width.along)),
+        Axis(-1, 1, np.linspace(-1, 1, count), 1 / (2 * width.across)),
+    )
+
+
+def turned(u0: FloatArray, u1: FloatArray, width: Width) -> tuple[FloatArray, FloatArray]:
+    """Give the points in the coordinates of `separable`."""
+    return (u0, u1) if width.across == width.along else (u0 + u1, u0 - u1)
+
+
+def turned_back(values: FloatArray, grid_size: int) -> FloatArray:
+    """Bring values at the nodes of the `separable` coordinates, shape (..., ., .), to the nodes of (u0, u1)."""
+    if values.shape[-1] == grid_size:
+        return values
+    i, j = np.indices((grid_size, grid_size))
+    return np.asarray(values[..., i + j, i - j + grid_size - 1])
 
 
 def _by_counts(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
@@ -91,22 +139,28 @@ def _kernel(nodes: FloatArray, v: FloatArray, room: FloatArray) -> FloatArray:
 
 
 def squared_sums(
-    u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, sigma: float, grid_size: int
+    u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, width: Width, grid_size: int
 ) -> SquaredSums:
     """Sum squared kernels over all triplets, each moved to the centre of a fine cell.
 
     They serve standard errors alone, where the cells cost about a thousandth; P itself comes from `kernel_sums`.
     """
-    cells = int(np.clip(np.ceil(6 / sigma), 64, 1024))
-    i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
-    cell = i * cells + j
-    centres = (np.arange(cells) + 0.5) / cells
-    half_lattice = np.linspace(0, 1, 2 * grid_size - 1)
-    K = _kernel(half_lattice / sigma, centres / sigma, np.empty((len(half_lattice), cells)))
+    size = 2 * grid_size - 1
+    (i, K0), (j, K1) = map(_celled, separable(size, width), turned(u0, u1, width))
+    cell, shape = i * K1.shape[1] + j, (K0.shape[1], K1.shape[1])
 
     def smooth(weights: IntArray) -> FloatArray:
-        counted = np.bincount(cell, weights, cells * cells).reshape(cells, cells)
-        return np.asarray(K @ counted @ K.T)
+        counted = np.bincount(cell, weights, shape[0] * shape[1]).reshape(shape)
+        return turned_back(K0 @ counted @ K1.T, size)
 
     nn, nM, MM, votes = smooth(n * n), smooth(n * M), smooth(M * M), smooth(M)
     return SquaredSums(nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, votes + votes.T)
+
+
+def _celled(axis: Axis, points: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Give the cell of each point, a sixth of a width each, and the squared kernel from nodes to cells' centres."""
+    span, scale = axis.high - axis.low, axis.scale * np.sqrt(2)
+    cells = int(np.clip(np.ceil(6 * span * scale), 64, 1024))
+    cell = np.minimum(((points - axis.low) / span * cells).astype(np.int64), cells - 1)
+    centres = axis.low + (np.arange(cells) + 0.5) / cells * span
+    return cell, _kernel(axis.nodes * scale, centres * scale, np.empty((len(axis.nodes), cells)))

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.estimators.kernel import SquaredSums
+from twoafc.estimators.kernel import SquaredSums, Width
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
 def observed_covariance(
-    P: FloatArray, D: FloatArray, squared: SquaredSums, *, sigma: float, offset: tuple[int, int]
+    P: FloatArray, D: FloatArray, squared: SquaredSums, *, width: Width, offset: tuple[int, int]
 ) -> FloatArray:
     """Covariance of P at each node (i, j) with P at (i, j) + offset, as the residuals show it: a sandwich, (G, G).
 
@@ -25,11 +25,11 @@ def observed_covariance(
     def moved(at: tuple[IntArray, IntArray], P: FloatArray, other: FloatArray) -> FloatArray:
         return np.asarray(nn[at] - (P + other) * nM[at] + P * other * MM[at])
 
-    return _covariance(moved, P, D, sigma, offset)
+    return _covariance(moved, P, D, width, offset)
 
 
 def binomial_covariance(
-    P: FloatArray, D: FloatArray, squared: SquaredSums, *, sigma: float, offset: tuple[int, int]
+    P: FloatArray, D: FloatArray, squared: SquaredSums, *, width: Width, offset: tuple[int, int]
 ) -> FloatArray:
     """The same as it would be if votes were independent, (G, G): what unanimous or few votes cannot go below.
 
@@ -42,24 +42,24 @@ def binomial_covariance(
     def moved(at: tuple[IntArray, IntArray], P: FloatArray, other: FloatArray) -> FloatArray:
         return np.asarray(squared.M[at] * np.sqrt(P * (1 - P) * other * (1 - other)))
 
-    return _covariance(moved, shrunk, D, sigma, offset)
+    return _covariance(moved, shrunk, D, width, offset)
 
 
 def _covariance(
     moved: Callable[[tuple[IntArray, IntArray], FloatArray, FloatArray], FloatArray],
     P: FloatArray,
     D: FloatArray,
-    sigma: float,
+    width: Width,
     offset: tuple[int, int],
 ) -> FloatArray:
     """Covariance at an offset, 0 where there is no such node; the products of kernels stand on the half lattice."""
     G, (di, dj) = len(P), offset
-    spread = 1 / (4 * (sigma * (G - 1)) ** 2)
+    along, across = (1 / (8 * (each * (G - 1)) ** 2) for each in (width.along, width.across))
     i, j = np.meshgrid(np.arange(G - di), np.arange(max(0, -dj), G - max(0, dj)), indexing="ij")
     k, m = i + di, j + dj
 
     def products(p: IntArray, q: IntArray, other: FloatArray) -> FloatArray:
-        kernel = np.exp(-spread * ((i - p) ** 2 + (j - q) ** 2))
+        kernel = np.exp(-along * (i - p + j - q) ** 2 - across * (i - p - j + q) ** 2)
         return np.asarray(kernel * moved((i + p, j + q), P[i, j], other))
 
     covariance = np.zeros((G, G))
