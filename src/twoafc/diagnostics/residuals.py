@@ -1,0 +1,92 @@
+"""Where over the plane of the two distances the surface misses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.inference.errorbars import Together
+from twoafc.inference.intervals import p_value
+from twoafc.uniform import uniformise
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+CELLS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualMap:
+    """What people chose less what P says, over cells of the uniformised plane.
+
+    Attributes
+    ----------
+    residual : array, shape (G, G)
+        Share of votes for x1 minus P, by votes; antisymmetric, NaN where there are no triplets. Row i has u0 in
+        [i / G, (i + 1) / G), column j has u1 there.
+    se : array, shape (G, G)
+        Its standard error; NaN on the diagonal, where the residual is 0 by symmetry.
+    triplets : array of int, shape (G, G)
+        Triplets in the cell or mirrored into it.
+    p : array, shape (G, G)
+        p-value of the residual, corrected for the number of cells (Bonferroni).
+    edges : array, shape (G + 1,)
+        Distances at the edges of the cells.
+    """
+
+    residual: FloatArray
+    se: FloatArray
+    triplets: IntArray
+    p: FloatArray
+    edges: FloatArray
+
+    def worst(self) -> str | None:
+        """Tell where the surface misses most; None where it misses nowhere that could be told from noise."""
+        sure = np.where(self.p < 0.05, abs(self.residual), 0.0)
+        if not np.tril(sure).any():
+            return None
+        i, j = np.unravel_index(int(np.argmax(np.tril(sure))), sure.shape)
+        more = "more" if self.residual[i, j] > 0 else "less"
+        rows, columns = ((self.edges[k], self.edges[k + 1]) for k in (i, j))
+        return (
+            f"x1 is chosen {abs(100 * self.residual[i, j]):.1f} % {more} often than P says where d0 is "
+            f"{rows[0]:.3g} to {rows[1]:.3g} and d1 {columns[0]:.3g} to {columns[1]:.3g} "
+            f"({self.triplets[i, j]} triplets, p = {self.p[i, j]:.2g})"
+        )
+
+
+def residual_map(
+    n: IntArray, M: IntArray, P: FloatArray, d0: FloatArray, d1: FloatArray, link: Together, *, cells: int = CELLS
+) -> ResidualMap:
+    """Sum the residuals n - M P of triplets in the same cell, each seen with d0 >= d1, mirrored if need be."""
+    uniform, u0, u1 = uniformise(d0, d1)
+    i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
+    residual = np.where(u0 >= u1, 1, -1) * (n - M * P)
+    code = np.maximum(i, j) * cells + np.minimum(i, j)
+    count = cells * cells
+    votes = np.bincount(code, M, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(code, residual, minlength=count) / votes
+    weight = M / votes[code]
+    influence = (residual - mean[code] * M) / votes[code]
+    se = np.sqrt(link.rows.variance(influence[:, None], weight, code, count)[:, 0])
+    units = link.rows.units(weight, code, count)
+    tests = max(1, int(np.count_nonzero(votes)))
+    p = np.array([min(1.0, tests * p_value(*each)) for each in zip(mean, se, units, strict=True)])
+    lower = np.tril_indices(cells, -1)
+
+    def unfolded(values: FloatArray, sign: int) -> FloatArray:
+        square = values.reshape(cells, cells).astype(np.float64)
+        square.T[lower] = sign * square[lower]
+        return square
+
+    full = unfolded(mean, -1)
+    np.fill_diagonal(full, np.where(votes.reshape(cells, cells).diagonal() > 0, 0.0, np.nan))
+    triplets = unfolded(np.bincount(code, minlength=count).astype(np.float64), 1).astype(np.int64)
+    errors, chances = unfolded(se, 1), unfolded(p, 1)
+    for square in (errors, chances):
+        np.fill_diagonal(square, np.nan)
+        square[triplets == 0] = np.nan
+    return ResidualMap(full, errors, triplets, chances, uniform.inverse(np.linspace(0, 1, cells + 1)))

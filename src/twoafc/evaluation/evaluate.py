@@ -1,0 +1,216 @@
+"""Fit every estimator to every distance of one table and score it on another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc import folds as cross_validation
+from twoafc.diagnostics.goodness import Goodness, goodness
+from twoafc.errors import DataError
+from twoafc.estimators import AUTO, Estimator, Spline, estimator
+from twoafc.evaluation.records import ALL_MEASURES, Scored, scored, summaries, tested, warnings, with_bars, without_bars
+from twoafc.evaluation.refits import Key, refits
+from twoafc.evaluation.runs import Run, jobs, predictions
+from twoafc.evaluation.settings import Progress, Settings
+from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
+from twoafc.inference.comparisons import compare
+from twoafc.inference.errorbars import Errors, Together, Values, errors, mean_values, together
+from twoafc.scores import Record
+from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of distances on votes, with what they were made from.
+
+    Attributes
+    ----------
+    scores : list of records
+        One per distance, estimator, seed, split and group, each measure with its error bar.
+    triplets : polars.DataFrame
+        P and NLL of every tested triplet, for each distance and estimator, in long form.
+    runs : list of Run
+        The fits to the whole training table.
+    notes : list of str
+        What a reader should know: how the test was made, what was left out, which runs diverged.
+    comparisons : list of records
+        Paired differences between distances on the tested triplets: see `twoafc.inference.comparisons`.
+    goodness : mapping of (distance, estimator) to Goodness
+        How P suits the votes that it was tested on; of seeds, the first that did not diverge.
+    error_bars : str
+        What the error bars are of, in words, and which triplets were taken to go together.
+    """
+
+    scores: list[Record]
+    triplets: pl.DataFrame
+    runs: list[Run]
+    notes: list[str]
+    comparisons: list[Record] = field(default_factory=list)
+    goodness: dict[tuple[str, str], Goodness] = field(default_factory=dict)
+    error_bars: str = ""
+
+    def frame(self) -> pl.DataFrame:
+        """Give the scores as a frame."""
+        return pl.DataFrame(self.scores, infer_schema_length=None)
+
+
+def evaluate(
+    train: Triplets,
+    test: Triplets | None = None,
+    *,
+    distances: Sequence[str] | None = None,
+    estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Fit every estimator to every distance of the training table and score it on the test table.
+
+    Parameters
+    ----------
+    train, test : Triplets
+        P is fitted on `train`. Without `test` the training table is cross-validated, whole references at a time where
+        they are known, and the scores of the split "test" are those of triplets left out.
+    distances : names, default all that both tables have
+    estimators : names, or a mapping of a name of your own to an estimator
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> d0, d1 = rng.random((2, 500))
+    >>> table = Triplets.from_frame({"n": rng.binomial(2, d0 / (d0 + d1)), "M": [2] * 500, "d0": d0, "d1": d1})
+    >>> result = evaluate(table, settings=Settings(folds=2))
+    >>> result.frame().filter(split="test", group="all")["triplets"].item()
+    500
+    """
+    settings = settings or Settings()
+    chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
+    names, notes = _distances(train, test, distances)
+    if isinstance(chosen.get("auto"), Spline):
+        notes.append(AUTO)
+    fold = None if test is not None else cross_validation.assign(train, settings.folds, seed=settings.seed)
+    if test is None:
+        key = cross_validation.split_key(train)
+        notes.append(f"no test table: {settings.folds}-fold cross-validation, split by {key}")
+    replicates = None
+    if settings.error_bars == "refit":
+        replicates = refits(train, test, lambda drawn: jobs(names, chosen, drawn), settings, progress)
+    links: dict[str, Together] = {}
+    scores: list[Record] = []
+    units: dict[tuple[str, str], float] = {}
+    runs: list[Run] = []
+    unseen: list[Scored] = []
+    todo = jobs(names, chosen, settings)
+    for done, job in enumerate(todo):
+        if progress:
+            progress(done, len(todo), str(job))
+        runs.append(job.run(train))
+        for prediction in predictions(job, runs[-1], train, test, fold):
+            split = prediction.split
+            link = links.get(split) or links.setdefault(split, together(prediction.table))
+            one = scored(prediction, settings, link)
+            bars = _errors(one, link, settings, replicates)
+            scores += with_bars(one.records, bars) if bars else without_bars(one.records)
+            units |= {(split, group): number for group, (_, number) in bars.items()}
+            if split == "test":
+                unseen.append(one)
+    if progress:
+        progress(len(todo), len(todo), "scores")
+    notes += dict.fromkeys(warnings(scores))
+    if settings.seeds > 1:
+        scores += summaries(scores, units)
+    comparisons = _comparisons(unseen, links["test"], settings, replicates)
+    held = _goodness(unseen, links["test"])
+    told = _told(settings, links["test"])
+    return Evaluation(scores, pl.concat([tested(one) for one in unseen]), runs, notes, comparisons, held, told)
+
+
+def _errors(one: Scored, link: Together, settings: Settings, replicates: Mapping[Key, FloatArray] | None) -> Errors:
+    """Errors of a prediction's scores by group, in the way asked for; none of a run that diverged."""
+    if one.values is None:
+        return {}
+    table, split = one.prediction.table, one.prediction.split
+    codes = table.codes("group") if "group" in table.labels.columns else None
+    found = errors(one.values, codes, link)
+    if settings.error_bars == "bootstrap":
+        drawn = bootstrap_errors(one.values, codes, link.rows, draws=settings.draws, seed=settings.seed)
+        return {group: (drawn[group], number) for group, (_, number) in found.items()}
+    if replicates is not None:
+        # Of a group that hardly any drawn table has, nothing is known.
+        spread = {group: _spread(replicates.get((*one.key, split, group))) for group in found}
+        return {group: (spread[group], number) for group, (_, number) in found.items()}
+    return found
+
+
+def _spread(replicates: FloatArray | None) -> FloatArray:
+    if replicates is None:
+        return np.full(len(ALL_MEASURES), np.nan)
+    known = np.isfinite(replicates)
+    spread = np.std(replicates, axis=0, ddof=1, where=known)
+    return np.where(known.mean(axis=0) > 0.5, spread, np.nan)
+
+
+def _comparisons(
+    unseen: Sequence[Scored], link: Together, settings: Settings, replicates: Mapping[Key, FloatArray] | None
+) -> list[Record]:
+    """Compare the distances under each estimator; where there are seeds, the means over those that did not diverge."""
+    found: list[Record] = []
+    for label in dict.fromkeys(one.key[1] for one in unseen):
+        kept: dict[str, list[Values]] = {}
+        for one in unseen:
+            if one.key[1] == label and one.values is not None and not one.prediction.diverged:
+                kept.setdefault(one.key[0], []).append(one.values)
+        values = {name: mean_values(each) for name, each in kept.items()}
+        drawn = None
+        if settings.error_bars == "bootstrap":
+            means = partial(bootstrap_means, together=link.rows, draws=settings.draws, seed=settings.seed)
+            drawn = {name: means(each.columns) for name, each in values.items()}
+        elif replicates is not None:
+            drawn = {name: replicates[name, label, "test", "all"] for name in values}
+        found += compare(values, link, estimator=label, replicates=drawn)
+    return found
+
+
+def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str], Goodness]:
+    held: dict[tuple[str, str], Goodness] = {}
+    for one in unseen:
+        if one.key not in held and one.values is not None and not one.prediction.diverged:
+            held[one.key] = goodness(one.prediction.table, one.prediction.P, link)
+    return held
+
+
+def _told(settings: Settings, link: Together) -> str:
+    ways = {
+        "analytic": "95 % intervals of the fitted surfaces on other triplets",
+        "bootstrap": f"95 % intervals of the fitted surfaces on other triplets, from {settings.draws} drawn tables",
+        "refit": f"95 % intervals of surfaces fitted to other votes, from {settings.draws} drawn tables",
+    }
+    return f"{ways[settings.error_bars]}; {link.told}"
+
+
+def _distances(train: Triplets, test: Triplets | None, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Choose the distances to evaluate; say which are left out for want of columns in the other table."""
+    notes = []
+    if asked is None and test is not None:
+        asked = [name for name in train.distances if name in test.distances]
+        lone = [name for name in (*train.distances, *test.distances) if name not in asked]
+        if not asked:
+            raise DataError(
+                f"train and test must share a distance; train has {', '.join(train.distances)}, "
+                f"test has {', '.join(test.distances)}"
+            )
+        if lone:
+            notes.append(f"left out, since only one of the two tables has them: {', '.join(lone)}")
+    names = list(train.distances if asked is None else asked)
+    for role, table in (("train", train), ("test", test)):
+        missing = [name for name in names if table is not None and name not in table.distances]
+        if table is not None and missing:
+            raise DataError(f"the {role} table has no distance {missing[0]}; it has {', '.join(table.distances)}")
+    return names, notes

@@ -1,0 +1,129 @@
+"""Predictions to score records: with error bars, and summed up over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.evaluation.runs import Prediction
+from twoafc.evaluation.settings import Settings
+from twoafc.inference.errorbars import Errors, Together, Values, bar, values_of
+from twoafc.scores import MEASURES, Record, by_group, over_seeds, per_triplet
+
+FloatArray = NDArray[np.float64]
+ALL_MEASURES = (*MEASURES, "nll_per_vote")
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A prediction with the values of its triplets; `values` is None where P is not finite (a run that diverged)."""
+
+    prediction: Prediction
+    values: Values | None
+    records: list[Record]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Distance and estimator."""
+        return self.prediction.run.distance, self.prediction.run.estimator
+
+
+def scored(prediction: Prediction, settings: Settings, link: Together) -> Scored:
+    """Score a prediction by group, without error bars."""
+    table, P = prediction.table, prediction.P
+    known = bool(np.isfinite(P).all())
+    given = P if known else np.full(len(table), 0.5)
+    values = per_triplet(table, given, ties=settings.ties, simulated_seed=settings.simulated_seed)
+    run = prediction.run
+    head = {"distance": run.distance, "estimator": run.estimator, "split": prediction.split}
+    records = []
+    for record in by_group(table, values):
+        if not known:
+            record |= dict.fromkeys((*ALL_MEASURES, "ties_model"))
+        if not prediction.split.startswith("fold") or record["group"] == "all":
+            records.append({**head, **record, "seed": run.seed, "diverged": int(prediction.diverged)})
+    return Scored(prediction, values_of(table, P, values, link, ties=settings.ties) if known else None, records)
+
+
+def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
+    """Give every measure of some records its error bar; their errors are given by group."""
+    return [record | _bars(record, *errors[record["group"]]) for record in records]
+
+
+def without_bars(records: Sequence[Record]) -> list[Record]:
+    """Say of every measure that its error cannot be known."""
+    return with_bars(records, {record["group"]: (np.full(len(ALL_MEASURES), np.nan), 0.0) for record in records})
+
+
+def _bars(record: Record, errors: FloatArray, units: float) -> Record:
+    bars: Record = {}
+    for name, se in zip(ALL_MEASURES, errors, strict=True):
+        bars |= bar(name, record[name], float(se), units)
+    return bars
+
+
+def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], float]) -> list[Record]:
+    """Mean and spread over seeds, one record for each distance, estimator, split and group that has seeds.
+
+    The error of the mean is that of its triplets, about the same in every run, and that of its seeds, which are drawn.
+
+    Parameters
+    ----------
+    units : mapping of split and group to the number of independent units there
+    """
+    runs: dict[tuple[Any, ...], list[Record]] = {}
+    for record in scores:
+        if record["seed"] is not None:
+            key = tuple(record[name] for name in ("distance", "estimator", "split", "group"))
+            runs.setdefault(key, []).append(record)
+    return [_summary(group, units.get(key[2:], 0.0)) for key, group in runs.items()]
+
+
+def _summary(runs: Sequence[Record], units: float) -> Record:
+    plain = [{name: value for name, value in run.items() if not _is_bar(name)} for run in runs]
+    summary = over_seeds(plain)
+    finished = [run for run in runs if not run["diverged"]]
+    for name in ALL_MEASURES:
+        errors = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
+        spread = summary.get(f"{name}_sd") or 0.0
+        se = float(np.sqrt(np.mean(np.square(errors)) + spread**2 / len(finished))) if errors else np.nan
+        summary |= bar(name, summary.get(name), se, units)
+    return summary
+
+
+def _is_bar(name: str) -> bool:
+    return name.endswith(("_se", "_low", "_high"))
+
+
+def warnings(records: Sequence[Record]) -> Iterator[str]:
+    """Say of scores what their numbers alone would not make plain."""
+    for record in records:
+        seed = "" if record["seed"] is None else f", seed {record['seed']}"
+        name = f"{record['distance']}, {record['estimator']}{seed}"
+        if record["diverged"] and record["split"] != "test":
+            where = "" if record["split"] == "train" else f" on {record['split']}"
+            yield f"{name}: the run{where} diverged"
+        elif record["nll"] == np.inf and record["split"] == "test" and record["group"] == "all":
+            yield f"{name}: the NLL on test is infinite; votes were cast to which it gives no chance"
+
+
+def tested(scored: Scored) -> pl.DataFrame:
+    """P and NLL of every tested triplet, with its labels, votes and distances."""
+    prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.table
+    nll = np.full(len(table), np.nan) if scored.values is None else scored.values.columns[:, MEASURES.index("nll")]
+    return table.labels.with_columns(
+        n=pl.Series(table.n),
+        M=pl.Series(table.M),
+        distance=pl.lit(run.distance),
+        estimator=pl.lit(run.estimator),
+        seed=pl.lit(run.seed, dtype=pl.Int64),
+        d0=pl.Series(table.d0),
+        d1=pl.Series(table.d1),
+        P=pl.Series(prediction.P),
+        nll=pl.Series(nll),
+    )

@@ -1,0 +1,68 @@
+"""Scores of surfaces fitted anew to tables drawn anew: the error of the fit and of the triplets together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc import folds as cross_validation
+from twoafc.evaluation.records import ALL_MEASURES, scored
+from twoafc.evaluation.runs import Job, predictions
+from twoafc.evaluation.settings import Progress, Settings
+from twoafc.inference.bootstrap import drawn_rows
+from twoafc.inference.dependence import Dependence
+from twoafc.inference.errorbars import Together, together
+from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Key = tuple[str, str, str, str]
+"""Distance, estimator, split, group."""
+
+
+def refits(
+    train: Triplets,
+    test: Triplets | None,
+    plan: Callable[[Settings], Sequence[Job]],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> dict[Key, FloatArray]:
+    """Draw the tables anew, fit and score again, as often as the settings say: (draws, measures) for each score.
+
+    The spread of these, around the score of the tables themselves, is the error of a score that is to hold for other
+    training votes and other test triplets. Their mean is not used: a drawn table holds fewer different triplets, so
+    that fits to it are a little worse.
+    """
+    rng = np.random.default_rng(settings.seed)
+    rows = {role: together(table).rows for role, table in (("train", train), ("test", test)) if table is not None}
+    found: dict[Key, FloatArray] = {}
+    for draw in range(settings.draws):
+        if progress:
+            progress(draw, settings.draws, "fitting to drawn tables")
+        drawn = _redrawn(train, drawn_rows(rows["train"], rng))
+        unseen = None if test is None else _redrawn(test, drawn_rows(rows["test"], rng))
+        # Another seed for each draw: what a seed decides is part of the error.
+        current = dataclasses.replace(settings, seeds=1, seed=settings.seed + draw)
+        fold = None if test is not None else cross_validation.assign(drawn, settings.folds, seed=current.seed)
+        for job in plan(current):
+            for prediction in predictions(job, job.run(drawn), drawn, unseen, fold):
+                alone = Together(Dependence(len(prediction.table), (), ""), None)
+                for record in scored(prediction, current, alone).records:
+                    key = (record["distance"], record["estimator"], record["split"], record["group"])
+                    replicates = found.setdefault(key, np.full((settings.draws, len(ALL_MEASURES)), np.nan))
+                    replicates[draw] = [np.nan if record[name] is None else record[name] for name in ALL_MEASURES]
+    return found
+
+
+def _redrawn(table: Triplets, rows: IntArray) -> Triplets:
+    """Take rows as often as they were drawn; copies of a triplet share a reference, and are left out together."""
+    labels = table.labels[rows]
+    if not {"ref", "ref0"} & set(labels.columns):
+        labels = labels.with_columns(ref=pl.col("triplet"))
+    copies = pl.Series(np.arange(len(rows))).cast(pl.String)
+    pairs = {name: (d0[rows], d1[rows]) for name, (d0, d1) in table.distances.items()}
+    return Triplets(table.n[rows], table.M[rows], pairs, labels.with_columns(triplet=copies))

@@ -1,0 +1,111 @@
+"""Fits of estimators to distances, and P on triplets that they have not seen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.errors import DataError
+from twoafc.estimators import Estimator, Fit
+from twoafc.evaluation.settings import Settings
+from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit of one estimator, with one seed, on one distance."""
+
+    distance: str
+    estimator: str
+    seed: int | None
+    fit: Fit
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the fit says of itself that it failed."""
+        return bool(getattr(self.fit, "diverged", False))
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A fit that is to be made: the settings with their seed, under the name that the user gave them."""
+
+    distance: str
+    estimator: str
+    seed: int | None
+    settings: Estimator
+
+    def __str__(self) -> str:
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"{self.distance}, {self.estimator}{seed}"
+
+    def run(self, train: Triplets) -> Run:
+        """Fit to a table that has the distance."""
+        return Run(self.distance, self.estimator, self.seed, self.settings.fit(train[self.distance]))
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """P of one fit on the triplets of one split; the table has the one distance."""
+
+    run: Run
+    split: str
+    table: Triplets
+    P: FloatArray
+    diverged: bool
+
+
+def jobs(distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings) -> list[Job]:
+    """List the fits to make: each estimator on each distance, once per seed where it has one."""
+    return [
+        Job(distance, label, seed, each)
+        for distance in distances
+        for label, estimator in estimators.items()
+        for seed, each in _seeded(estimator, settings)
+    ]
+
+
+def _seeded(each: Estimator, settings: Settings) -> list[tuple[int | None, Estimator]]:
+    """Give an estimator that has a seed one setting per seed; one that has none is run once."""
+    if not (dataclasses.is_dataclass(each) and hasattr(each, "seed")):
+        return [(None, each)]
+    seeds = range(settings.seed, settings.seed + settings.seeds)
+    return [(seed, dataclasses.replace(each, seed=seed)) for seed in seeds]
+
+
+def predictions(
+    job: Job, run: Run, train: Triplets, test: Triplets | None, fold: IntArray | None
+) -> Iterator[Prediction]:
+    """Give P on the training table and on triplets that the fit has not seen: a test table, or the folds."""
+    seen = train[run.distance]
+    yield Prediction(run, "train", seen, _probability(run, seen), run.diverged)
+    if test is not None:
+        unseen = test[run.distance]
+        yield Prediction(run, "test", unseen, _probability(run, unseen), run.diverged)
+    if fold is not None:
+        P, failed = np.empty(len(train)), False
+        for k in range(fold.max() + 1):
+            part, rows = seen.where(fold == k), fold == k
+            refit = dataclasses.replace(run, fit=job.settings.fit(seen.where(fold != k)))
+            P[rows], failed = _probability(refit, part), failed or refit.diverged
+            yield Prediction(run, f"fold-{k}", part, P[rows], refit.diverged)
+        yield Prediction(run, "test", seen, P, failed)
+
+
+def _probability(run: Run, table: Triplets) -> FloatArray:
+    """Ask a fit for P and hold it to its promise: one number in [0, 1] per triplet, unless it diverged."""
+    P = np.asarray(run.fit.probability(table.d0, table.d1), dtype=np.float64)
+    if P.shape != table.d0.shape:
+        raise DataError(f"{run.estimator} must give one P per triplet, {table.d0.shape}; found {P.shape}")
+    wrong = ~((P >= 0) & (P <= 1))
+    if wrong.any() and not run.diverged:
+        row = int(np.argmax(wrong))
+        raise DataError(f"{run.estimator} must give P in [0, 1]; row {row} has P={P[row]} ({wrong.sum()} of {P.size})")
+    return P

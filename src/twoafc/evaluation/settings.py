@@ -1,0 +1,55 @@
+"""What an evaluation depends on beside its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from twoafc.metrics import Ties
+
+Progress = Callable[[int, int, str], None]
+"""Called with the fits done, the fits in all, and what comes next."""
+ErrorBars = Literal["analytic", "bootstrap", "refit"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an evaluation depends on beside its tables.
+
+    Parameters
+    ----------
+    folds : int
+        Parts of the training table for cross-validation, where there is no test table.
+    seeds : int
+        Runs of an estimator that has a seed; their mean and spread are reported.
+    seed : int
+        Seed of the folds and of the bootstrap, and the first of the estimators' seeds.
+    ties : "half" or "x0"
+        What a tie is worth in a 2AFC score.
+    simulated_seed : int or None
+        Draw the simulated scores with this seed, as the paper does; None gives their exact expectation.
+    error_bars : "analytic", "bootstrap" or "refit"
+        How sure scores are of the fitted surfaces on other triplets: by formula, or from tables drawn anew; or, with
+        surfaces fitted anew to drawn training tables too, of surfaces fitted to other votes.
+    draws : int
+        Tables drawn for a bootstrap.
+    """
+
+    folds: int = 5
+    seeds: int = 1
+    seed: int = 0
+    ties: Ties = "half"
+    simulated_seed: int | None = None
+    error_bars: ErrorBars = "analytic"
+    draws: int = 200
+
+    def __post_init__(self) -> None:
+        for name, least in {"seeds": 1, "seed": 0, "draws": 2}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}; found {getattr(self, name)}")
+        for name, known in {"ties": ("half", "x0"), "error_bars": ("analytic", "bootstrap", "refit")}.items():
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} must be {', '.join(known[:-1])} or {known[-1]}; found {getattr(self, name)!r}"
+                )

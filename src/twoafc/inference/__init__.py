@@ -1,0 +1,1 @@
+"""How sure a score is: error bars, paired differences, floors and ceilings."""

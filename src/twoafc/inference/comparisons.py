@@ -1,0 +1,186 @@
+"""Is A really better than B? Paired differences between distances on the same triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.inference.errorbars import Together, Values
+from twoafc.inference.intervals import LEVEL, holm, p_value, t_interval
+from twoafc.inference.letters import letters
+from twoafc.scores import Record
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure as distances are compared by it.
+
+    Parameters
+    ----------
+    better : {-1, 1}
+        1 where larger is better.
+    verb, unit, decimals : str, str, int
+        How a sentence tells it; more decimals where the interval is narrower.
+    """
+
+    better: int
+    verb: str
+    unit: str
+    decimals: int
+
+
+COMPARED = {
+    "nll": Measure(-1, "explains the votes better than", "nats per triplet", 2),
+    "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
+    "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
+}
+
+
+def compare(
+    values: Mapping[str, Values],
+    link: Together,
+    *,
+    estimator: str,
+    replicates: Mapping[str, FloatArray] | None = None,
+    level: float = LEVEL,
+) -> list[Record]:
+    """Compare all distances with each other on the same triplets.
+
+    Parameters
+    ----------
+    values : mapping of distance to `Values`
+        All of the same rows, fitted by the same estimator.
+    replicates : mapping of distance to array, shape (draws, measures), optional
+        Scores on tables drawn anew, the same for all distances: standard errors are then their spread.
+    level : float
+        Level of the intervals; p-values below 1 - level, corrected, make a pair differ.
+
+    Returns
+    -------
+    list of records
+        ``a``, ``b``, ``estimator``, ``measure``, ``difference`` (of a minus b; a is the better one), ``se``, ``low``,
+        ``high``, ``p``, ``p_holm`` (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
+    """
+    found: list[Record] = []
+    weight = np.full(link.rows.size, 1 / link.rows.size)
+    units = float(link.units(weight)[0])
+    for measure, told in COMPARED.items():
+        pairs = [_ordered(pair, values, measure, told.better) for pair in combinations(values, 2)]
+        with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
+            means, errors = _differences(pairs, values, measure, link, weight)
+            if replicates is not None:
+                errors = [_spread(replicates, pair, _place(values, measure)) for pair in pairs]
+        p = [p_value(mean, se, units) for mean, se in zip(means, errors, strict=True)]
+        intervals = [t_interval(mean, se, units, level=level) for mean, se in zip(means, errors, strict=True)]
+        for pair, each, chance, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
+            found.append(_record(measure, pair, estimator, each, chance, corrected, level))
+    return found
+
+
+def _place(values: Mapping[str, Values], measure: str) -> int:
+    return next(iter(values.values())).measures.index(measure)
+
+
+def _ordered(pair: tuple[str, str], values: Mapping[str, Values], measure: str, better: int) -> tuple[str, str]:
+    """Put the better of two distances first."""
+    one, other = (better * values[name].columns[:, _place(values, measure)].mean() for name in pair)
+    return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
+
+
+def _differences(
+    pairs: Sequence[tuple[str, str]], values: Mapping[str, Values], measure: str, link: Together, weight: FloatArray
+) -> tuple[list[float], list[float]]:
+    """Mean differences of pairs, and their standard errors."""
+    if not pairs:
+        return [], []
+    k = _place(values, measure)
+    apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
+    means = apart.mean(axis=0)
+    moves = {name: each.moved for name, each in values.items()}
+    moved = None
+    if link.votes is not None:
+        moved = np.stack([moves[a][:, :, k] - moves[b][:, :, k] for a, b in pairs], axis=2)  # type: ignore[index]
+        moved = moved * weight[:, None]
+    errors = link.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
+    return means.tolist(), errors.tolist()
+
+
+def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: int) -> float:
+    apart = replicates[pair[0]][:, place] - replicates[pair[1]][:, place]
+    return float(np.std(apart[np.isfinite(apart)], ddof=1)) if np.isfinite(apart).sum() > 1 else float("nan")
+
+
+def _record(
+    measure: str, pair: tuple[str, str], estimator: str, found: tuple[float, ...], p: float, p_holm: float, level: float
+) -> Record:
+    a, b = pair
+    known = bool(np.isfinite(found).all())
+    value, se, low, high = (each if known else None for each in found)
+    different = bool(known and p_holm < 1 - level)
+    return {
+        "a": a,
+        "b": b,
+        "estimator": estimator,
+        "measure": measure,
+        "difference": value,
+        "se": se,
+        "low": low,
+        "high": high,
+        "p": p if known else None,
+        "p_holm": p_holm if known else None,
+        "different": different,
+        "sentence": sentence(measure, a, b, found, p_holm, level=level),
+    }
+
+
+def sentence(measure: str, a: str, b: str, found: Sequence[float], p_holm: float, *, level: float = LEVEL) -> str:
+    """Tell a difference in one sentence that may be quoted.
+
+    Examples
+    --------
+    >>> sentence("nll", "lpips", "ssim", (-0.38, 0.005, -0.39, -0.37), 1e-9)
+    'lpips explains the votes better than ssim: 0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
+    >>> print(sentence("nll", "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6))
+    lpips and dists cannot be told apart: lpips is ahead by 0.001 nats per triplet, 95 % interval -0.003 to 0.005,
+    p = 0.60 (Holm)
+    """
+    told = COMPARED[measure]
+    value, se, low, high = found
+    if not np.isfinite(found).all():
+        return f"{a} and {b} cannot be compared: a mean or its error is not finite"
+    if value == se == 0:
+        return f"{a} and {b} are the same on every triplet"
+    places = max(told.decimals, round(0.3 - np.log10((high - low) / 2))) if high > low else told.decimals + 2
+    ahead, *ends = (
+        f"{each:.{places}f}" for each in (told.better * value, *sorted((told.better * low, told.better * high)))
+    )
+    sure = f"{100 * level:g} % interval {ends[0]} to {ends[1]}, {_chance(p_holm)}"
+    if p_holm < 1 - level:
+        return f"{a} {told.verb} {b}: {ahead} {told.unit}, {sure}"
+    return f"{a} and {b} cannot be told apart: {a} is ahead by {ahead} {told.unit}, {sure}"
+
+
+def _chance(p: float) -> str:
+    figure = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
+    return f"p {figure} (Holm)"
+
+
+def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str) -> dict[str, str]:
+    """Letters of distances under one measure, the best first; distances that share a letter cannot be told apart.
+
+    Parameters
+    ----------
+    comparisons : sequence of records
+        Of `compare`, for one estimator.
+    means : mapping of distance to its score
+    """
+    better = COMPARED[measure].better
+    names = sorted(means, key=lambda name: -better * means[name])
+    pairs = [(r["a"], r["b"]) for r in comparisons if r["measure"] == measure and r["different"]]
+    return letters(names, pairs)

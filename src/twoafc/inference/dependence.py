@@ -1,0 +1,220 @@
+"""Which rows of a table go together, and the variance of a mean over rows that do.
+
+Rows that share an image or an observer are not independent. The variance of a weighted mean is then a sum of products
+over all pairs of rows that share anything: clustered by one label, multiway over several and, with images that serve in
+several places (as a reference here, as x1 there), the dyadic-robust variance of Aronow, Samii and Assenova (Political
+Analysis 23, 2015). Pairs that share several things are counted once, by inclusion and exclusion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+REFERENCES = ("ref", "ref0", "ref1")
+CHOICES = ("x0", "x1", "x")
+FEWEST = 6
+"""Fewer things than this that recur are taken as given (two codecs, say): the error bars are for these alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Sets of rows that share some labels: entry k says that row ``rows[k]`` belongs to the set ``sets[k]``."""
+
+    sign: int
+    rows: IntArray
+    sets: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """Which rows go together.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows, T.
+    kinds : tuple of arrays of int, each of shape (T,)
+        Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same thing, whatever the
+        kind. Without any, every row stands alone.
+    told : str
+        The same in words.
+
+    Examples
+    --------
+    >>> together = Dependence(4, (np.array([0, 0, 1, 1]),), "clustered by ref")
+    >>> influence = np.array([[1.0], [1.0], [-1.0], [-1.0]]) / 4
+    >>> together.variance(influence, np.full(4, 0.25))
+    array([[1.]])
+    """
+
+    size: int
+    kinds: tuple[IntArray, ...]
+    told: str
+
+    @cached_property
+    def sharings(self) -> tuple[Sharing, ...]:
+        """Rows by what they share: one label with a plus, two with a minus, three with a plus, ..."""
+        if not self.kinds:
+            return (self._alone,)
+        labels = np.sort(np.stack(self.kinds) - min(int(labels.min()) for labels in self.kinds), axis=0)
+        # The same label twice in a row (a reference shown against itself) is one thing.
+        again = np.zeros(labels.shape, dtype=np.bool_)
+        again[1:] = labels[1:] == labels[:-1]
+        return tuple(_sharing(labels, again, count) for count in range(1, len(labels) + 1))
+
+    @property
+    def _alone(self) -> Sharing:
+        rows = np.arange(self.size)
+        return Sharing(1, rows, rows)
+
+    def variance(
+        self, influence: FloatArray, weight: FloatArray, strata: IntArray | None = None, count: int = 1
+    ) -> FloatArray:
+        """Variance of weighted means, from the influence of each row on them: weight times (value - mean).
+
+        Parameters
+        ----------
+        influence : array, shape (T, k)
+            One column for each mean.
+        weight : array, shape (T,)
+            Weights of the rows, which sum to 1 in each stratum. A set with a share s of the weight moves the mean with
+            it: its square is divided by 1 - s, which makes the variance of a plain mean unbiased.
+        strata : array of int, shape (T,), optional
+            Number of each row's stratum, below `count`, for means of several groups at once.
+
+        Returns
+        -------
+        array, shape (count, k)
+            NaN where one set holds all the weight of a stratum.
+        """
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        parts = [each.sign * _squares(each, influence, weight, stratum, count) for each in self.sharings]
+        total: FloatArray = np.sum(parts, axis=0)
+        if len(parts) == 1:
+            return total
+        # A signed sum may fall below what the rows would give if each stood alone, by chance; it is not believed then.
+        return np.maximum(total, _squares(self._alone, influence, weight, stratum, count))
+
+    def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
+        """Effective number of independent units, 1 over the sum of their squared shares of the weight, shape (count,).
+
+        Where rows share labels of several kinds, the kind with the fewest units decides.
+        """
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        fewest = np.full(count, np.inf)
+        for labels in self.kinds or (np.arange(self.size),):
+            which, share = _shares(labels, weight, stratum)
+            squares = np.bincount(which, share**2, minlength=count)
+            fewest = np.minimum(fewest, 1 / np.maximum(squares, np.finfo(np.float64).tiny))
+        return fewest
+
+    def at(self, rows: IntArray) -> Dependence:
+        """The dependence of some of the rows, any of them several times."""
+        kinds = self.kinds or (np.arange(self.size),)
+        return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.told)
+
+
+def _sharing(labels: IntArray, again: NDArray[np.bool_], count: int) -> Sharing:
+    """Sets of rows that share `count` labels; labels are sorted within each row."""
+    rows, shared = [], []
+    for places in combinations(range(len(labels)), count):
+        kept = np.flatnonzero(~again[list(places)].any(axis=0))
+        rows.append(kept)
+        shared.append(labels[list(places)][:, kept])
+    sets = np.zeros(sum(map(len, rows)), dtype=np.int64)
+    for line in np.concatenate(shared, axis=1):
+        # Numbered afresh for each label, so that the numbers do not outgrow their type.
+        sets = np.unique(sets * (int(labels.max()) + 1) + line, return_inverse=True)[1]
+    return Sharing(1 if count % 2 else -1, np.concatenate(rows), sets)
+
+
+def _shares(labels: IntArray, weight: FloatArray, stratum: IntArray) -> tuple[IntArray, FloatArray]:
+    """Weight of each label within each stratum: the stratum, and the share."""
+    dense: IntArray = np.unique(labels, return_inverse=True)[1]
+    combined, place = np.unique(stratum * len(dense) + dense, return_inverse=True)
+    return np.asarray(combined // len(dense), dtype=np.int64), np.asarray(np.bincount(place, weight), dtype=np.float64)
+
+
+def _squares(sharing: Sharing, influence: FloatArray, weight: FloatArray, stratum: IntArray, count: int) -> FloatArray:
+    """Sum over sets of the squared influence of their rows, within strata: shape (count, k)."""
+    rows, within = sharing.rows, stratum[sharing.rows]
+    base = int(sharing.sets.max()) + 1 if len(rows) else 1
+    if count == 1:
+        place, of = sharing.sets, np.zeros(base, dtype=np.int64)
+    else:
+        combined, place = np.unique(within * base + sharing.sets, return_inverse=True)
+        of = combined // base
+    share = np.bincount(place, weight[rows], minlength=len(of))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(share < 1 - 1e-12, 1 / (1 - share), np.nan)
+    found = np.empty((count, influence.shape[1]))
+    for k, column in enumerate(influence.T):
+        sums = np.bincount(place, column[rows], minlength=len(of))
+        found[:, k] = np.bincount(of, sums**2 * factor, minlength=count)
+    return found
+
+
+def dependence(labels: pl.DataFrame) -> Dependence:
+    """Find which rows of a table go together, from its labels.
+
+    Triplets with the same reference do. Where the other images recur too, with another reference or as one, so do all
+    triplets that share any image; and where rows are one observer's, those of the same observer.
+
+    Examples
+    --------
+    >>> dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).told
+    'each triplet stands alone'
+    """
+    size = len(labels)
+    references = [name for name in REFERENCES if name in labels.columns]
+    choices = [name for name in CHOICES if name in labels.columns]
+    few = bool(references) and labels.select(references).max_horizontal().n_unique() < min(FEWEST, size)
+    if few:
+        references = []
+    numbers = _numbered(labels, [*references, *choices])
+    named: list[str] = []
+    if choices and len(_recurring(numbers, references, choices)) >= FEWEST:
+        named = [*references, *choices]
+    elif any(labels[name].n_unique() < size for name in references):
+        named = references
+    kinds, words = [numbers[name] for name in named], [", ".join(named)] if named else []
+    if "observer" in labels.columns and FEWEST <= labels["observer"].n_unique() < size:
+        kinds.append(-1 - _numbered(labels, ["observer"])["observer"])
+        words.append("observer")
+    told = f"clustered by {' and by '.join(words)}" if words else "each triplet stands alone"
+    return Dependence(size, tuple(kinds), f"{told}; the few references are taken as given" if few else told)
+
+
+def _numbered(labels: pl.DataFrame, names: list[str]) -> dict[str, IntArray]:
+    """Number the labels of some columns, the same text by the same number."""
+    if not names:
+        return {}
+    labelled = pl.concat([labels[name].rename("label") for name in names])
+    codes = labelled.cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
+    return dict(zip(names, codes.reshape(len(names), -1), strict=True))
+
+
+def _recurring(numbers: dict[str, IntArray], references: list[str], choices: list[str]) -> IntArray:
+    """Numbers of images to choose from that go with several references, or are references of other rows.
+
+    Where no references are known, those that are in several rows.
+    """
+    shown = np.stack([numbers[name] for name in choices])
+    if not references:
+        images, times = np.unique(shown, return_counts=True)
+        return np.asarray(images[times > 1])
+    # Of a triplet both images belong to the one reference; of a quadruple each has its own.
+    own = np.broadcast_to(np.stack([numbers[name] for name in references]), shown.shape)
+    base = 1 + max(int(shown.max()), int(own.max()))
+    met = np.unique(shown * base + own) // base
+    several = met[1:][met[1:] == met[:-1]]
+    return np.union1d(several, np.intersect1d(own, shown))

@@ -1,0 +1,177 @@
+"""Error bars of scores: of each group, of the mean of groups, of all triplets pooled.
+
+A score is a mean over triplets of values that the fitted surface is given for: its error is that of asking about other
+triplets, not that of fitting another surface. `twoafc.inference.bootstrap` can add the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc import metrics
+from twoafc.inference.dependence import Dependence, dependence
+from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
+from twoafc.inference.observers import Ballots, ballots, projection
+from twoafc.scores import MEASURES, Record
+from twoafc.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Errors = dict[str, tuple[FloatArray, float]]
+"""By group: the standard errors of `MEASURES` and of the NLL per vote, and the number of independent units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """How the triplets of a table go together: by images, and by observers where single votes are known."""
+
+    rows: Dependence
+    votes: Ballots | None
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        return self.rows.told if self.votes is None else f"{self.rows.told}; votes by observer too"
+
+    def standard_errors(
+        self,
+        influence: FloatArray,
+        weight: FloatArray,
+        moved: FloatArray | None = None,
+        strata: IntArray | None = None,
+        count: int = 1,
+    ) -> FloatArray:
+        """Standard errors of weighted means, shape (count, k): see `Dependence.variance` and `Ballots.variance`."""
+        variance = self.rows.variance(influence, weight, strata, count)
+        if self.votes is not None and moved is not None:
+            stratum = np.zeros(len(weight), dtype=np.int64) if strata is None else strata
+            variance = variance + self.votes.variance(moved, weight, self.rows, stratum, count)
+        return np.sqrt(variance)
+
+    def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
+        """Effective number of independent units in each stratum, shape (count,)."""
+        units = self.rows.units(weight, strata, count)
+        if self.votes is None:
+            return units
+        stratum = np.zeros(len(weight), dtype=np.int64) if strata is None else strata
+        return np.minimum(units, self.votes.units(weight, stratum, count))
+
+
+def together(table: Triplets) -> Together:
+    """Find how the triplets of a table go together."""
+    return Together(dependence(table.labels), ballots(table))
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known."""
+
+    measures: tuple[str, ...]
+    columns: FloatArray
+    M: IntArray
+    moved: FloatArray | None = None
+
+
+def values_of(
+    table: Triplets, P: FloatArray, values: Mapping[str, FloatArray], link: Together, *, ties: metrics.Ties = "half"
+) -> Values:
+    """Put the measures of a table with one distance side by side."""
+    columns = np.stack([values[name] for name in MEASURES], axis=1)
+    moved = None
+    if link.votes is not None:
+        moved = np.zeros((2, *columns.shape))
+        for name, score in _scores(table, P, ties).items():
+            moved[:, :, MEASURES.index(name)] = projection(score, table.M, P)
+    return Values(MEASURES, columns, table.M, moved)
+
+
+def mean_values(each: Sequence[Values]) -> Values:
+    """Average the values of several runs on the same triplets."""
+    first = each[0]
+    if len(each) == 1:
+        return first
+    moved = None if first.moved is None else np.mean([one.moved for one in each if one.moved is not None], axis=0)
+    return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved)
+
+
+def _scores(table: Triplets, P: FloatArray, ties: metrics.Ties) -> dict[str, Any]:
+    """Scores as functions of n, M, P, with the choice of each triplet held fixed."""
+    margins = {"score_2afc": P - 0.5, "score_2afc_distance": table.d0 - table.d1}
+    chosen = {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
+    by_votes = {int(m): np.flatnonzero(m == table.M) for m in np.unique(table.M)}
+
+    def agreed(name: str) -> Any:
+        return lambda n, M, p: metrics.score_2afc_per_triplet(n, M, chosen[name][by_votes[int(M[0])]])
+
+    return {
+        "nll": lambda n, M, p: -metrics.log_likelihood(n, M, p),
+        "agreement": metrics.agreement_per_triplet,
+        **{name: agreed(name) for name in chosen},
+    }
+
+
+def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Together) -> Errors:
+    """Standard errors of every measure: of each group, of the mean of groups and of all triplets pooled.
+
+    Parameters
+    ----------
+    codes : pair of group names and each row's number among them, or None where the table has no groups
+    """
+    T = len(values.M)
+    with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
+        told = {"all": _errors(values, np.full(T, 1 / T), None, 1, link)[0]}
+        if codes is not None:
+            names, group = codes
+            each = 1 / np.bincount(group)[group]
+            told |= dict(zip(names, _errors(values, each, group, len(names), link), strict=True))
+            told["mean"] = _errors(values, each / len(names), group, len(names), link, across=True)[0]
+    return told
+
+
+def _errors(
+    values: Values, weight: FloatArray, group: IntArray | None, count: int, link: Together, *, across: bool = False
+) -> list[tuple[FloatArray, float]]:
+    """Standard errors of each measure and of the NLL per vote, with the number of units, for each group."""
+    code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
+    nll, M = values.columns[:, values.measures.index("nll")], values.M
+    votes, total = (np.bincount(code, each, minlength=count)[code] for each in (M, weight))
+    sums = np.stack([np.bincount(code, weight * column, minlength=count) for column in values.columns.T], axis=1)
+    means = sums[code] / total[:, None]
+    ratio = (np.bincount(code, nll, minlength=count) / np.bincount(code, M, minlength=count))[code]
+    per_vote = (nll - ratio * M) / votes * total
+    influence = np.column_stack([weight[:, None] * (values.columns - means), per_vote])
+    moved = None
+    if values.moved is not None:
+        of_nll = values.moved[:, :, values.measures.index("nll")]
+        extra = (of_nll * (total / votes))[:, :, None]
+        moved = np.concatenate([values.moved * weight[:, None], extra], axis=2)
+    strata, strata_count = (None, 1) if across or group is None else (code, count)
+    found = link.standard_errors(influence, weight, moved, strata, strata_count)
+    return list(zip(found, link.units(weight, strata, strata_count).tolist(), strict=True))
+
+
+def bar(name: str, value: float | None, se: float, units: float, *, level: float = LEVEL) -> Record:
+    """Give the error bar of one measure as the fields of a record; None where it cannot be known.
+
+    Examples
+    --------
+    >>> bar("nll", 1.0, float("nan"), 1.0)
+    {'nll_se': None, 'nll_low': None, 'nll_high': None}
+    """
+    if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
+        return {f"{name}_{end}": None for end in ("se", "low", "high")}
+    found = interval(name, value, se, units, level=level)
+    return {f"{name}_se": found.se, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def interval(name: str, value: float, se: float, units: float, *, level: float = LEVEL) -> Interval:
+    """Interval of a measure: scores in % stay between 0 and 100, an NLL at or above 0."""
+    if name.startswith("nll"):
+        found = t_interval(value, se, units, level=level)
+        return found._replace(low=max(found.low, 0.0))
+    return share_interval(value, se, units, level=level)

@@ -1,0 +1,90 @@
+"""Intervals from a standard error, and the p-value of a difference."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
+
+FloatArray = NDArray[np.float64]
+LEVEL = 0.95
+
+
+class Interval(NamedTuple):
+    """A value with its standard error and the ends of an interval; NaN where they cannot be known."""
+
+    value: float
+    se: float
+    low: float
+    high: float
+
+
+def t_interval(value: float, se: float, units: float, *, level: float = LEVEL) -> Interval:
+    """Interval of a mean over so many independent units, by Student's t.
+
+    Examples
+    --------
+    >>> t_interval(1.0, 0.1, units=11.0)
+    Interval(value=1.0, se=0.1, low=0.777..., high=1.222...)
+    """
+    reach = _quantile(units, level) * se
+    return Interval(value, se, value - reach, value + reach)
+
+
+def share_interval(value: float, se: float, units: float, *, level: float = LEVEL) -> Interval:
+    """Interval of a mean of numbers between 0 and 100 (a score in %), which does not leave that range.
+
+    Wilson's interval for a proportion, on the number of coin tosses that would have the same standard error; at 0 and
+    100, or where the standard error is 0 because all values are alike, on the number of units.
+
+    Examples
+    --------
+    >>> share_interval(100.0, 0.0, units=50.0).low.__round__(1)
+    92.5
+    """
+    p = value / 100
+    spread = p * (1 - p)
+    tosses = units if se == 0 or spread <= 0 else max(spread / (se / 100) ** 2, 1.0)
+    q = _quantile(units, level) ** 2
+    if not np.isfinite(tosses) or not np.isfinite(q):
+        return Interval(value, se, float("nan"), float("nan"))
+    centre = (p + q / (2 * tosses)) / (1 + q / tosses)
+    reach = np.sqrt(q * (max(spread, 0.0) / tosses + q / (4 * tosses**2))) / (1 + q / tosses)
+    return Interval(value, se, float(100 * max(centre - reach, 0.0)), float(100 * min(centre + reach, 1.0)))
+
+
+def p_value(difference: float, se: float, units: float) -> float:
+    """Two-sided p-value of a difference that is 0 under the hypothesis, by Student's t.
+
+    Examples
+    --------
+    >>> round(p_value(0.2, 0.1, units=11.0), 3)
+    0.073
+    """
+    if se == 0:
+        return 1.0 if difference == 0 else 0.0
+    if units <= 1 or not np.isfinite(se):
+        return float("nan")
+    return float(2 * stdtr(units - 1, -abs(difference) / se))
+
+
+def holm(p: ArrayLike) -> FloatArray:
+    """Holm's correction for several tests: p-values that may be held to the level one by one; NaN stays NaN.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(p.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
+    return adjusted
+
+
+def _quantile(units: float, level: float) -> float:
+    return float(stdtrit(units - 1, 0.5 + level / 2)) if units > 1 else float("nan")
