@@ -1,0 +1,81 @@
+"""Difference scaling (MLDS): which of two pairs of stimuli differs more; scales, and no images.
+
+The tables of the R package MLDS and its kin: a row is one judgement, ``Response`` (or ``resp``) and ``s1`` to ``s4``,
+in capitals or not. The first pair is s1 and s2, the second s3 and s4; a response of 1 says that the second pair
+differs more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.columns import Where, numbers, refuse
+from twoafc.datasets.counted import counted
+from twoafc.errors import DataError
+from twoafc.frames import as_frame, read_frame, row_name
+from twoafc.votes import QUADRUPLE
+
+RESPONSES = ("response", "resp")
+STIMULI = ("s1", "s2", "s3", "s4")
+
+
+def read_quadruples(table: Any, *, scale: Sequence[float] | None = None) -> pl.DataFrame:
+    """Read judgements of differences as a table that `twoafc.Triplets.from_frame` takes: n, M, d0, d1.
+
+    d0 = |s2 - s1| and d1 = |s4 - s3|; n counts who found that the second pair differs less, that is responses of 0.
+    Repeats are merged, with the pairs shown either way round.
+
+    Parameters
+    ----------
+    table : path of a CSV or Parquet file, or a frame
+    scale : sequence of float, optional
+        Physical values of the stimuli, where s1 to s4 are their numbers, from 1.
+
+    Examples
+    --------
+    >>> shown = {"Response": [1, 1, 0], "s1": [1, 3, 1], "s2": [2, 7, 2], "s3": [3, 1, 4], "s4": [7, 2, 5]}
+    >>> read_quadruples(shown).select("n", "M", "d0", "d1").rows()
+    [(1, 2, 1.0, 4.0), (1, 1, 1.0, 1.0)]
+    """
+    is_path = isinstance(table, str | Path)
+    frame, where = read_frame(table) if is_path else (as_frame(table), row_name)
+    try:
+        return _read(frame, where, scale)
+    except DataError as error:
+        raise DataError(f"{table}: {error}" if is_path else str(error)) from error
+
+
+def _read(frame: pl.DataFrame, where: Where, scale: Sequence[float] | None) -> pl.DataFrame:
+    frame = frame.rename({name: name.lower() for name in frame.columns})
+    response = next((name for name in RESPONSES if name in frame.columns), None)
+    lost = [name for name in STIMULI if name not in frame.columns]
+    if response is None or lost:
+        absent = "Response" if response is None else lost[0]
+        raise DataError(f"no column {absent}; expected Response, s1, s2, s3 and s4; found {', '.join(frame.columns)}")
+    if frame.is_empty():
+        raise DataError("the table has no rows")
+    said = numbers(frame, response, where)
+    refuse((said != 0) & (said != 1), "Response must be 0 or 1", where, lambda row: f"Response={said[row]:g}")
+    shown = [_values(frame, name, scale, where) for name in STIMULI]
+    labels = pl.DataFrame(
+        {role: pl.Series(values).cast(pl.String) for role, values in zip(QUADRUPLE, shown, strict=True)}
+    )
+    merged, _ = counted(labels, (1 - said).astype(np.int64))
+    ref0, x0, ref1, x1 = (pl.col(role).cast(pl.Float64) for role in QUADRUPLE)
+    return merged.with_columns(d0=(x0 - ref0).abs(), d1=(x1 - ref1).abs())
+
+
+def _values(frame: pl.DataFrame, name: str, scale: Sequence[float] | None, where: Where) -> NDArray[np.float64]:
+    values = numbers(frame, name, where)
+    refuse(~np.isfinite(values), f"{name} must be finite", where, lambda row: f"{name}={values[row]}")
+    if scale is None:
+        return values
+    wrong = (values != np.round(values)) | (values < 1) | (values > len(scale))
+    refuse(wrong, f"{name} must be a stimulus from 1 to {len(scale)}", where, lambda row: f"{name}={values[row]:g}")
+    return np.asarray(scale, dtype=np.float64)[values.astype(np.int64) - 1]
