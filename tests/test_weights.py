@@ -99,6 +99,28 @@ def test_the_cache_of_torch_hub(places, monkeypatch):
     assert weights.cache_folder() == Path("~/.cache/torch/hub/checkpoints").expanduser()
 
 
+def test_an_imported_excerpt_is_found_in_the_cache(places):
+    cache = places / "torch" / "hub" / "checkpoints"
+    torch.save(toy(), cache / "twoafc-toy.pth")
+    assert_toy(tensors("toy"))
+    torch.save({}, cache / "toy-1234.pth")
+    assert_toy(tensors("toy"))
+    torch.save({}, cache / "twoafc-toy.pth")
+    assert f"{cache} (2 files without it)" in refusal()
+
+
+def test_half_of_a_download_is_not_looked_into(places):
+    torch.save(toy(), places / "given" / ".toy-1234.pth.part")
+    assert refusal().startswith(f"{places / 'given'} (an empty folder), ")
+
+
+def test_a_folder_below_the_home_folder(places, monkeypatch):
+    torch.save(toy(), places / "given" / "toy.pth")
+    monkeypatch.setenv("HOME", str(places))
+    monkeypatch.setenv("TWOAFC_WEIGHTS", "~/given")
+    assert_toy(tensors("toy"))
+
+
 def test_a_package_is_looked_into_without_being_imported(places):
     package = places / "site" / "toy_package"
     (package / "inside").mkdir(parents=True)

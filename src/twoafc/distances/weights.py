@@ -29,6 +29,16 @@ T = TypeVar("T")
 # The published archives have about 7 MB; no larger file is read in search of one.
 LARGEST_ARCHIVE = 64 * 2**20
 
+# The published files that each distance is made of.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "lpips_alex": ("alexnet", "lpips_alex_head"),
+    "lpips_vgg": ("vgg16", "lpips_vgg_head"),
+    "lpips_squeeze": ("squeezenet1_1", "lpips_squeeze_head"),
+    "dists": ("vgg16", "dists_alpha_beta"),
+    "pim_1": ("pim_1",),
+    "pim_5": ("pim_5",),
+}
+
 
 @dataclass(frozen=True)
 class Published:
@@ -44,6 +54,8 @@ class Published:
         Packages that bring the same tensors along, and where in them.
     tensors : mapping of name to (shape, sha256)
         The tensors that are read from it; empty for an archive, which is known by its digest.
+    terms : str
+        Its licence, in a word.
     """
 
     name: str
@@ -53,6 +65,7 @@ class Published:
     digest: str
     installed: tuple[tuple[str, str], ...]
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    terms: str = ""
 
     def __str__(self) -> str:
         size = "" if self.bytes is None else f"{self.bytes} bytes, "
@@ -170,11 +183,16 @@ def cache_folder() -> Path:
     return Path(home).expanduser() / "hub" / "checkpoints"
 
 
+def excerpt_file(wanted: Published) -> Path:
+    """Where a file with the published tensors alone is kept: not under the published name, which other tools trust."""
+    return cache_folder() / f"twoafc-{wanted.name}{Path(wanted.file).suffix}"
+
+
 def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
     """Read the first fit file, or raise DataError with all that was tried and what is wanted."""
     paths = [path] if isinstance(path, str | Path) else path
     tried = []
-    for place, files in _usual(wanted) if paths is None else (_within(Path(given), wanted) for given in paths):
+    for place, files in usual(wanted) if paths is None else (_within(Path(given), wanted) for given in paths):
         refused = 0
         for file in files:
             try:
@@ -194,12 +212,13 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
     )
 
 
-def _usual(wanted: Published) -> Iterator[tuple[str, list[Path]]]:
+def usual(wanted: Published) -> Iterator[tuple[str, list[Path]]]:
     """Give the places to look in when none is named, each with its files; without files, the place says why."""
     folder = os.environ.get("TWOAFC_WEIGHTS")
-    yield _within(Path(folder), wanted) if folder else ("TWOAFC_WEIGHTS (not set)", [])
-    cached = cache_folder() / wanted.file
-    yield (str(cached), [cached]) if cached.is_file() else (f"{cached} (no such file)", [])
+    yield _within(Path(folder).expanduser(), wanted) if folder else ("TWOAFC_WEIGHTS (not set)", [])
+    cached = [cache_folder() / wanted.file, excerpt_file(wanted)]
+    there = [file for file in cached if file.is_file()]
+    yield (str(cache_folder()), there) if there else (f"{cached[0]} (no such file)", [])
     for package, inside in wanted.installed:
         # The package is found without being imported: its own imports may be broken, or slow.
         spec = importlib.util.find_spec(package)
@@ -217,7 +236,8 @@ def _within(path: Path, wanted: Published) -> tuple[str, list[Path]]:
     if path.is_file():
         return str(path), [path]
     try:
-        files = [file for file in path.iterdir() if file.is_file()]
+        # Hidden ones are half of a download, or were refused when they came.
+        files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
     except OSError as error:
         return f"{path} ({error.strerror})", []
     if not files:
