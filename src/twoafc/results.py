@@ -98,27 +98,47 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
     write_frame(evaluation.triplets, folder / "triplets.parquet")
     shown = [tables.summary(evaluation.scores), tables.summary(evaluation.scores, split="train")]
     shown += [t for m in ("nll", "agreement", "score_2afc") if (t := tables.by_group(evaluation.scores, m))]
+    shown += [tables.comparison_table(evaluation.comparisons, m) for m in _measures(evaluation.comparisons)]
     for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
-        text = [*(form(table) for table in shown), tables.remarks(evaluation.notes, ending)]
+        remarks = [tables.READING, f"error bars: {evaluation.error_bars}", *evaluation.notes]
+        text = [*(form(table) for table in shown), tables.remarks(remarks, ending)]
         (folder / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
+    if evaluation.comparisons:
+        write_frame(pl.DataFrame(evaluation.comparisons, infer_schema_length=None), folder / "comparisons.csv")
     (folder / "models").mkdir()
     for name, run in model_names(evaluation.runs).items():
         if hasattr(run.fit, "save"):
             run.fit.save(folder / "models" / name)
-    _draw(folder / "figures", evaluation.runs)
+    _draw(folder / "figures", evaluation)
     files = sorted([*_files(folder), "scores.json"])
-    told = {"card": {**card, "notes": evaluation.notes, "files": files}, "scores": evaluation.scores, "comparisons": []}
+    told = {
+        "card": {**card, "notes": evaluation.notes, "error_bars": evaluation.error_bars, "files": files},
+        "scores": evaluation.scores,
+        "comparisons": evaluation.comparisons,
+        "goodness": [
+            {"distance": distance, "estimator": estimator, **found.record()}
+            for (distance, estimator), found in evaluation.goodness.items()
+        ],
+    }
     (folder / "scores.json").write_text(strict_json(told, indent=1), encoding="utf-8")
 
 
-def _draw(folder: Path, runs: list[Run]) -> None:
+def _measures(comparisons: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(record["measure"] for record in comparisons))
+
+
+def _draw(folder: Path, evaluation: Evaluation) -> None:
     folder.mkdir()
-    for estimator in dict.fromkeys(run.estimator for run in runs):
-        named = surfaces_of([run for run in runs if run.estimator == estimator])
-        if named:
-            figure = plots.surfaces(named)
-            for ending in ("svg", "pdf"):
-                figure.savefig(folder / f"surfaces-{_plain(estimator)}.{ending}", dpi=150)
+    for estimator in dict.fromkeys(run.estimator for run in evaluation.runs):
+        held = {name: found for (name, label), found in evaluation.goodness.items() if label == estimator}
+        figures = {
+            "surfaces": plots.surfaces(surfaces_of([run for run in evaluation.runs if run.estimator == estimator])),
+            "reliability": plots.reliabilities({name: found.calibration.bins for name, found in held.items()}),
+            "residuals": plots.residual_maps({name: found.residuals for name, found in held.items()}),
+        }
+        for name, figure in figures.items():
+            for ending in ("svg", "pdf") if figure else ():
+                figure.savefig(folder / f"{name}-{_plain(estimator)}.{ending}", dpi=150)  # type: ignore[union-attr]
 
 
 def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float64]]:

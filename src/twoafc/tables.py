@@ -19,12 +19,16 @@ class Column:
 
 COLUMNS = (
     Column("nll", "NLL ↓", 4),
+    Column("explained", "explained %", 0),
     Column("nll_simulated", "NLL if P were true", 4),
     Column("nll_per_vote", "NLL per vote ↓", 4),
     Column("agreement", "AJ % ↑", 2),
     Column("score_2afc", "2AFC % ↑", 2),
     Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
 )
+SHORT = tuple(column for column in COLUMNS if column.name not in ("nll_simulated", "nll_per_vote"))
+"""What fits a terminal."""
+READING = "± standard error; in a column, values that share a letter cannot be told apart (paired, Holm, 5 %)"
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,16 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def summary(scores: Sequence[Record], *, split: str = "test") -> Table:
+def summary(scores: Sequence[Record], *, split: str = "test", columns: Sequence[Column] = COLUMNS) -> Table:
     """Every distance and estimator on one split, all triplets pooled, the best likelihood first."""
+    columns = [column for column in columns if column.name != "explained" or any("explained_low" in r for r in scores)]
     records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
     rows = [
-        (record["distance"], _estimator(record), *(_number(record, column) for column in COLUMNS)) for record in records
+        (record["distance"], _estimator(record), *(_number(record, column) for column in columns)) for record in records
     ]
     first = records[0]
     caption = f"Scores on {split}: {first['triplets']} triplets, {first['votes']} votes"
-    return Table(caption, ("distance", "estimator", *(column.heading for column in COLUMNS)), tuple(rows))
+    return Table(caption, ("distance", "estimator", *(column.heading for column in columns)), tuple(rows))
 
 
 def by_group(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
@@ -89,11 +94,36 @@ def _estimator(record: Record) -> str:
 
 
 def _number(record: Record, column: Column) -> str:
-    value, spread = record.get(column.name), record.get(f"{column.name}_sd")
+    """Write a value with its error bar, or its spread over seeds, and its letters."""
+    if column.name == "explained":
+        ends = record.get("explained_low"), record.get("explained_high")
+        return "–" if None in ends else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f}"  # type: ignore[operator]
+    value, spread = record.get(column.name), record.get(f"{column.name}_se", record.get(f"{column.name}_sd"))
     if value is None:
         return "–"
     text = f"{value:.{column.decimals}f}"
-    return text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
+    text = text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
+    return " ".join([text, *([record[f"{column.name}_letters"]] if record.get(f"{column.name}_letters") else [])])
+
+
+def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
+    """All pairs of distances under one measure, as one row each."""
+    places = 4 if measure == "nll" else 2
+    rows = tuple(
+        (
+            f"{r['a']} – {r['b']}",
+            r["estimator"],
+            "–" if r["difference"] is None else f"{r['difference']:+.{places}f}",
+            "–" if r["se"] is None else f"{r['low']:+.{places}f} to {r['high']:+.{places}f}",
+            "–" if r["p"] is None else f"{r['p']:.2g}",
+            "–" if r["p_holm"] is None else f"{r['p_holm']:.2g}",
+        )
+        for r in comparisons
+        if r["measure"] == measure
+    )
+    heading = next(column.heading for column in COLUMNS if column.name == measure)
+    header = ("pair", "estimator", "difference", "95 % interval", "p", "p (Holm)")
+    return Table(f"Paired differences of {heading}", header, rows)
 
 
 def markdown(table: Table) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from twoafc.cli.pairs import evaluate_pairs, tell_pairs
 from twoafc.cli.show import Several, Switch, progress, tell
 
 HINT = (
@@ -29,41 +30,72 @@ def evaluate(
     grid_size: int | None = None,
     ties: Literal["half", "x0"] = "half",
     simulated_seed: int | None = None,
+    error_bars: Literal["analytic", "bootstrap", "refit"] = "analytic",
+    draws: int = 200,
     out: Path = Path("results"),
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
     """Fit P(d0, d1) on one table of votes and distances, score it on another, and write a folder of results.
 
+    A table of pairs with "same" votes, NAME_d for each distance, gets P(same | d) and average precision instead.
+
     Parameters
     ----------
-    train: Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
-    test: Table to score on; without it the training table is cross-validated.
-    distance: A distance to evaluate, once for each; default all.
-    estimator: auto, spline, density, network, or your own as package.module:Name; once for each.
-    folds: Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
-    seeds: Runs of an estimator that has a seed; the mean and spread are reported.
-    seed: Seed of the folds and of the first run.
-    sigma: Kernel width of the density estimator, on distances uniformised to [0, 1], or auto; default 1/44.
-    sigma_along: Its width along the diagonal d0 = d1, or auto; default the same.
-    grid_size: Nodes along each axis of the density estimator; default 20.
-    ties: A tie counts one half, as in the field, or as a choice of x0, as in the paper's formula.
-    simulated_seed: Draw the simulated scores with this seed instead of giving their exact expectation.
-    out: Folder of results; an earlier result there is replaced.
-    json: Print scores.json instead of the table.
-    quiet: Print nothing but errors, and JSON where it is asked for.
+    train
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 (pairs: NAME_d) for each distance.
+    test
+        Table to score on; without it the training table is cross-validated.
+    distance
+        A distance to evaluate, once for each; default all.
+    estimator
+        auto, spline, density, network, or your own as package.module:Name; once for each.
+    folds
+        Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
+    seeds
+        Runs of an estimator that has a seed; the mean and spread are reported.
+    seed
+        Seed of the folds and of the first run.
+    sigma
+        Kernel width of the density estimator, on distances uniformised to [0, 1], or auto; default 1/44.
+    sigma_along
+        Its width along the diagonal d0 = d1, or auto; default the same.
+    grid_size
+        Nodes along each axis of the density estimator; default 20.
+    ties
+        A tie counts one half, as in the field, or as a choice of x0, as in the paper's formula.
+    simulated_seed
+        Draw the simulated scores with this seed instead of giving their exact expectation.
+    error_bars
+        Of the fitted surfaces on other triplets, by formula (analytic) or from drawn tables (bootstrap); or of
+        surfaces fitted anew to drawn training tables as well (refit).
+    draws
+        Tables to draw for bootstrap and refit.
+    out
+        Folder of results; an earlier result there is replaced.
+    json
+        Print scores.json instead of the table.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import card, results
     from twoafc.estimators import Density
     from twoafc.estimators import estimator as find
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
+    from twoafc.jnd.names import file_holds_pairs
     from twoafc.triplets import Triplets
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
     settings = Settings(
-        folds=5 if folds is None else folds, seeds=seeds, seed=seed, ties=ties, simulated_seed=simulated_seed
+        folds=5 if folds is None else folds,
+        seeds=seeds,
+        seed=seed,
+        ties=ties,
+        simulated_seed=simulated_seed,
+        error_bars=error_bars,
+        draws=draws,
     )
     chosen = {name: find(name) for name in estimator}
     settings_given = {"sigma": sigma, "sigma_along": sigma_along, "grid_size": grid_size}
@@ -72,11 +104,18 @@ def evaluate(
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
-    results.check_folder(out, [path for path in (train, test) if path])
+    paths = {"train": train} | ({"test": test} if test else {})
+    results.check_folder(out, paths.values())
+    if any(file_holds_pairs(path) for path in paths.values()):
+        scored = evaluate_pairs(paths, chosen, settings, distances=distance, out=out, quiet=quiet)
+        if json:
+            print((out / "scores.json").read_text(encoding="utf-8"))
+        elif not quiet:
+            tell_pairs(scored, out)
+        return
     tables = {"train": Triplets.read(train)} | ({"test": Triplets.read(test)} if test else {})
     with progress(quiet) as show:
         found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
-    paths = {"train": train, "test": test}
     data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
     results.write(found, out, card.of_evaluation(data, chosen, settings, found.runs))
     if json:

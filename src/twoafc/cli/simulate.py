@@ -23,14 +23,22 @@ def simulate(
 
     Parameters
     ----------
-    out: Table to write, .csv or .parquet.
-    world: weber, thurstone, sqrt_noise, saturating, turning or useless.
-    triplets: Number of rows, T.
-    votes: Votes per triplet, M; given several times, each triplet draws one.
-    lapse: Share of votes cast at random.
-    references: Number of references that the triplets share; default one each.
-    distances: lognormal, uniform, heavy or discrete.
-    seed: Seed.
+    out
+        Table to write, .csv or .parquet.
+    world
+        weber, thurstone, sqrt_noise, saturating, turning or useless.
+    triplets
+        Number of rows, T.
+    votes
+        Votes per triplet, M; given several times, each triplet draws one.
+    lapse
+        Share of votes cast at random.
+    references
+        Number of references that the triplets share; default one each.
+    distances
+        lognormal, uniform, heavy or discrete.
+    seed
+        Seed.
     """
     from twoafc import worlds
     from twoafc.frames import write_frame

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from twoafc import folds as cross_validation
 from twoafc.diagnostics.goodness import Goodness, goodness
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
-from twoafc.evaluation.records import ALL_MEASURES, Scored, scored, summaries, tested, warnings, with_bars, without_bars
-from twoafc.evaluation.refits import Key, refits
-from twoafc.evaluation.runs import Run, jobs, predictions
+from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
+from twoafc.evaluation.records import (
+    Scored,
+    scored,
+    summaries,
+    tested,
+    warnings,
+    with_bars,
+    with_letters,
+    without_bars,
+)
+from twoafc.evaluation.refits import refits
+from twoafc.evaluation.runs import Job, Run, jobs, predictions
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
-from twoafc.inference.comparisons import compare
-from twoafc.inference.errorbars import Errors, Together, Values, errors, mean_values, together
+from twoafc.inference.errorbars import Together, Values, mean_values, together
 from twoafc.scores import Record
 from twoafc.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ def evaluate(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> d0, d1 = rng.random((2, 500))
     >>> table = Triplets.from_frame({"n": rng.binomial(2, d0 / (d0 + d1)), "M": [2] * 500, "d0": d0, "d1": d1})
@@ -99,9 +103,7 @@ def evaluate(
     if test is None:
         key = cross_validation.split_key(train)
         notes.append(f"no test table: {settings.folds}-fold cross-validation, split by {key}")
-    replicates = None
-    if settings.error_bars == "refit":
-        replicates = refits(train, test, lambda drawn: jobs(names, chosen, drawn), settings, progress)
+    way = _way(train, test, lambda drawn: jobs(names, chosen, drawn), settings, progress)
     links: dict[str, Together] = {}
     scores: list[Record] = []
     units: dict[tuple[str, str], float] = {}
@@ -116,9 +118,9 @@ def evaluate(
             split = prediction.split
             link = links.get(split) or links.setdefault(split, together(prediction.table))
             one = scored(prediction, settings, link)
-            bars = _errors(one, link, settings, replicates)
+            bars = way.of_scores(one, link)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
-            units |= {(split, group): number for group, (_, number) in bars.items()}
+            units |= {(split, group): error.units for group, error in bars.items()}
             if split == "test":
                 unseen.append(one)
     if progress:
@@ -126,40 +128,28 @@ def evaluate(
     notes += dict.fromkeys(warnings(scores))
     if settings.seeds > 1:
         scores += summaries(scores, units)
-    comparisons = _comparisons(unseen, links["test"], settings, replicates)
+    comparisons = _comparisons(unseen, links["test"], way)
+    scores = with_letters(scores, comparisons)
     held = _goodness(unseen, links["test"])
-    told = _told(settings, links["test"])
+    told = f"{way.told}; {links['test'].told}"
     return Evaluation(scores, pl.concat([tested(one) for one in unseen]), runs, notes, comparisons, held, told)
 
 
-def _errors(one: Scored, link: Together, settings: Settings, replicates: Mapping[Key, FloatArray] | None) -> Errors:
-    """Errors of a prediction's scores by group, in the way asked for; none of a run that diverged."""
-    if one.values is None:
-        return {}
-    table, split = one.prediction.table, one.prediction.split
-    codes = table.codes("group") if "group" in table.labels.columns else None
-    found = errors(one.values, codes, link)
+def _way(
+    train: Triplets,
+    test: Triplets | None,
+    plan: Callable[[Settings], Sequence[Job]],
+    settings: Settings,
+    progress: Progress | None,
+) -> Bars:
     if settings.error_bars == "bootstrap":
-        drawn = bootstrap_errors(one.values, codes, link.rows, draws=settings.draws, seed=settings.seed)
-        return {group: (drawn[group], number) for group, (_, number) in found.items()}
-    if replicates is not None:
-        # Of a group that hardly any drawn table has, nothing is known.
-        spread = {group: _spread(replicates.get((*one.key, split, group))) for group in found}
-        return {group: (spread[group], number) for group, (_, number) in found.items()}
-    return found
+        return Bootstrap(settings.draws, settings.seed)
+    if settings.error_bars == "refit":
+        return Refit(refits(train, test, plan, settings, progress), on_test=test is not None)
+    return Analytic()
 
 
-def _spread(replicates: FloatArray | None) -> FloatArray:
-    if replicates is None:
-        return np.full(len(ALL_MEASURES), np.nan)
-    known = np.isfinite(replicates)
-    spread = np.std(replicates, axis=0, ddof=1, where=known)
-    return np.where(known.mean(axis=0) > 0.5, spread, np.nan)
-
-
-def _comparisons(
-    unseen: Sequence[Scored], link: Together, settings: Settings, replicates: Mapping[Key, FloatArray] | None
-) -> list[Record]:
+def _comparisons(unseen: Sequence[Scored], link: Together, way: Bars) -> list[Record]:
     """Compare the distances under each estimator; where there are seeds, the means over those that did not diverge."""
     found: list[Record] = []
     for label in dict.fromkeys(one.key[1] for one in unseen):
@@ -167,14 +157,7 @@ def _comparisons(
         for one in unseen:
             if one.key[1] == label and one.values is not None and not one.prediction.diverged:
                 kept.setdefault(one.key[0], []).append(one.values)
-        values = {name: mean_values(each) for name, each in kept.items()}
-        drawn = None
-        if settings.error_bars == "bootstrap":
-            means = partial(bootstrap_means, together=link.rows, draws=settings.draws, seed=settings.seed)
-            drawn = {name: means(each.columns) for name, each in values.items()}
-        elif replicates is not None:
-            drawn = {name: replicates[name, label, "test", "all"] for name in values}
-        found += compare(values, link, estimator=label, replicates=drawn)
+        found += way.compared({name: mean_values(each) for name, each in kept.items()}, link, label)
     return found
 
 
@@ -184,15 +167,6 @@ def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str],
         if one.key not in held and one.values is not None and not one.prediction.diverged:
             held[one.key] = goodness(one.prediction.table, one.prediction.P, link)
     return held
-
-
-def _told(settings: Settings, link: Together) -> str:
-    ways = {
-        "analytic": "95 % intervals of the fitted surfaces on other triplets",
-        "bootstrap": f"95 % intervals of the fitted surfaces on other triplets, from {settings.draws} drawn tables",
-        "refit": f"95 % intervals of surfaces fitted to other votes, from {settings.draws} drawn tables",
-    }
-    return f"{ways[settings.error_bars]}; {link.told}"
 
 
 def _distances(train: Triplets, test: Triplets | None, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:

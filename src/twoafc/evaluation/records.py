@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from twoafc.evaluation.runs import Prediction
 from twoafc.evaluation.settings import Settings
-from twoafc.inference.errorbars import Errors, Together, Values, bar, values_of
+from twoafc.inference.comparisons import COMPARED, lettered
+from twoafc.inference.errorbars import Error, Errors, Together, Values, bar, values_of
 from twoafc.scores import MEASURES, Record, by_group, over_seeds, per_triplet
 
-FloatArray = NDArray[np.float64]
 ALL_MEASURES = (*MEASURES, "nll_per_vote")
 
 
@@ -26,6 +26,12 @@ class Scored:
     prediction: Prediction
     values: Values | None
     records: list[Record]
+
+    @property
+    def codes(self) -> tuple[list[str], NDArray[np.int64]] | None:
+        """Names of the groups and each row's number among them; None where the table has none."""
+        table = self.prediction.table
+        return table.codes("group") if "group" in table.labels.columns else None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -52,18 +58,19 @@ def scored(prediction: Prediction, settings: Settings, link: Together) -> Scored
 
 def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
     """Give every measure of some records its error bar; their errors are given by group."""
-    return [record | _bars(record, *errors[record["group"]]) for record in records]
+    return [record | _bars(record, errors[record["group"]]) for record in records]
 
 
 def without_bars(records: Sequence[Record]) -> list[Record]:
     """Say of every measure that its error cannot be known."""
-    return with_bars(records, {record["group"]: (np.full(len(ALL_MEASURES), np.nan), 0.0) for record in records})
+    unknown = np.full(len(ALL_MEASURES), np.nan)
+    return with_bars(records, {record["group"]: Error(unknown, unknown, 0.0) for record in records})
 
 
-def _bars(record: Record, errors: FloatArray, units: float) -> Record:
+def _bars(record: Record, error: Error) -> Record:
     bars: Record = {}
-    for name, se in zip(ALL_MEASURES, errors, strict=True):
-        bars |= bar(name, record[name], float(se), units)
+    for name, se, skew in zip(ALL_MEASURES, error.se, error.skew, strict=True):
+        bars |= bar(name, record[name], float(se), error.units, skew=float(skew))
     return bars
 
 
@@ -94,6 +101,34 @@ def _summary(runs: Sequence[Record], units: float) -> Record:
         se = float(np.sqrt(np.mean(np.square(errors)) + spread**2 / len(finished))) if errors else np.nan
         summary |= bar(name, summary.get(name), se, units)
     return summary
+
+
+def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
+    """Give the tested scores, all triplets pooled, their letters: MEASURE_letters, within each estimator."""
+    told: dict[tuple[str, str, str], str] = {}
+    for label in dict.fromkeys(record["estimator"] for record in comparisons):
+        pairs = [record for record in comparisons if record["estimator"] == label]
+        shown = {r["distance"]: r for r in scores if r["estimator"] == label and _is_summary(r, scores)}
+        for measure in COMPARED:
+            means = {name: r[measure] for name, r in shown.items() if r[measure] is not None}
+            told |= {(label, name, measure): each for name, each in lettered(pairs, means, measure).items()}
+    return [
+        record
+        | {
+            f"{measure}_letters": told[record["estimator"], record["distance"], measure]
+            for measure in COMPARED
+            if _is_summary(record, scores) and (record["estimator"], record["distance"], measure) in told
+        }
+        for record in scores
+    ]
+
+
+def _is_summary(record: Record, scores: Sequence[Record]) -> bool:
+    """Whether a record is what tables show of a distance and estimator: pooled, tested, over seeds where there are."""
+    if (record["split"], record["group"]) != ("test", "all"):
+        return False
+    over = any(r.get("runs") for r in scores if r["estimator"] == record["estimator"])
+    return bool(record.get("runs")) or not over
 
 
 def _is_bar(name: str) -> bool:

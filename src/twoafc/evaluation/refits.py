@@ -31,25 +31,24 @@ def refits(
     settings: Settings,
     progress: Progress | None = None,
 ) -> dict[Key, FloatArray]:
-    """Draw the tables anew, fit and score again, as often as the settings say: (draws, measures) for each score.
+    """Draw the training table anew, fit and score again, as often as the settings say: (draws, measures) a score.
 
-    The spread of these, around the score of the tables themselves, is the error of a score that is to hold for other
-    training votes and other test triplets. Their mean is not used: a drawn table holds fewer different triplets, so
-    that fits to it are a little worse.
+    Scores on a test table are those of the same test triplets: their spread is the error of the fit alone, to which
+    that of the triplets comes. Without one the drawn table is cross-validated, and the spread is all there is. The
+    mean of the draws is not used: a drawn table holds fewer different triplets, so that fits to it are a little worse.
     """
     rng = np.random.default_rng(settings.seed)
-    rows = {role: together(table).rows for role, table in (("train", train), ("test", test)) if table is not None}
+    rows = together(train).rows
     found: dict[Key, FloatArray] = {}
     for draw in range(settings.draws):
         if progress:
             progress(draw, settings.draws, "fitting to drawn tables")
-        drawn = _redrawn(train, drawn_rows(rows["train"], rng))
-        unseen = None if test is None else _redrawn(test, drawn_rows(rows["test"], rng))
+        drawn = _redrawn(train, drawn_rows(rows, rng))
         # Another seed for each draw: what a seed decides is part of the error.
         current = dataclasses.replace(settings, seeds=1, seed=settings.seed + draw)
         fold = None if test is not None else cross_validation.assign(drawn, settings.folds, seed=current.seed)
         for job in plan(current):
-            for prediction in predictions(job, job.run(drawn), drawn, unseen, fold):
+            for prediction in predictions(job, job.run(drawn), drawn, test, fold):
                 alone = Together(Dependence(len(prediction.table), (), ""), None)
                 for record in scored(prediction, current, alone).records:
                     key = (record["distance"], record["estimator"], record["split"], record["group"])

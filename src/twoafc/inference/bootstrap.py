@@ -22,21 +22,19 @@ AT_ONCE = 2**22
 
 
 def row_weights(together: Dependence, draws: int, rng: np.random.Generator) -> FloatArray:
-    """How often each row is in each drawn table, shape (draws, T).
+    """Weights of the rows in drawn tables, shape (draws, T).
 
-    Triplets, or clusters, are drawn with replacement. Where rows share labels of several kinds, every label is drawn
-    and a row counts as often as the product of its labels says (the pigeonhole bootstrap of Owen, Annals of Applied
-    Statistics 1, 2007), which is a little too cautious.
+    Triplets, or clusters, are drawn with replacement. Where rows share labels of several kinds every label is drawn,
+    and what it brings is added up: a row that is drawn by two of its labels more than expected weighs that much more.
+    Pairs of rows that share several labels are then counted more than once, which is too cautious, by up to the root
+    of the number of kinds where labels bring nothing.
     """
     if not together.kinds:
         return _counts(together.size, draws, rng)
-    if len(together.kinds) == 1:
-        cluster = np.unique(together.kinds[0], return_inverse=True)[1]
-        return _counts(int(cluster.max()) + 1, draws, rng)[:, cluster]
     labels, place = np.unique(np.stack(together.kinds), return_inverse=True)
-    counts = _counts(len(labels), draws, rng)
     kinds = place.reshape(len(together.kinds), -1)
-    return np.asarray(np.prod([counts[:, kind] for kind in kinds], axis=0))
+    beyond = _counts(len(labels), draws, rng) - 1
+    return np.asarray(1 + np.sum([beyond[:, kind] for kind in kinds], axis=0))
 
 
 def _counts(things: int, draws: int, rng: np.random.Generator) -> FloatArray:
@@ -87,12 +85,11 @@ def bootstrap_means(columns: FloatArray, together: Dependence, *, draws: int, se
 
 
 def drawn_weights(together: Dependence, draws: int, seed: int) -> Iterator[FloatArray]:
-    """Give the rows' weights in drawn tables, some tables at a time; those without a single row are left out."""
+    """Give the rows' weights in drawn tables, some tables at a time."""
     rng = np.random.default_rng(seed)
     step = max(1, AT_ONCE // max(together.size, 1))
     for start in range(0, draws, step):
-        weights = row_weights(together, min(step, draws - start), rng)
-        yield weights[weights.any(axis=1)]
+        yield row_weights(together, min(step, draws - start), rng)
 
 
 def _spread(replicates: FloatArray) -> FloatArray:
@@ -104,6 +101,7 @@ def _spread(replicates: FloatArray) -> FloatArray:
 
 
 def drawn_rows(together: Dependence, rng: np.random.Generator) -> IntArray:
-    """Rows of one drawn table, as often as they are in it."""
-    weights = row_weights(together, 1, rng)[0].astype(np.int64)
-    return np.repeat(np.arange(together.size), weights)
+    """Rows of one drawn table, as often as they are in it: whole clusters by the first kind of label, or rows."""
+    of = np.unique(together.kinds[0], return_inverse=True)[1] if together.kinds else np.arange(together.size)
+    drawn = _counts(int(of.max()) + 1, 1, rng)[0].astype(np.int64)
+    return np.repeat(np.arange(together.size), drawn[of])

@@ -47,7 +47,8 @@ def compare(
     link: Together,
     *,
     estimator: str,
-    replicates: Mapping[str, FloatArray] | None = None,
+    instead: Mapping[str, FloatArray] | None = None,
+    beside: Mapping[str, FloatArray] | None = None,
     level: float = LEVEL,
 ) -> list[Record]:
     """Compare all distances with each other on the same triplets.
@@ -56,8 +57,10 @@ def compare(
     ----------
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
-    replicates : mapping of distance to array, shape (draws, measures), optional
+    instead : mapping of distance to array, shape (draws, measures), optional
         Scores on tables drawn anew, the same for all distances: standard errors are then their spread.
+    beside : mapping of distance to array, shape (draws, measures), optional
+        Scores of surfaces fitted anew: their spread comes to the error of the triplets.
     level : float
         Level of the intervals; p-values below 1 - level, corrected, make a pair differ.
 
@@ -74,8 +77,11 @@ def compare(
         pairs = [_ordered(pair, values, measure, told.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
             means, errors = _differences(pairs, values, measure, link, weight)
-            if replicates is not None:
-                errors = [_spread(replicates, pair, _place(values, measure)) for pair in pairs]
+            if instead is not None:
+                errors = [_spread(instead, pair, _place(values, measure)) for pair in pairs]
+            if beside is not None:
+                fits = [_spread(beside, pair, _place(values, measure)) for pair in pairs]
+                errors = np.hypot(errors, fits).tolist()
         p = [p_value(mean, se, units) for mean, se in zip(means, errors, strict=True)]
         intervals = [t_interval(mean, se, units, level=level) for mean, se in zip(means, errors, strict=True)]
         for pair, each, chance, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
@@ -105,8 +111,8 @@ def _differences(
     moves = {name: each.moved for name, each in values.items()}
     moved = None
     if link.votes is not None:
-        moved = np.stack([moves[a][:, :, k] - moves[b][:, :, k] for a, b in pairs], axis=2)  # type: ignore[index]
-        moved = moved * weight[:, None]
+        moved = np.stack([moves[a][:, k] - moves[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
+        moved = moved * weight[link.votes.row, None]
     errors = link.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
     return means.tolist(), errors.tolist()
 
@@ -156,7 +162,7 @@ def sentence(measure: str, a: str, b: str, found: Sequence[float], p_holm: float
         return f"{a} and {b} cannot be compared: a mean or its error is not finite"
     if value == se == 0:
         return f"{a} and {b} are the same on every triplet"
-    places = max(told.decimals, round(0.3 - np.log10((high - low) / 2))) if high > low else told.decimals + 2
+    places = max(told.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else told.decimals + 2
     ahead, *ends = (
         f"{each:.{places}f}" for each in (told.better * value, *sorted((told.better * low, told.better * high)))
     )

@@ -104,6 +104,18 @@ class Dependence:
         # A signed sum may fall below what the rows would give if each stood alone, by chance; it is not believed then.
         return np.maximum(total, _squares(self._alone, influence, weight, stratum, count))
 
+    def skewness(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
+        """Skewness of weighted means, from the influence of each row on them, shape (count, k).
+
+        Where rows share labels of several kinds it is that of the part which the labels bring.
+        """
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        variance = self.variance(influence, np.zeros(self.size), stratum, count)
+        of, sums = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, count)
+        shared = (sums[:, -1] > 1) | (len(self.sharings) == 1)
+        cubes = [np.bincount(of, column**3 * shared, minlength=count) for column in sums[:, :-1].T]
+        return np.divide(np.stack(cubes, axis=1), variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
+
     def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
         """Effective number of independent units, 1 over the sum of their squared shares of the weight, shape (count,).
 
@@ -116,6 +128,26 @@ class Dependence:
             squares = np.bincount(which, share**2, minlength=count)
             fewest = np.minimum(fewest, 1 / np.maximum(squares, np.finfo(np.float64).tiny))
         return fewest
+
+    def freedom(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
+        """Degrees of freedom of the variance, shape (count, k), from how unlike its parts are; infinite if one kind.
+
+        Where every image is in many rows a few of them may decide the variance: their squares then have a long tail.
+        And what is taken off for pairs that were counted twice leaves the noise of what it was taken from.
+        """
+        if len(self.sharings) == 1:
+            return np.full((count, influence.shape[1]), np.inf)
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        of, sums = _sums(self.sharings[0], influence, stratum, count)
+        sets = np.maximum(np.bincount(of, minlength=count), 1)[:, None]
+        squares, fourths = (
+            np.stack([np.bincount(of, column**power, minlength=count) for column in sums.T], axis=1) for power in (2, 4)
+        )
+        # Of normal parts the fourth powers are three times the square over their number: 2 over the number is left.
+        left = np.divide(fourths, squares**2, out=np.zeros(squares.shape), where=squares > 0) - 1 / sets
+        whole = self.variance(influence, np.zeros(self.size), stratum, count)
+        share = np.divide(whole, squares, out=np.ones(squares.shape), where=squares > 0)
+        return np.minimum(share, 1.0) ** 2 * 2 / np.maximum(left, 2 / sets)
 
     def at(self, rows: IntArray) -> Dependence:
         """The dependence of some of the rows, any of them several times."""
@@ -146,21 +178,27 @@ def _shares(labels: IntArray, weight: FloatArray, stratum: IntArray) -> tuple[In
 
 def _squares(sharing: Sharing, influence: FloatArray, weight: FloatArray, stratum: IntArray, count: int) -> FloatArray:
     """Sum over sets of the squared influence of their rows, within strata: shape (count, k)."""
-    rows, within = sharing.rows, stratum[sharing.rows]
-    base = int(sharing.sets.max()) + 1 if len(rows) else 1
-    if count == 1:
-        place, of = sharing.sets, np.zeros(base, dtype=np.int64)
-    else:
-        combined, place = np.unique(within * base + sharing.sets, return_inverse=True)
-        of = combined // base
-    share = np.bincount(place, weight[rows], minlength=len(of))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    of, sums = _sums(sharing, np.column_stack([influence, weight]), stratum, count)
+    share = sums[:, -1]
+    with np.errstate(divide="ignore"):
         factor = np.where(share < 1 - 1e-12, 1 / (1 - share), np.nan)
-    found = np.empty((count, influence.shape[1]))
-    for k, column in enumerate(influence.T):
-        sums = np.bincount(place, column[rows], minlength=len(of))
-        found[:, k] = np.bincount(of, sums**2 * factor, minlength=count)
-    return found
+    return np.stack([np.bincount(of, column**2 * factor, minlength=count) for column in sums[:, :-1].T], axis=1)
+
+
+def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) -> tuple[IntArray, FloatArray]:
+    """Sum columns over the rows of each set, within strata: the stratum of each sum, and the sums (sets, k)."""
+    rows, sets = sharing.rows, sharing.sets
+    if not len(rows):
+        return np.zeros(0, dtype=np.int64), np.zeros((0, columns.shape[1]))
+    base = int(sets.max()) + 1
+    if count == 1:
+        place, of = sets, np.zeros(base, dtype=np.int64)
+    else:
+        combined, place = np.unique(stratum[rows] * base + sets, return_inverse=True)
+        of = np.asarray(combined // base, dtype=np.int64)
+    if count == 1 and len(of) == len(columns) and np.array_equal(place, rows):
+        return of, columns  # every row stands alone
+    return of, np.stack([np.bincount(place, column[rows], minlength=len(of)) for column in columns.T], axis=1)
 
 
 def dependence(labels: pl.DataFrame) -> Dependence:
@@ -177,7 +215,7 @@ def dependence(labels: pl.DataFrame) -> Dependence:
     size = len(labels)
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
-    few = bool(references) and labels.select(references).max_horizontal().n_unique() < min(FEWEST, size)
+    few = bool(references) and _distinct(labels, references) < min(FEWEST, size)
     if few:
         references = []
     numbers = _numbered(labels, [*references, *choices])
@@ -192,6 +230,10 @@ def dependence(labels: pl.DataFrame) -> Dependence:
         words.append("observer")
     told = f"clustered by {' and by '.join(words)}" if words else "each triplet stands alone"
     return Dependence(size, tuple(kinds), f"{told}; the few references are taken as given" if few else told)
+
+
+def _distinct(labels: pl.DataFrame, names: list[str]) -> int:
+    return pl.concat([labels[name].rename("label") for name in names]).n_unique()
 
 
 def _numbered(labels: pl.DataFrame, names: list[str]) -> dict[str, IntArray]:

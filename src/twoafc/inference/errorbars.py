@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,29 @@ from numpy.typing import NDArray
 from twoafc import metrics
 from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
-from twoafc.inference.observers import Ballots, ballots, projection
+from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.scores import MEASURES, Record
 from twoafc.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Errors = dict[str, tuple[FloatArray, float]]
-"""By group: the standard errors of `MEASURES` and of the NLL per vote, and the number of independent units."""
+
+
+class Error(NamedTuple):
+    """Standard errors of `MEASURES` and of the NLL per vote, their skewness, and the number of independent units."""
+
+    se: FloatArray
+    skew: FloatArray
+    units: float
+
+
+Errors = dict[str, Error]
+"""By group."""
+
+LEAST = 0.5
+"""Votes of one observer may take at most this share off the variance, by chance."""
+OF_VOTES = 4
+"""The first so many of `MEASURES` depend on the votes, and have their own noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +65,9 @@ class Together:
         variance = self.rows.variance(influence, weight, strata, count)
         if self.votes is not None and moved is not None:
             stratum = np.zeros(len(weight), dtype=np.int64) if strata is None else strata
-            variance = variance + self.votes.variance(moved, weight, self.rows, stratum, count)
+            added = self.votes.variance(moved, weight, self.rows, stratum, count)
+            # Less than nothing is added by chance alone; much less is not believed.
+            variance = variance + np.maximum(added, -LEAST * variance)
         return np.sqrt(variance)
 
     def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
@@ -84,9 +101,9 @@ def values_of(
     columns = np.stack([values[name] for name in MEASURES], axis=1)
     moved = None
     if link.votes is not None:
-        moved = np.zeros((2, *columns.shape))
+        moved = np.zeros((len(link.votes.row), columns.shape[1]))
         for name, score in _scores(table, P, ties).items():
-            moved[:, :, MEASURES.index(name)] = projection(score, table.M, P)
+            moved[:, MEASURES.index(name)] = moves(score, link.votes, table.n, table.M, P)
     return Values(MEASURES, columns, table.M, moved)
 
 
@@ -99,18 +116,17 @@ def mean_values(each: Sequence[Values]) -> Values:
     return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved)
 
 
-def _scores(table: Triplets, P: FloatArray, ties: metrics.Ties) -> dict[str, Any]:
+def _scores(table: Triplets, P: FloatArray, ties: metrics.Ties) -> dict[str, Score]:
     """Scores as functions of n, M, P, with the choice of each triplet held fixed."""
     margins = {"score_2afc": P - 0.5, "score_2afc_distance": table.d0 - table.d1}
     chosen = {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
-    by_votes = {int(m): np.flatnonzero(m == table.M) for m in np.unique(table.M)}
 
-    def agreed(name: str) -> Any:
-        return lambda n, M, p: metrics.score_2afc_per_triplet(n, M, chosen[name][by_votes[int(M[0])]])
+    def agreed(name: str) -> Score:
+        return lambda row, n, M, p: metrics.score_2afc_per_triplet(n, M, chosen[name][row])
 
     return {
-        "nll": lambda n, M, p: -metrics.log_likelihood(n, M, p),
-        "agreement": metrics.agreement_per_triplet,
+        "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
+        "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
         **{name: agreed(name) for name in chosen},
     }
 
@@ -135,8 +151,8 @@ def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Toget
 
 def _errors(
     values: Values, weight: FloatArray, group: IntArray | None, count: int, link: Together, *, across: bool = False
-) -> list[tuple[FloatArray, float]]:
-    """Standard errors of each measure and of the NLL per vote, with the number of units, for each group."""
+) -> list[Error]:
+    """Errors of each measure and of the NLL per vote, for each group."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
     nll, M = values.columns[:, values.measures.index("nll")], values.M
     votes, total = (np.bincount(code, each, minlength=count)[code] for each in (M, weight))
@@ -146,16 +162,19 @@ def _errors(
     per_vote = (nll - ratio * M) / votes * total
     influence = np.column_stack([weight[:, None] * (values.columns - means), per_vote])
     moved = None
-    if values.moved is not None:
-        of_nll = values.moved[:, :, values.measures.index("nll")]
-        extra = (of_nll * (total / votes))[:, :, None]
-        moved = np.concatenate([values.moved * weight[:, None], extra], axis=2)
+    if values.moved is not None and link.votes is not None:
+        row = link.votes.row
+        of_nll = values.moved[:, values.measures.index("nll")]
+        moved = np.column_stack([values.moved * weight[row, None], of_nll * (total / votes)[row]])
     strata, strata_count = (None, 1) if across or group is None else (code, count)
     found = link.standard_errors(influence, weight, moved, strata, strata_count)
-    return list(zip(found, link.units(weight, strata, strata_count).tolist(), strict=True))
+    skew = link.rows.skewness(influence, strata, strata_count)
+    freedom = np.median(link.rows.freedom(influence[:, :OF_VOTES], strata, strata_count), axis=1)
+    units = np.minimum(link.units(weight, strata, strata_count), 1 + freedom)
+    return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]
 
 
-def bar(name: str, value: float | None, se: float, units: float, *, level: float = LEVEL) -> Record:
+def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Record:
     """Give the error bar of one measure as the fields of a record; None where it cannot be known.
 
     Examples
@@ -165,13 +184,13 @@ def bar(name: str, value: float | None, se: float, units: float, *, level: float
     """
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
-    found = interval(name, value, se, units, level=level)
+    found = interval(name, value, se, units, skew=skew, level=level)
     return {f"{name}_se": found.se, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
-def interval(name: str, value: float, se: float, units: float, *, level: float = LEVEL) -> Interval:
+def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Interval:
     """Interval of a measure: scores in % stay between 0 and 100, an NLL at or above 0."""
     if name.startswith("nll"):
-        found = t_interval(value, se, units, level=level)
+        found = t_interval(value, se, units, skew=skew, level=level)
         return found._replace(low=max(found.low, 0.0))
     return share_interval(value, se, units, level=level)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.binomial import pmf_table
 from twoafc.inference.dependence import FEWEST, Dependence, FloatArray, IntArray
 from twoafc.triplets import Triplets
 
 BoolArray = NDArray[np.bool_]
-Score = Callable[[IntArray, IntArray, FloatArray], FloatArray]
-"""Values of some triplets, one each, from n, M and P."""
+Score = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
+"""Values of some triplets, one each, from their rows, n, M and P."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +41,23 @@ class Ballots:
 
         Parameters
         ----------
-        moved : array, shape (2, T, k)
-            What a vote for x0 and one for x1 moves each mean by: see `projection`.
+        moved : array, shape (votes, k)
+            What each vote moves the mean by: see `moves`.
         weight, strata, count
             Of the rows of the table, as for `Dependence.variance`.
         rows : Dependence
             How rows go together: pairs of votes on rows that do have been counted already.
         """
-        influence = moved[self.chosen.astype(np.int64), self.row]
         share, stratum = weight[self.row] / np.bincount(self.row)[self.row], strata[self.row]
+        whole = np.bincount(stratum, share, minlength=count)
+        mean = np.stack([np.bincount(stratum, column, minlength=count) for column in moved.T], axis=1)
+        # A surface that is wrong for all observers alike is no difference between them.
+        influence = moved - (share / whole[stratum])[:, None] * mean[stratum]
         together = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, count)
         apart = int(self.observer.max()) + 1
         both = rows.at(self.row).variance(influence, share, self.observer * count + stratum, apart * count)
         added: FloatArray = together - np.nansum(both.reshape(apart, count, -1), axis=0)
-        return np.maximum(added, 0.0)
+        return added
 
     def units(self, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
         """Effective number of observers in each stratum, shape (count,)."""
@@ -73,20 +75,14 @@ def ballots(table: Triplets) -> Ballots | None:
     return Ballots(votes["row"].to_numpy(), chosen, observer)
 
 
-def projection(score: Score, M: IntArray, P: FloatArray) -> FloatArray:
-    """What one vote for x0, or one for x1, moves the expected score of its triplet by, shape (2, T).
+def moves(score: Score, ballots: Ballots, n: IntArray, M: IntArray, P: FloatArray) -> FloatArray:
+    """What each vote moves the score of its triplet by, shape (votes,): (y - P) times the score with it less without.
 
-    The other votes are Binomial(M - 1, P). Of a score that is not a sum over votes this is the part that is: Hajek's
-    projection, which carries the covariance of triplets that share an observer.
+    The other votes are as they were cast. Of a score that is not a sum over votes the mean of this over them is the
+    part that is (Hajek's projection), which carries the covariance of triplets that share an observer.
     """
-    P = np.clip(P, 1e-9, 1 - 1e-9)
-    moved = np.empty((2, len(P)))
-    for m in np.unique(M):
-        rows = np.flatnonzero(m == M)
-        p = P[rows]
-        values = np.stack([score(np.full(len(rows), j), M[rows], p) for j in range(m + 1)], axis=1)
-        others = pmf_table(int(m) - 1, p)
-        without, with_ = np.sum(others * values[:, :-1], axis=1), np.sum(others * values[:, 1:], axis=1)
-        mean = (1 - p) * without + p * with_
-        moved[:, rows] = without - mean, with_ - mean
-    return moved
+    row = ballots.row
+    p = np.clip(P, 1e-9, 1 - 1e-9)
+    others = n[row] - ballots.chosen
+    gain = score(row, others + 1, M[row], p[row]) - score(row, others, M[row], p[row])
+    return np.asarray((ballots.chosen - p[row]) * gain)

@@ -1,0 +1,56 @@
+"""`twoafc compare`: whether one distance is really better than another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from twoafc.cli.show import Switch, print_table
+
+Measure = Literal["nll", "score_2afc", "score_2afc_distance"]
+
+
+def compare(
+    *results: Path,
+    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = ("nll", "score_2afc_distance"),
+    json: Switch = False,
+) -> None:
+    """Compare all distances of finished evaluations pair by pair, on the triplets that they share.
+
+    Parameters
+    ----------
+    results
+        Folders of results; of several, the triplets that all of them tested are compared.
+    measure
+        What to compare by, once for each.
+    json
+        Print JSON, with all measures.
+    """
+    from twoafc import tables
+    from twoafc.compare import compare_results
+
+    if not results:
+        raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
+    found = compare_results(results)
+    if json:
+        from twoafc.results import strict_json
+
+        print(strict_json({"comparisons": found.comparisons, "letters": found.letters, "notes": found.notes}, indent=1))
+        return
+    for each in measure:
+        pairs = [record for record in found.comparisons if record["measure"] == each]
+        heading = next(column.heading for column in tables.COLUMNS if column.name == each)
+        rows = [
+            (r["distance"], r["estimator"], f"{r['value']:.4f}" if each == "nll" else f"{r['value']:.2f}", r["letters"])
+            for r in found.letters
+            if r["measure"] == each
+        ]
+        print_table(heading, ("distance", "estimator", "mean", "letters"), rows)
+        for record in pairs:
+            print(record["sentence"])
+        print()
+    print("Distances that share a letter cannot be told apart (paired, Holm, 5 %).")
+    for note in found.notes:
+        print(f"note: {note}")

@@ -1,0 +1,125 @@
+"""The three ways to error bars: by formula, from tables drawn anew, with surfaces fitted anew as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.evaluation.records import ALL_MEASURES, Scored
+from twoafc.evaluation.refits import Key
+from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
+from twoafc.inference.comparisons import compare
+from twoafc.inference.errorbars import Errors, Together, Values, errors
+from twoafc.scores import Record
+
+FloatArray = NDArray[np.float64]
+
+
+class Bars(Protocol):
+    """A way to error bars of scores, and to comparisons of distances under one estimator."""
+
+    @property
+    def told(self) -> str:
+        """What the error bars are of."""
+
+    def of_scores(self, one: Scored, link: Together) -> Errors:
+        """Give the errors of a prediction's scores, by group; none of a run that diverged."""
+
+    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+        """Compare the distances of one estimator on the tested triplets."""
+
+
+@dataclass(frozen=True)
+class Analytic:
+    """By formula: the fitted surfaces on other triplets."""
+
+    told: str = "95 % intervals of the fitted surfaces on other triplets"
+
+    def of_scores(self, one: Scored, link: Together) -> Errors:
+        """Give the errors of a prediction's scores, by group; none of a run that diverged."""
+        return {} if one.values is None else errors(one.values, one.codes, link)
+
+    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+        """Compare the distances of one estimator on the tested triplets."""
+        return compare(values, link, estimator=estimator)
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """From drawn tables: the fitted surfaces on other triplets."""
+
+    draws: int
+    seed: int
+
+    @property
+    def told(self) -> str:
+        """What the error bars are of."""
+        return f"95 % intervals of the fitted surfaces on other triplets, from {self.draws} drawn tables"
+
+    def of_scores(self, one: Scored, link: Together) -> Errors:
+        """Give the errors of a prediction's scores, by group; none of a run that diverged."""
+        if one.values is None:
+            return {}
+        drawn = bootstrap_errors(one.values, one.codes, link.rows, draws=self.draws, seed=self.seed)
+        found = errors(one.values, one.codes, link)
+        return {group: error._replace(se=drawn[group]) for group, error in found.items()}
+
+    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+        """Compare the distances of one estimator on the tested triplets."""
+        drawn = {
+            name: bootstrap_means(each.columns, link.rows, draws=self.draws, seed=self.seed)
+            for name, each in values.items()
+        }
+        return compare(values, link, estimator=estimator, instead=drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """With surfaces fitted anew to drawn training tables: surfaces fitted to other votes, on other triplets.
+
+    Parameters
+    ----------
+    replicates : mapping of (distance, estimator, split, group) to array, shape (draws, measures)
+        Of `twoafc.evaluation.refits.refits`.
+    on_test : bool
+        Whether they were scored on a test table, which was not drawn: the error of its triplets then comes to theirs.
+    """
+
+    replicates: Mapping[Key, FloatArray]
+    on_test: bool
+
+    @property
+    def told(self) -> str:
+        """What the error bars are of."""
+        draws = len(next(iter(self.replicates.values())))
+        return f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
+
+    def of_scores(self, one: Scored, link: Together) -> Errors:
+        """Give the errors of a prediction's scores, by group; none of a run that diverged."""
+        if one.values is None:
+            return {}
+        found = errors(one.values, one.codes, link)
+        beside = self.on_test and one.prediction.split == "test"
+        return {
+            group: error._replace(se=np.hypot(error.se if beside else 0.0, self._spread(one, group)))
+            for group, error in found.items()
+        }
+
+    def _spread(self, one: Scored, group: str) -> FloatArray:
+        drawn = self.replicates.get((*one.key, one.prediction.split, group))
+        if drawn is None:
+            return np.full(len(ALL_MEASURES), np.nan)
+        known = np.isfinite(drawn)
+        # Of a group that hardly any drawn table has, nothing is known.
+        return np.where(known.mean(axis=0) > 0.5, np.std(drawn, axis=0, ddof=1, where=known), np.nan)
+
+    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+        """Compare the distances of one estimator on the tested triplets."""
+        drawn = {name: self.replicates[name, estimator, "test", "all"] for name in values}
+        if self.on_test:
+            return compare(values, link, estimator=estimator, beside=drawn)
+        return compare(values, link, estimator=estimator, instead=drawn)
