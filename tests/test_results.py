@@ -45,7 +45,7 @@ def test_the_folder_holds_what_it_should(found: Evaluation, tmp_path: Path) -> N
     assert sorted(os.listdir(out.parent)) == ["results"]
     scores = pl.read_csv(out / "scores.csv")
     told = json.loads((out / "scores.json").read_text())
-    assert list(told) == ["card", "scores", "comparisons"]
+    assert list(told) == ["card", "scores", "comparisons", "goodness"]
     assert len(told["scores"]) == len(scores) == 2 * 4
     needed = {"distance", "estimator", "split", "group", "triplets", "votes", "nll", "agreement", "score_2afc"}
     needed |= {"score_2afc_distance", "nll_per_vote", "nll_simulated", "agreement_simulated", "ties", "seed"}
@@ -60,7 +60,8 @@ def test_the_folder_holds_what_it_should(found: Evaluation, tmp_path: Path) -> N
     assert {"triplet", "group", "n", "M", "distance", "estimator", "P", "nll"} <= set(triplets.columns)
     fit = twoafc.load(out / "models" / "distance-density.npz")
     np.testing.assert_array_equal(fit.probability(triplets["d0"], triplets["d1"]), triplets["P"].to_numpy())
-    assert sorted(os.listdir(out / "figures")) == ["surfaces-density.pdf", "surfaces-density.svg"]
+    kinds = ("reliability", "residuals", "surfaces")
+    assert sorted(os.listdir(out / "figures")) == [f"{kind}-density.{end}" for kind in kinds for end in ("pdf", "svg")]
 
 
 def test_the_card_says_what_made_it(found: Evaluation, tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_tables_read_well(found: Evaluation) -> None:
     table = tables.summary(found.scores)
     assert table.caption == f"Scores on test: 100 triplets, {found.triplets['M'].sum()} votes"
     record = next(r for r in found.scores if r["split"] == "test" and r["group"] == "all")
-    assert table.rows[0][:3] == ("distance", "density", f"{record['nll']:.4f}")
+    assert table.rows[0][:3] == ("distance", "density", f"{record['nll']:.4f} ± {record['nll_se']:.4f}")
     groups = tables.by_group(found.scores)
     assert groups is not None
     assert groups.header == ("distance", "estimator", "g_1", "h", "mean", "all")

@@ -57,9 +57,7 @@ class Goodness:
         """Tell what was found in words."""
         told = [self._confidence(), self._left_unexplained()]
         worst = self.residuals.worst()
-        told.append(
-            f"the surface misses most here: {worst}" if worst else "the surface misses nowhere that can be told"
-        )
+        told.append(f"P misses most here: {worst}" if worst else "P misses nowhere that can be told from noise")
         return [*told, self.asymmetry["sentence"], self.lapses["sentence"]]
 
     def _confidence(self) -> str:
