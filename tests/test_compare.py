@@ -19,7 +19,6 @@ from twoafc.estimators import Density, Network
 from twoafc.evaluation import Settings, evaluate
 from twoafc.triplets import Triplets
 
-
 NOISE = {"a": 0.1, "bb": 1.2}
 
 
@@ -29,7 +28,7 @@ def table(T: int, seed: int, noise: dict[str, float]) -> pl.DataFrame:
     n = rng.binomial(3, true[0] ** 2 / (true[0] ** 2 + true[1] ** 2))
     columns: dict[str, Any] = {"triplet": [f"t{k}" for k in range(T)], "n": n, "M": [3] * T}
     for name, each in noise.items():
-        seen = true * np.exp(each * np.random.default_rng(len(name)).normal(size=(2, T)))
+        seen = true * np.exp(each * np.random.default_rng([seed, len(name)]).normal(size=(2, T)))
         columns |= {f"{name}_d0": seen[0], f"{name}_d1": seen[1]}
     return pl.DataFrame(columns)
 
