@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +17,8 @@ import pytest
 
 import twoafc
 from conftest import random_table
-from twoafc.cli import main
+from twoafc.cli import COMMANDS, main
+from twoafc.triplets import Triplets
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +192,9 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
     assert "Results: d" in said.splitlines()
     records = [r for r in scores("d")["scores"] if r["split"] == "test" and r["group"] == "all"]
     order = [r["distance"] for r in sorted(records, key=lambda r: r["nll"])]
-    assert order == ["(truth)", "ssim", "euclidean", "brightness"]
+    assert order[0] == "(truth)"
+    assert sorted(order[1:4]) == ["ms_ssim_3", "nlpd", "ssim"]
+    assert order[4:] == ["euclidean", "brightness"]
     assert {"train.csv", "test.csv", "scores.csv"} <= set(os.listdir("d"))
     (again,) = (line for line in said.splitlines() if line.startswith("  twoafc evaluate"))
     main(again.split()[1:])
@@ -338,3 +344,29 @@ def test_version_and_help() -> None:
     for option, expected in (("--version", twoafc.__version__), ("--help", "evaluate")):
         done = subprocess.run([sys.executable, "-m", "twoafc", option], capture_output=True, text=True, check=True)
         assert expected in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_every_command_is_explained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    function = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
+    main([command, "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for name in inspect.signature(function).parameters:
+        # The words under its name in the docstring, which the help must have understood.
+        (words,) = re.findall(rf"^    {name}\n        (\S+ \S+)", function.__doc__, flags=re.MULTILINE)
+        assert words in shown, f"{command} {name}"
+
+
+def test_strict_takes_warnings_as_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    table = random_table(800)
+    flipped = table.to_frame().with_columns(n=table.M - table.n)
+    Triplets.from_frame(flipped).write("flipped.csv")
+    with pytest.raises(SystemExit) as caught:
+        main(["evaluate", "--train", "flipped.csv", "--strict"])
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("twoafc: --strict: train: the votes are flipped (n must count x1), or ")
+    assert told.count("\n") == 1
+    assert not Path("results").exists()
+    main(["evaluate", "--train", "flipped.csv"])
+    assert "\nwarning: train: the votes are flipped" in capsys.readouterr().out

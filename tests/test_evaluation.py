@@ -222,3 +222,109 @@ def test_progress_is_told() -> None:
     told: list[tuple[int, int, str]] = []
     evaluate(wide(40, 1), wide(20, 2), progress=lambda *each: told.append(each))
     assert told == [(0, 2, "good, density"), (1, 2, "bad, density"), (2, 2, "scores")]
+
+
+# Error bars, floor and ceiling, findings
+
+
+def together_of(T: int, seed: int) -> Triplets:
+    """Two distances on triplets of thirty references."""
+    return wide(T, seed, ref=np.arange(T) % 30, group=np.where(np.arange(T) % 3, "a", "b"))
+
+
+def test_every_score_has_an_error_bar() -> None:
+    found = evaluate(together_of(300, 1), together_of(240, 2))
+    assert found.error_bars == "95 % intervals of the fitted surfaces on other triplets; clustered by ref"
+    for record in found.scores:
+        for name in ("nll", "nll_per_vote", "agreement", "score_2afc", "score_2afc_distance", "nll_simulated"):
+            assert record[f"{name}_low"] <= record[name] <= record[f"{name}_high"]
+            assert record[f"{name}_se"] > 0
+    good = found.triplets.filter(distance="good")
+    means = good.group_by("ref").agg(nll=pl_mean("nll"))["nll"].to_numpy()
+    record = one(found, distance="good", split="test", group="all")
+    assert record["nll_se"] == pytest.approx(means.std(ddof=1) / np.sqrt(30), rel=1e-9)
+    assert [r["measure"] for r in found.comparisons] == ["nll", "score_2afc", "score_2afc_distance"]
+    assert record["nll_letters"] == "a"
+    assert one(found, distance="bad", split="test", group="all")["nll_letters"] == "b"
+
+
+def pl_mean(name: str) -> Any:
+    import polars as pl
+
+    return pl.col(name).mean()
+
+
+def test_error_bars_from_drawn_tables() -> None:
+    train, test = together_of(300, 1), together_of(240, 2)
+    analytic, drawn, refitted = (
+        evaluate(train, test, settings=Settings(error_bars=way, draws=60, seed=3))  # type: ignore[arg-type]
+        for way in ("analytic", "bootstrap", "refit")
+    )
+    for found, told in ((drawn, "from 60 drawn tables"), (refitted, "from 60 drawn training tables")):
+        assert told in found.error_bars
+        for mine, other in zip(found.scores, analytic.scores, strict=True):
+            assert mine["nll"] == other["nll"]
+            if mine["split"] == "test":
+                low, high = (0.7, 1.4) if found is drawn else (1.0, 3.0)
+                assert low * other["nll_se"] < mine["nll_se"] < high * other["nll_se"]
+    # What does not depend on the fit has no error from it.
+    raw = [one(found, distance="good", split="test", group="all") for found in (analytic, refitted)]
+    assert raw[0]["score_2afc_distance_se"] == pytest.approx(raw[1]["score_2afc_distance_se"], rel=1e-12)
+    for mine, other in zip(refitted.comparisons, analytic.comparisons, strict=True):
+        assert mine["se"] >= other["se"]
+    again = evaluate(train, test, settings=Settings(error_bars="refit", draws=60, seed=3))
+    assert again.scores == refitted.scores
+
+
+def test_a_cross_validated_table_is_drawn_as_a_whole() -> None:
+    found = evaluate(together_of(240, 1), settings=Settings(error_bars="refit", draws=20, folds=3), distances=["good"])
+    record = one(found, distance="good", split="test", group="all")
+    plain = evaluate(together_of(240, 1), settings=Settings(folds=3), distances=["good"])
+    other = one(plain, distance="good", split="test", group="all")
+    assert 0.5 * other["nll_se"] < record["nll_se"] < 3 * other["nll_se"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"error_bars": "none"}, "error_bars must be analytic, bootstrap or refit; found 'none'"),
+        ({"draws": 1}, "draws must be at least 2; found 1"),
+        ({"ties": "none"}, "ties must be half or x0; found 'none'"),
+    ],
+)
+def test_settings_of_error_bars_are_checked(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="must be") as caught:
+        Settings(**wrong)
+    assert str(caught.value) == message
+
+
+def test_floor_and_ceiling_are_those_of_the_tested_votes() -> None:
+    train, test = wide(500, 1), wide(400, 2)
+    found = evaluate(train, test)
+    assert found.ceiling is not None
+    assert found.ceiling.floor_nll == pytest.approx(nll(test.n, test.M, np.full(400, 0.5)), rel=1e-12)
+    record = one(found, distance="good", split="test", group="all")
+    assert 0 < record["explained_low"] < record["explained_high"]
+    assert "explained_low" not in one(found, distance="good", split="train", group="all")
+    told = found.remarks()
+    assert told[0].startswith("floor: P = 1/2 has NLL ")
+    assert told[1].startswith("ceiling: the best function of the triplet has NLL between ")
+    assert told[2].startswith("people: one agrees with another on ")
+
+
+def test_single_votes_tell_no_ceiling() -> None:
+    rng = np.random.default_rng(1)
+    d0, d1 = rng.random((2, 200))
+    table = Triplets.from_frame({"choice": (d0 > d1).astype(int), "d0": d0, "d1": d1})
+    found = evaluate(table, settings=Settings(folds=2))
+    assert found.remarks()[0].endswith("; M = 1 only: no ceiling can be known")
+    record = one(found, split="test", group="all")
+    assert record["explained_low"] is None
+
+
+def test_what_is_wrong_with_the_tables_is_told() -> None:
+    train = wide(800, 1)
+    flipped = Triplets.from_frame(train.to_frame().with_columns(n=train.M - train.n))
+    found = evaluate(flipped, wide(400, 2), distances=["good"])
+    assert [finding.code for finding in found.findings if finding.level == "warning"] == ["direction"]
+    assert any(remark.startswith("warning: ") for remark in found.remarks())

@@ -45,7 +45,7 @@ def test_the_folder_holds_what_it_should(found: Evaluation, tmp_path: Path) -> N
     assert sorted(os.listdir(out.parent)) == ["results"]
     scores = pl.read_csv(out / "scores.csv")
     told = json.loads((out / "scores.json").read_text())
-    assert list(told) == ["card", "scores", "comparisons", "goodness"]
+    assert list(told) == ["card", "scores", "comparisons", "ceiling", "findings", "goodness"]
     assert len(told["scores"]) == len(scores) == 2 * 4
     needed = {"distance", "estimator", "split", "group", "triplets", "votes", "nll", "agreement", "score_2afc"}
     needed |= {"score_2afc_distance", "nll_per_vote", "nll_simulated", "agreement_simulated", "ties", "seed"}

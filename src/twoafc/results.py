@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
     shown += [t for m in ("nll", "agreement", "score_2afc") if (t := tables.by_group(evaluation.scores, m))]
     shown += [tables.comparison_table(evaluation.comparisons, m) for m in _measures(evaluation.comparisons)]
     for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
-        remarks = [tables.READING, f"error bars: {evaluation.error_bars}", *evaluation.notes]
+        remarks = [tables.READING, f"error bars: {evaluation.error_bars}", *evaluation.remarks()]
         text = [*(form(table) for table in shown), tables.remarks(remarks, ending)]
         (folder / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
     if evaluation.comparisons:
@@ -115,6 +116,8 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
         "card": {**card, "notes": evaluation.notes, "error_bars": evaluation.error_bars, "files": files},
         "scores": evaluation.scores,
         "comparisons": evaluation.comparisons,
+        "ceiling": None if evaluation.ceiling is None else asdict(evaluation.ceiling),
+        "findings": [asdict(finding) for finding in evaluation.findings],
         "goodness": [
             {"distance": distance, "estimator": estimator, **found.record()}
             for (distance, estimator), found in evaluation.goodness.items()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from twoafc.cli.pairs import evaluate_pairs, tell_pairs
 from twoafc.cli.show import Several, Switch, progress, tell
+
+if TYPE_CHECKING:
+    from twoafc.triplets import Triplets
 
 HINT = (
     "hint: density smooths as the paper does, which costs some hundredths of a nat of its own, more for better\n"
@@ -32,6 +35,7 @@ def evaluate(
     simulated_seed: int | None = None,
     error_bars: Literal["analytic", "bootstrap", "refit"] = "analytic",
     draws: int = 200,
+    strict: Switch = False,
     out: Path = Path("results"),
     json: Switch = False,
     quiet: Switch = False,
@@ -71,6 +75,8 @@ def evaluate(
         surfaces fitted anew to drawn training tables as well (refit).
     draws
         Tables to draw for bootstrap and refit.
+    strict
+        Take the warnings of twoafc check as errors.
     out
         Folder of results; an earlier result there is replaced.
     json
@@ -107,6 +113,8 @@ def evaluate(
     paths = {"train": train} | ({"test": test} if test else {})
     results.check_folder(out, paths.values())
     if any(file_holds_pairs(path) for path in paths.values()):
+        if strict:
+            raise ValueError("--strict asks for the checks of triplets; there are none for pairs")
         scored = evaluate_pairs(paths, chosen, settings, distances=distance, out=out, quiet=quiet)
         if json:
             print((out / "scores.json").read_text(encoding="utf-8"))
@@ -114,6 +122,8 @@ def evaluate(
             tell_pairs(scored, out)
         return
     tables = {"train": Triplets.read(train)} | ({"test": Triplets.read(test)} if test else {})
+    if strict:
+        _refuse_warnings(tables, distance)
     with progress(quiet) as show:
         found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
     data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
@@ -124,3 +134,22 @@ def evaluate(
         tell(found, out)
         if set(chosen) == {"density"} and not given:
             print(HINT)
+
+
+def _refuse_warnings(tables: dict[str, Triplets], distances: tuple[str, ...] | None) -> None:
+    """Raise DataError if the tables have what `twoafc check` warns of, before any work is done."""
+    from dataclasses import replace
+
+    from twoafc.diagnostics import check
+    from twoafc.errors import DataError
+
+    asked = {
+        role: replace(table, distances={name: d for name, d in table.distances.items() if name in distances})
+        if distances
+        else table
+        for role, table in tables.items()
+    }
+    warnings = [finding for finding in check(*asked.values()) if finding.level == "warning"]
+    if warnings:
+        more = f" (and {len(warnings) - 1} more: run twoafc check)" if len(warnings) > 1 else ""
+        raise DataError(f"--strict: {str(warnings[0]).removeprefix('warning: ')}{more}")

@@ -20,13 +20,18 @@ Switch = Annotated[bool, Parameter(negative="")]
 def tell(found: Evaluation, out: Path) -> None:
     """Print the table of scores, the notes, and where the results are."""
     from twoafc import tables
+    from twoafc.evaluation.reach import told_ceiling
 
     table = tables.summary(found.scores, columns=tables.SHORT)
     print_table(table.caption, table.header, table.rows)
     if found.error_bars:
         print(f"{tables.READING}\nerror bars: {found.error_bars}")
+        for line in told_ceiling(found.ceiling) if found.ceiling else ():
+            print(line)
     for note in found.notes:
         print(f"note: {note}")
+    for finding in found.findings:
+        print(finding)
     print(f"Results: {out}")
 
 

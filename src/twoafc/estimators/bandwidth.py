@@ -14,9 +14,9 @@ IntArray = NDArray[np.int64]
 Asked = float | Literal["auto"]
 
 CANDIDATES: FloatArray = np.geomspace(0.008, 0.5, 13)
-NEARBY: FloatArray = 0.75 ** np.linspace(1, -1, 5)
+NEARBY: FloatArray = 0.75 ** np.array([1.0, 0.5, 0.0, -0.5, -1.0])
 """Widths tried first, and those tried then, relative to the best of them."""
-STRETCHES: FloatArray = 2.0 ** np.arange(-1, 5)
+STRETCHES: FloatArray = 2.0 ** np.arange(-1.0, 5.0)
 """Widths along the diagonal that are tried, relative to the one across it."""
 LATTICE = 192
 COARSE_LATTICE = 128

@@ -1,6 +1,6 @@
 """Fit on one table, score on another: by distance, estimator, seed and group, with error bars and comparisons."""
 
-from twoafc.evaluation.evaluate import Evaluation, evaluate
+from twoafc.evaluation.evaluation import Evaluation, evaluate
 from twoafc.evaluation.runs import Run
 from twoafc.evaluation.settings import Progress, Settings
 

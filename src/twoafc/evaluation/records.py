@@ -108,7 +108,7 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
     told: dict[tuple[str, str, str], str] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         pairs = [record for record in comparisons if record["estimator"] == label]
-        shown = {r["distance"]: r for r in scores if r["estimator"] == label and _is_summary(r, scores)}
+        shown = {r["distance"]: r for r in scores if r["estimator"] == label and is_shown(r, scores)}
         for measure in COMPARED:
             means = {name: r[measure] for name, r in shown.items() if r[measure] is not None}
             told |= {(label, name, measure): each for name, each in lettered(pairs, means, measure).items()}
@@ -117,13 +117,13 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
         | {
             f"{measure}_letters": told[record["estimator"], record["distance"], measure]
             for measure in COMPARED
-            if _is_summary(record, scores) and (record["estimator"], record["distance"], measure) in told
+            if is_shown(record, scores) and (record["estimator"], record["distance"], measure) in told
         }
         for record in scores
     ]
 
 
-def _is_summary(record: Record, scores: Sequence[Record]) -> bool:
+def is_shown(record: Record, scores: Sequence[Record]) -> bool:
     """Whether a record is what tables show of a distance and estimator: pooled, tested, over seeds where there are."""
     if (record["split"], record["group"]) != ("test", "all"):
         return False

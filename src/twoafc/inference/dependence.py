@@ -113,7 +113,7 @@ class Dependence:
         variance = self.variance(influence, np.zeros(self.size), stratum, count)
         of, sums = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, count)
         shared = (sums[:, -1] > 1) | (len(self.sharings) == 1)
-        cubes = [np.bincount(of, column**3 * shared, minlength=count) for column in sums[:, :-1].T]
+        cubes = [np.bincount(of, column * column * column * shared, minlength=count) for column in sums[:, :-1].T]
         return np.divide(np.stack(cubes, axis=1), variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
     def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
@@ -182,7 +182,10 @@ def _squares(sharing: Sharing, influence: FloatArray, weight: FloatArray, stratu
     share = sums[:, -1]
     with np.errstate(divide="ignore"):
         factor = np.where(share < 1 - 1e-12, 1 / (1 - share), np.nan)
-    return np.stack([np.bincount(of, column**2 * factor, minlength=count) for column in sums[:, :-1].T], axis=1)
+    squares = sums[:, :-1] ** 2
+    if count == 1:
+        return np.asarray(factor @ squares)[None, :]
+    return np.stack([np.bincount(of, column * factor, minlength=count) for column in squares.T], axis=1)
 
 
 def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) -> tuple[IntArray, FloatArray]:

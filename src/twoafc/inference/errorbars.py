@@ -168,7 +168,9 @@ def _errors(
         moved = np.column_stack([values.moved * weight[row, None], of_nll * (total / votes)[row]])
     strata, strata_count = (None, 1) if across or group is None else (code, count)
     found = link.standard_errors(influence, weight, moved, strata, strata_count)
-    skew = link.rows.skewness(influence, strata, strata_count)
+    # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
+    skew = np.zeros(found.shape)
+    skew[:, [0, -1]] = link.rows.skewness(influence[:, [0, -1]], strata, strata_count)
     freedom = np.median(link.rows.freedom(influence[:, :OF_VOTES], strata, strata_count), axis=1)
     units = np.minimum(link.units(weight, strata, strata_count), 1 + freedom)
     return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from twoafc import folds as cross_validation
+from twoafc.diagnostics import Finding, check
 from twoafc.diagnostics.goodness import Goodness, goodness
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
+from twoafc.evaluation.reach import ceiling_of, told_ceiling, with_explained
 from twoafc.evaluation.records import (
     Scored,
     scored,
@@ -25,6 +27,7 @@ from twoafc.evaluation.records import (
 from twoafc.evaluation.refits import refits
 from twoafc.evaluation.runs import Job, Run, jobs, predictions
 from twoafc.evaluation.settings import Progress, Settings
+from twoafc.inference.ceiling import Ceiling
 from twoafc.inference.errorbars import Together, Values, mean_values, together
 from twoafc.scores import Record
 from twoafc.triplets import Triplets
@@ -50,6 +53,10 @@ class Evaluation:
         How P suits the votes that it was tested on; of seeds, the first that did not diverge.
     error_bars : str
         What the error bars are of, in words, and which triplets were taken to go together.
+    ceiling : Ceiling
+        Floor and ceiling that the tested votes imply, whatever the distance.
+    findings : list of Finding
+        What is wrong, or worth knowing, about the tables: see `twoafc.check`.
     """
 
     scores: list[Record]
@@ -59,6 +66,13 @@ class Evaluation:
     comparisons: list[Record] = field(default_factory=list)
     goodness: dict[tuple[str, str], Goodness] = field(default_factory=dict)
     error_bars: str = ""
+    ceiling: Ceiling | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+    def remarks(self) -> list[str]:
+        """Say what a reader of the tables should know: floor and ceiling, notes, and findings about the tables."""
+        reach = [] if self.ceiling is None else told_ceiling(self.ceiling)
+        return [*reach, *self.notes, *map(str, self.findings)]
 
     def frame(self) -> pl.DataFrame:
         """Give the scores as a frame."""
@@ -131,8 +145,23 @@ def evaluate(
     comparisons = _comparisons(unseen, links["test"], way)
     scores = with_letters(scores, comparisons)
     held = _goodness(unseen, links["test"])
-    told = f"{way.told}; {links['test'].told}"
-    return Evaluation(scores, pl.concat([tested(one) for one in unseen]), runs, notes, comparisons, held, told)
+    reach = ceiling_of(unseen[0], links["test"])
+    return Evaluation(
+        scores=with_explained(scores, unseen, links["test"], reach),
+        triplets=pl.concat([tested(one) for one in unseen]),
+        runs=runs,
+        notes=notes,
+        comparisons=comparisons,
+        goodness=held,
+        error_bars=f"{way.told}; {links['test'].told}",
+        ceiling=reach,
+        findings=check(*(_only(table, names) for table in (train, test) if table is not None)),
+    )
+
+
+def _only(table: Triplets, names: Sequence[str]) -> Triplets:
+    """Keep the distances that were evaluated."""
+    return replace(table, distances={name: table.distances[name] for name in names})
 
 
 def _way(

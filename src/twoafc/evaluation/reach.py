@@ -1,0 +1,80 @@
+"""How far scores could go: floor and ceiling of the tested votes, and the share of the way that each distance goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from twoafc.evaluation.records import Scored, is_shown
+from twoafc.inference.ceiling import Ceiling, ceiling, explained
+from twoafc.inference.errorbars import Together
+from twoafc.inference.intervals import t_interval
+from twoafc.metrics import log_likelihood
+from twoafc.scores import MEASURES, Record
+
+
+def ceiling_of(tested: Scored, link: Together) -> Ceiling:
+    """Floor and ceiling of the votes that were tested on, whatever the distance."""
+    table = tested.prediction.table
+    return ceiling(table.n, table.M, clusters=link.rows)
+
+
+def told_ceiling(found: Ceiling) -> list[str]:
+    """Tell floor and ceiling in words."""
+    floor = f"floor: P = 1/2 has NLL {found.floor_nll:.4f} and 2AFC 50 %"
+    if not found.known:
+        return [f"{floor}; {found.note}"]
+    best = (
+        "ceiling: the best function of the triplet has "
+        f"NLL between {found.nll_lowest:.4f} and {found.nll_highest:.4f}, "
+        f"2AFC between {found.score_2afc_lowest:.1f} and {found.score_2afc_highest:.1f} %"
+    )
+    people = (
+        f"people: one agrees with another on {found.human_triplets:.2f} ± {found.human_triplets_se:.2f} % of votes "
+        f"as the mean over triplets, {found.human_pairs:.2f} ± {found.human_pairs_se:.2f} % over all {found.pairs} pairs"
+    )
+    return [floor, f"{best}; {found.note}" if found.note else best, people]
+
+
+def with_explained(scores: Sequence[Record], tested: Sequence[Scored], link: Together, found: Ceiling) -> list[Record]:
+    """Give the tested scores, all triplets pooled, the share of the explainable that they explain, as an interval."""
+    shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {}
+    for one in tested:
+        if one.values is not None and not one.prediction.diverged:
+            # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
+            shares.setdefault(one.key, []).append(_explained(one, link, found))
+    told = {key: tuple(_mean(ends) for ends in zip(*each, strict=True)) for key, each in shares.items()}
+    nothing = (None, None)
+    return [
+        record | dict(zip(("explained_low", "explained_high"), told.get(_key(record), nothing), strict=True))
+        if is_shown(record, scores)
+        else record
+        for record in scores
+    ]
+
+
+def _key(record: Record) -> tuple[str, str]:
+    return record["distance"], record["estimator"]
+
+
+def _mean(ends: tuple[float | None, ...]) -> float | None:
+    known = [end for end in ends if end is not None]
+    return float(np.mean(known)) if len(known) == len(ends) else None
+
+
+def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | None, float | None]:
+    """Interval of the share explained; the gain on P = 1/2 is paired, triplet by triplet."""
+    assert one.values is not None
+    table = one.prediction.table
+    T = len(table)
+    weight = np.full(T, 1 / T)
+    gain = -log_likelihood(table.n, table.M, 0.5) - one.values.columns[:, MEASURES.index("nll")]
+    mean = float(gain.mean())
+    if not np.isfinite(mean):
+        return None, None
+    se = float(link.standard_errors(((gain - mean) * weight)[:, None], weight)[0, 0])
+    ends = t_interval(mean, se, float(link.units(weight)[0]))
+    if not np.isfinite(ends.low):
+        return None, None
+    return explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
