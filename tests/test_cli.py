@@ -353,7 +353,7 @@ def test_every_option_of_every_command_is_explained(command: str, capsys: pytest
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for name in inspect.signature(function).parameters:
         # The words under its name in the docstring, which the help must have understood.
-        (words,) = re.findall(rf"^    {name}\n        (\S+ \S+)", function.__doc__, flags=re.MULTILINE)
+        (words,) = re.findall(rf"^    {name}\n        (\S+)", function.__doc__, flags=re.MULTILINE)
         assert words in shown, f"{command} {name}"
 
 
@@ -365,8 +365,8 @@ def test_strict_takes_warnings_as_errors(capsys: pytest.CaptureFixture[str]) -> 
         main(["evaluate", "--train", "flipped.csv", "--strict"])
     assert caught.value.code == 2
     told = capsys.readouterr().err
-    assert told.startswith("twoafc: --strict: train: the votes are flipped (n must count x1), or ")
+    assert told.startswith("twoafc: --strict: train, distance: the votes are flipped (n must count x1), or ")
     assert told.count("\n") == 1
     assert not Path("results").exists()
     main(["evaluate", "--train", "flipped.csv"])
-    assert "\nwarning: train: the votes are flipped" in capsys.readouterr().out
+    assert "\nwarning: train, distance: the votes are flipped" in capsys.readouterr().out
