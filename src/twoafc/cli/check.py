@@ -1,0 +1,38 @@
+"""`twoafc check`: what is wrong with a table, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twoafc.cli.show import Switch
+
+
+def check(table: Path, *, test: Path | None = None, json: Switch = False, strict: Switch = False) -> None:
+    """Find what people get wrong in a table of votes and distances: flipped, shuffled, constant, repeated, ...
+
+    Parameters
+    ----------
+    table
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
+    test
+        A second table, to be scored on a fit to the first.
+    json
+        Print the findings as JSON.
+    strict
+        Exit with code 1 where there are warnings.
+    """
+    from twoafc.diagnostics import check as look
+    from twoafc.triplets import Triplets
+
+    found = look(Triplets.read(table), None if test is None else Triplets.read(test))
+    if json:
+        import dataclasses
+
+        from twoafc.results import strict_json
+
+        print(strict_json([dataclasses.asdict(finding) for finding in found]))
+    else:
+        # One line where there is nothing to say: silence could be a command that did not run.
+        print("\n".join(map(str, found)) or "nothing found")
+    if strict and any(finding.level == "warning" for finding in found):
+        raise SystemExit(1)

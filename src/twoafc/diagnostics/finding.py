@@ -1,0 +1,68 @@
+"""One thing that a table has wrong, or that its reader should know, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["warning", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, by which figures, and what to do about it.
+
+    Parameters
+    ----------
+    code : str
+        A stable name of the kind of finding: direction, shuffled, constant, ties, units, ...
+    level : "warning" or "note"
+        A warning is most likely a mistake; a note is true of the table and worth knowing.
+    table : str
+        "train", "test", or "both" where it takes the two to see it.
+    distance : str or None
+        The distance that it is about; None where it is about the rows or the votes.
+    message, evidence, remedy : str
+        One sentence, its figures, and what to do.
+
+    Examples
+    --------
+    >>> print(Finding("ties", "warning", "test", "ssim", "half of the rows are ties", "50 of 100", "give more digits"))
+    warning: test, ssim: half of the rows are ties; 50 of 100; give more digits
+    """
+
+    code: str
+    level: Level
+    table: str
+    distance: str | None
+    message: str
+    evidence: str
+    remedy: str
+
+    def __str__(self) -> str:
+        place = self.table if self.distance is None else f"{self.table}, {self.distance}"
+        # One line, whatever the names in it hold.
+        return " ".join(f"{self.level}: {place}: {self.message}; {self.evidence}; {self.remedy}".split())
+
+
+def listed(names: list[str], most: int = 4) -> str:
+    """Write some names in a row, the first few where there are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(list("abcdef"))
+    ('a, b', 'a, b, c, d and 2 more')
+    """
+    rest = len(names) - most
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
+
+
+def share_of(count: int, total: int) -> str:
+    """Write a count with its share.
+
+    Examples
+    --------
+    >>> share_of(30, 200)
+    '30 of 200 (15.0 %)'
+    """
+    return f"{count} of {total} ({100 * count / total:.1f} %)"
