@@ -8,13 +8,16 @@ from twoafc.cli.show import progress, tell
 
 
 def demo(*, out: Path = Path("demo"), triplets: int = 4000, seed: int = 0) -> None:
-    """Score three distances on simulated observers who judge distorted photographs; needs no network.
+    """Score five distances on simulated observers who judge distorted photographs; needs no network.
 
     Parameters
     ----------
-    out: Folder of results, with the two tables beside them; an earlier demonstration there is replaced.
-    triplets: Number of triplets, a quarter of them for the test.
-    seed: Seed.
+    out
+        Folder of results, with the two tables beside them; an earlier demonstration there is replaced.
+    triplets
+        Number of triplets, a quarter of them for the test.
+    seed
+        Seed.
     """
     from twoafc.demo import STORY, run
 

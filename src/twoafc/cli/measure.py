@@ -1,0 +1,160 @@
+"""`twoafc measure`: a data set's images and a list of distances to a table of votes and distances."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from twoafc.cli.show import Switch, rate
+
+if TYPE_CHECKING:
+    from twoafc.measurement.assemble import Failure
+    from twoafc.measurement.finish import Measured
+
+MOST_SHOWN = 20
+
+
+def measure(
+    data: Path,
+    *,
+    distance: Annotated[tuple[str, ...], Parameter(negative="")],
+    out: Path,
+    images: Path | None = None,
+    split: str | None = None,
+    without_anchors: Switch = False,
+    device: str | None = None,
+    precision: Literal["fp32", "tf32"] = "fp32",
+    workers: int | None = None,
+    batch_size: int | None = None,
+    shard: str | None = None,
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Measure distances on the images of a data set, and write a table that `twoafc evaluate` reads.
+
+    A run that was stopped goes on where it was when the same command is given again; distances that the table has are
+    not measured again. Exit code 1 says that some rows could not be measured and are not in the table.
+
+    Parameters
+    ----------
+    data
+        Data set: a BAPPS or NIGHTS folder, a CLIC CSV, or a table of paths (.csv, .parquet) with ref, x0, x1.
+    distance
+        A distance, once for each: a name, package.module:function of your own, or pyiqa:NAME, piq:NAME,
+        torchmetrics:NAME.
+    out
+        Table to write, .parquet or .csv.
+    images
+        Folder of the images, where they do not lie beside their CSV.
+    split
+        Part of a BAPPS or NIGHTS folder, such as val; default all.
+    without_anchors
+        Leave out triplets in which a choice has the very pixels of its reference.
+    device
+        Such as cpu or cuda; default a GPU where torch can use one.
+    precision
+        Of networks on a GPU; tf32 is several times as fast, and rounds factors to 11 bits.
+    workers
+        Processes that decode images and, on the CPU, measure; default one for each core.
+    batch_size
+        Triplets that are measured together.
+    shard
+        i/n: measure the i-th of n shares only, for job arrays; when all are done, run once without it.
+    json
+        Print a summary as JSON.
+    quiet
+        Print nothing but errors and failures, and JSON where it is asked for.
+    """
+    from twoafc.datasets import open_dataset
+    from twoafc.datasets import without_anchors as remove_anchors
+    from twoafc.measurement.run import measure as run
+
+    start = time.monotonic()
+    with _interruptible(), rate(quiet or json) as show:
+        opened = open_dataset(data, folder=images, split=split, progress=show)
+        found = run(
+            remove_anchors(opened, progress=show) if without_anchors else opened,
+            distance,
+            out,
+            device=device,
+            precision=precision,
+            workers=workers,
+            batch_size=batch_size,
+            shard=None if shard is None else _share(shard),
+            progress=show,
+        )
+    seconds = time.monotonic() - start
+    if json:
+        print(_summary(found, out, seconds))
+    elif not quiet:
+        _tell(found, out, shard, seconds)
+    if found.failures:
+        _tell_failures(found.failures, Path(f"{out}.failures.csv") if shard is None else None)
+        raise SystemExit(1)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Say what Ctrl-C leaves; the library that parses commands would end without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        told = "interrupted; what is finished is kept, and the same command goes on from there"
+        print(f"twoafc: {told}", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _share(text: str) -> tuple[int, int]:
+    i, _, n = text.partition("/")
+    if not (i.isdecimal() and n.isdecimal()):
+        raise ValueError(f"--shard is i/n, such as 2/8; found {text!r}")
+    return int(i), int(n)
+
+
+def _tell(found: Measured, out: Path, shard: str | None, seconds: float) -> None:
+    for note in found.notes:
+        print(f"note: {note}")
+    speed = f" in {seconds:.1f} s ({found.items / seconds:,.0f} a second)" if found.items else ""
+    print(f"Measured {found.items:,} {found.kind}{speed}")
+    if shard is not None:
+        told = (
+            f"{found.remaining} blocks of other shards are still to be measured" if found.remaining else "all is there"
+        )
+        print(f"Shard {shard}: {told}; when all shards are done, the same command without --shard writes {out}")
+    elif found.table is not None:
+        print(f"Table: {out} ({len(found.table):,} rows)")
+
+
+def _tell_failures(failures: list[Failure], written: Path | None) -> None:
+    rows = f"{len(failures)} row{'s' * (len(failures) != 1)}"
+    print(f"twoafc: {rows} could not be measured and are not in the table:", file=sys.stderr)
+    for failure in failures[:MOST_SHOWN]:
+        print(f"  {failure}", file=sys.stderr)
+    more = f"  and {len(failures) - MOST_SHOWN} more\n" if len(failures) > MOST_SHOWN else ""
+    listed = f"  all of them: {written}\n" if written else ""
+    sys.stderr.write(more + listed)
+
+
+def _summary(found: Measured, out: Path, seconds: float) -> str:
+    from dataclasses import asdict
+
+    from twoafc.results import strict_json
+
+    told = {
+        "out": None if found.table is None else str(out),
+        "rows": None if found.table is None else len(found.table),
+        "measured": found.items,
+        "kind": found.kind,
+        "seconds": round(seconds, 3),
+        "remaining_blocks": found.remaining,
+        "failures": [asdict(failure) for failure in found.failures],
+        "notes": found.notes,
+        "card": found.card,
+    }
+    return strict_json(told, indent=1)

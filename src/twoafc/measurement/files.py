@@ -1,0 +1,46 @@
+"""Files written whole: under a hidden name first, made safe on disk, then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+
+def write_whole(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write a frame as Parquet with metadata, or as CSV without, by the ending of the name."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if path.suffix == ".csv":
+            frame.write_csv(partial)
+        else:
+            frame.write_parquet(partial, metadata=dict(metadata))
+        _settle(partial, path)
+    except pl.exceptions.PolarsError as error:  # what a full disk is to polars
+        raise OSError(f"{path} could not be written: {str(error).strip().splitlines()[0]}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        _settle(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _settle(partial: Path, path: Path) -> None:
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name, too
+        finally:
+            os.close(folder)

@@ -1,0 +1,128 @@
+"""Measure distances on a data set: in blocks, by several processes, so that a run can be killed and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from twoafc.datasets import Dataset, open_dataset
+from twoafc.errors import DataError
+from twoafc.measurement import assemble, outfile
+from twoafc.measurement.candidates import Asked, candidates, require_same
+from twoafc.measurement.device import maker, resolve
+from twoafc.measurement.finish import Measured, finish, finish_shard
+from twoafc.measurement.first import try_first
+from twoafc.measurement.ledger import Ledger
+from twoafc.measurement.outcomes import outcomes
+from twoafc.measurement.outfile import beside
+from twoafc.measurement.parts import Lock, Parts
+from twoafc.measurement.plan import plan
+from twoafc.measurement.way import Run, Way, cores
+
+Progress = Callable[[int, int, str], None]
+"""Called with the items done, the items in all, and what they are."""
+
+
+def measure(
+    data: Dataset | str | Path,
+    distances: Sequence[Asked] | Mapping[str, Asked],
+    out: str | Path,
+    *,
+    device: str | None = None,
+    precision: str = "fp32",
+    workers: int | None = None,
+    batch_size: int | None = None,
+    shard: tuple[int, int] | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Measure distances on all rows of a data set, and write a table of votes and distances.
+
+    What is finished is kept in ``OUT.parts`` until the table is complete: a run that was killed is resumed by the same
+    call. A distance that the table has already is not measured again, one that it has not is added. Rows whose images
+    cannot be read are left out, listed in ``OUT.failures.csv``, and tried again by the next call.
+
+    Parameters
+    ----------
+    data : Dataset or path
+        See `twoafc.datasets.open_dataset`.
+    distances : sequence, or mapping of name to distance
+        Names that `twoafc.distance` knows, and callables.
+    out : path
+        The table, .parquet or .csv.
+    device : str, optional
+        Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one.
+    precision : {"fp32", "tf32"}
+        Of networks on a GPU; see `twoafc.distances.deep.Deep`.
+    workers : int, optional
+        Processes that decode images and, on the CPU, measure; by default one for each core.
+    batch_size : int, optional
+        Items that are measured together; by default as many as memory takes with ease.
+    shard : pair of int, optional
+        (i, n) measures the i-th of n shares, counted from 1, and writes no table: the call without it does, when all
+        shares are there.
+    progress : callable, optional
+        Called with the items done, the items in all, and what they are.
+    """
+    out = Path(out)
+    outfile.check_name(out)
+    way = Way(resolve(device, precision), cores() if workers is None else workers, batch_size, shard)
+    dataset = data if isinstance(data, Dataset) else open_dataset(data, progress=progress)
+    if not len(dataset):
+        raise DataError("the data set has no rows")
+    todo = plan(dataset)
+    earlier = outfile.read_earlier(out, dataset.fingerprint())
+    chosen = candidates(distances, way.device, precision, earlier.identities if earlier else {})
+    assemble.check_columns(dataset, todo, (each.name for each in chosen))
+    for each in chosen:
+        if earlier and each.name in earlier.identities:
+            require_same(each.name, out, each.identity, earlier.identities[each.name])
+    first = try_first(todo, chosen, way.device)
+    lock = Lock(beside(out, "parts"), None if shard is None else f"{shard[0]}/{shard[1]}")
+    try:
+        return _locked(Run(out, way, todo, chosen, first, earlier), progress)
+    finally:
+        lock.release()
+
+
+def _locked(run: Run, progress: Progress | None) -> Measured:
+    """Read what is finished, measure what is missing, and put the table together."""
+    identities = {
+        **(run.earlier.identities if run.earlier else {}),
+        **{each.name: each.identity for each in run.chosen},
+    }
+    parts = Parts(
+        beside(run.out, "parts"),
+        f"{run.plan.data.fingerprint()} {run.plan.kind}",
+        identities,
+        {each.name: maker(each.distance, run.way.device) for each in run.chosen},
+        run.earlier.makers if run.earlier else {},
+        run.notes,
+    )
+    shape = (len(run.plan), run.plan.slots)
+    ledger = Ledger(parts, assemble.from_earlier(run.plan, run.earlier) if run.earlier else {}, shape)
+    ledger.learn(parts.read(*shape))
+    try:
+        _measure(run, ledger, progress)
+    finally:
+        ledger.flush()
+    return finish(run, ledger) if run.way.shard is None else finish_shard(run, ledger)
+
+
+def _measure(run: Run, ledger: Ledger, progress: Progress | None) -> None:
+    size = run.way.block(run.first)
+    unknown = ledger.unknown(run.names)
+    mine = run.way.share(len(run.plan), size)
+    wanted = {name: mask & mine for name, mask in unknown.items()}
+    done = len(run.plan) - int(np.any(list(unknown.values()), axis=0).sum())
+    if progress:
+        progress(done, len(run.plan), run.plan.kind)
+    # Closed at once if something fails here, so that no worker goes on.
+    with closing(outcomes(run, wanted, size)) as found:
+        for block, outcome in found:
+            ledger.add(block, outcome)
+            done += len(block.items)
+            if progress:
+                progress(done, len(run.plan), run.plan.kind)

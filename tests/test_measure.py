@@ -1,0 +1,533 @@
+"""Measuring: a data set's images and some distances to a table, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+import trees
+import twoafc
+from twoafc import datasets
+from twoafc.cli import main
+from twoafc.errors import DataError
+
+OWN = """
+import os
+import numpy as np
+
+def mine(ref, x):
+    with open(os.environ.get("TWOAFC_TEST_LOG", os.devnull), "a") as log:
+        log.write(f"{len(ref)}\\n")
+    trap = os.environ.get("TWOAFC_TEST_TRAP")
+    if trap and np.isclose(x.mean(axis=(1, 2, 3)), float(trap), atol=1e-9, rtol=0).any():
+        raise RuntimeError("a trap")
+    return abs(ref - x).mean(axis=(1, 2, 3), dtype=np.float64)
+
+def ssim(ref, x):
+    return mine(ref, x)
+
+def constant(ref, x):
+    return np.full(len(ref), float(os.environ["TWOAFC_TEST_VALUE"]))
+
+def arrays(ref, x):
+    if not isinstance(ref, np.ndarray):
+        raise TypeError("arrays, please")
+    return mine(ref, x)
+
+def single(ref, x):
+    return 0.5
+
+mine.takes = ssim.takes = constant.takes = single.takes = "numpy"
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a user's own distances, which is also where the commands are given."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_distances", raising=False)
+    (tmp_path / "own_distances.py").write_text(OWN)
+    return tmp_path
+
+
+@pytest.fixture
+def log(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Counts the pairs that the own distance was called with, since the last time."""
+    path = here / "log.txt"
+    path.touch()
+    monkeypatch.setenv("TWOAFC_TEST_LOG", str(path))
+
+    def counted() -> int:
+        pairs = sum(map(int, path.read_text().split()))
+        path.write_text("")
+        return pairs
+
+    return counted
+
+
+def measure(data: Any, distances: Any, out: str = "t.parquet", **options: Any) -> Any:
+    return twoafc.measure(data, distances, out, **({"device": "cpu", "workers": 1} | options))
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main(["measure", *arguments])
+    said = capsys.readouterr()
+    assert caught.value.code == 2
+    assert said.err.startswith("twoafc: ")
+    assert said.err.count("\n") == 1
+    return said.err.removeprefix("twoafc: ").rstrip("\n")
+
+
+def expected(data: datasets.Dataset, name: str) -> dict[str, np.ndarray]:
+    """The slow, obvious way: row by row."""
+    found: dict[str, list[float]] = {f"{name}_{column}": [] for _, _, column in data.pairs}
+    for row in range(len(data)):
+        images = dict(zip(data.roles, data.images([row]), strict=True))
+        for ref, x, column in data.pairs:
+            found[f"{name}_{column}"].append(twoafc.distance(name)(images[ref], images[x])[0])
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def same_as_row_by_row(table: pl.DataFrame, data: datasets.Dataset, *names: str) -> None:
+    assert table.drop(pl.selectors.matches("_d[01]?$")).equals(data.table)
+    for name in names:
+        for column, values in expected(data, name).items():
+            np.testing.assert_array_equal(table[column].to_numpy(), values)
+
+
+def test_a_bapps_tree_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_bapps(here / "bapps", 40)
+    main(["measure", "bapps", "--distance", "euclidean", "--distance", "ssim", "--out", "t.parquet", "--device", "cpu"])
+    said = capsys.readouterr().out
+    assert said.startswith("Measured 80 triplets in ")
+    assert said.endswith("Table: t.parquet (80 rows)\n")
+    same_as_row_by_row(pl.read_parquet("t.parquet"), datasets.open_dataset("bapps"), "euclidean", "ssim")
+    assert sorted(path.name for path in here.iterdir()) == ["bapps", "own_distances.py", "t.parquet"]
+    main(["evaluate", "--train", "t.parquet", "--distance", "ssim", "--folds", "2", "--quiet"])
+    assert {r["distance"] for r in json.loads(Path("results/scores.json").read_text())["scores"]} == {"ssim"}
+
+
+def test_a_clic_file_from_end_to_end(here: Path) -> None:
+    answers = trees.write_clic(here / "clic")
+    main(
+        ["measure", str(answers), "--distance", "rmse", "--distance", "ms_ssim_3", "--out", "t.csv", "--device", "cpu"]
+    )
+    data = datasets.open_dataset(answers)
+    table = twoafc.Triplets.read("t.csv")
+    assert table.n.tolist() == data.n.tolist()
+    for column, values in expected(data, "ms_ssim_3").items():
+        np.testing.assert_array_equal(table.to_frame()[column].to_numpy(), values)
+    arguments = ["--distance", "rmse", "--out", "u.csv", "--device", "cpu", "--without-anchors", "--quiet"]
+    main(["measure", str(answers), *arguments])
+    assert len(twoafc.Triplets.read("u.csv")) == len(data) - 3
+
+
+def test_pairs_and_quadruples(here: Path) -> None:
+    trees.write_jnd(here, 5)
+    found = measure(here / "jnd", ["euclidean"])
+    same_as_row_by_row(found.table, datasets.open_dataset(here / "jnd"), "euclidean")
+    assert "euclidean_d" in found.table.columns
+    trees.write_table(here, 6)
+    table = pl.read_csv("table.csv").rename({"ref": "ref0"}).with_columns(ref1=pl.col("ref0").reverse())
+    table.write_csv("quadruples.csv")
+    found = measure("quadruples.csv", ["euclidean", "ssim"], "q.parquet")
+    same_as_row_by_row(found.table, datasets.open_dataset("quadruples.csv"), "euclidean", "ssim")
+    assert found.kind == "pairs"
+
+
+def test_images_that_recur_are_measured_once(here: Path, log: Callable[[], int]) -> None:
+    trees.write_table(here, 4)
+    files = sorted(f"images/{path.name}" for path in (here / "images").iterdir())
+    rng = np.random.default_rng(0)
+    rows = [dict(zip(("ref", "x0", "x1"), rng.choice(files, 3, replace=False), strict=True)) for _ in range(200)]
+    pl.DataFrame(rows).with_columns(triplet=pl.row_index(), n=1, M=2).write_csv("many.csv")
+    found = measure("many.csv", ["own_distances:mine", "ssim"], workers=2)
+    assert found.kind == "pairs"
+    # One more pair is the first item, on which every distance is tried.
+    assert log() - 1 == found.items <= 12 * 11
+    same_as_row_by_row(found.table, datasets.open_dataset("many.csv"), "ssim")
+
+
+def test_a_function_for_arrays_gets_arrays_beside_a_device(here: Path) -> None:
+    trees.write_table(here, 4)
+    found = measure("table.csv", ["own_distances:arrays", "rmse"], device="cpu:0")
+    plain = measure("table.csv", ["own_distances:arrays"], "u.parquet")
+    assert found.table["arrays_d0"].to_list() == pytest.approx(plain.table["arrays_d0"].to_list(), rel=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"workers": 2}, {"batch_size": 3}, {"batch_size": 1000}, {"device": "cpu:0"}])
+def test_the_way_of_working_changes_nothing(here: Path, options: dict[str, Any]) -> None:
+    trees.write_table(here, 20, sizes=(64, (48, 72)))
+    names = ["euclidean", "ssim", "nlpd"]
+    first = measure("table.csv", names).table
+    other = measure("table.csv", names, "u.parquet", **options).table
+    if options == {"device": "cpu:0"}:  # the way of a GPU: tensors, in single precision
+        numbers = pl.selectors.matches("_d[01]$")
+        np.testing.assert_allclose(first.select(numbers), other.select(numbers), rtol=1e-4)
+        assert first.drop(numbers).equals(other.drop(numbers))
+    else:
+        assert first.equals(other)
+
+
+def test_real_materials_reproduce_the_columns_that_came_with_them(
+    shared: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOAFC_WEIGHTS", str(shared / "weights"))
+    folder = shared / "data" / "material"
+    known = pl.read_csv(folder / "train.csv", schema_overrides={"triplet": pl.String})
+    # Rows with few distinct images, so that pairs recur.
+    chosen = known["ref"].unique().sort().head(15)
+    known = known.filter(pl.all_horizontal(pl.col("ref", "x0", "x1").is_in(chosen.implode())))
+    paths = [pl.format("{}/{}.jpg", pl.lit(str(folder / "images")), name).alias(name) for name in ("ref", "x0", "x1")]
+    known.select("triplet", "group", "n", "M", *paths).write_csv("paths.csv")
+    arguments = ["--distance", "lpips", "--distance", "ssim_luma", "--out", "t.parquet", "--device", "cpu"]
+    main(["measure", "paths.csv", *arguments, "--workers", "1", "--quiet"])
+    found = pl.read_parquet("t.parquet")
+    assert len(found) == len(known) > 20
+    assert found["triplet"].equals(known["triplet"])
+    for column in ("d0", "d1"):
+        np.testing.assert_allclose(found[f"lpips_alex_{column}"], known[f"lpips_alex_{column}"], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found[f"ssim_luma_{column}"], known[f"ssim_{column}"], rtol=0, atol=1e-4)
+    weights = json.loads(pl.read_parquet_metadata("t.parquet")["twoafc"])["distances"]["lpips_alex"]["identity"]
+    assert weights["weights"]["alexnet"].startswith("sha256 7be5be79")
+    main(["evaluate", "--train", "t.parquet", "--folds", "2", "--distance", "lpips_alex", "--quiet"])
+    records = json.loads(Path("results/scores.json").read_text())["scores"]
+    ours = next(r["score_2afc_distance"] for r in records if r["split"] == "test" and r["group"] == "all")
+    n, M, d0, d1 = known.select("n", "M", "lpips_alex_d0", "lpips_alex_d1").to_numpy().T
+    assert ours == pytest.approx(100 * np.where(d0 > d1, n / M, 1 - n / M).mean(), abs=1e-9)
+
+
+def test_a_distance_is_added_without_measuring_the_others_again(here: Path, log: Callable[[], int]) -> None:
+    trees.write_table(here, 10)
+    measure("table.csv", ["own_distances:mine"])
+    assert log() == 20 + 2
+    found = measure("table.csv", ["ssim", "own_distances:mine"])
+    assert log() == 2
+    assert [name for name in found.table.columns if "_d" in name] == ["mine_d0", "mine_d1", "ssim_d0", "ssim_d1"]
+    again = measure("table.csv", ["rmse"])
+    assert log() == 0
+    assert [name for name in again.table.columns if "_d0" in name] == ["mine_d0", "ssim_d0", "rmse_d0"]
+    before = Path("t.parquet").read_bytes()
+    nothing = measure("table.csv", ["rmse", "ssim"])
+    assert nothing.items == 0
+    assert Path("t.parquet").read_bytes() == before
+    whole = measure("table.csv", ["own_distances:mine", "ssim", "rmse"], "u.parquet")
+    assert whole.table.equals(again.table)
+    assert Path("u.parquet").read_bytes() == before
+    assert set(again.card["distances"]) == {"mine", "ssim", "rmse"}
+    assert again.card["distances"]["mine"]["identity"]["variant"] == "own_distances:mine"
+    assert again.card["distances"]["ssim"]["identity"] == {
+        "variant": "ssim",
+        "precision": "fp64",
+        "device": "cpu",
+        "twoafc": twoafc.__version__,
+    }
+    assert again.card["data"]["rows"] == again.card["data"]["in_table"] == 10
+
+
+def test_a_failed_image_is_told_and_tried_again(
+    here: Path, log: Callable[[], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trees.write_table(here, 10)
+    kept = Path("images/3-x1.png").read_bytes()
+    Path("images/3-x1.png").write_bytes(kept[:200])
+    Path("images/5-x0.png").unlink()
+    arguments = ["table.csv", "--distance", "own_distances:mine", "--out", "t.csv", "--device", "cpu"]
+    with pytest.raises(SystemExit) as caught:
+        main(["measure", *arguments])
+    assert caught.value.code == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "twoafc: 2 rows could not be measured and are not in the table:"
+    assert said[1].startswith("  t3: images/3-x1.png: the image is truncated")
+    assert said[2:] == ["  t5: images/5-x0.png: no such file", "  all of them: t.csv.failures.csv"]
+    listed = pl.read_csv("t.csv.failures.csv")
+    assert listed.columns == ["triplet", "file", "reason"]
+    assert listed["triplet"].to_list() == ["t3", "t5"]
+    names = twoafc.Triplets.read("t.csv").labels["triplet"].to_list()
+    assert names == [f"t{number}" for number in range(10) if number not in (3, 5)]
+    assert log() == 2 * 8 + 2
+    Path("images/3-x1.png").write_bytes(kept)
+    Path("images/5-x0.png").write_bytes(kept)
+    main(["measure", *arguments, "--quiet"])
+    assert log() == 2 * 2 + 2
+    assert not Path("t.csv.failures.csv").exists()
+    assert not Path("t.csv.parts").exists()
+    table = measure("table.csv", ["own_distances:mine"], "u.csv").table
+    assert table["triplet"].to_list() == [f"t{number}" for number in range(10)]
+    assert Path("t.csv").read_bytes() == Path("u.csv").read_bytes()
+
+
+def test_what_is_known_of_a_row_that_is_left_out_is_kept(here: Path, log: Callable[[], int]) -> None:
+    trees.write_table(here, 6)
+    whole = measure("table.csv", ["own_distances:mine"]).table
+    image = Path("images/2-x0.png").read_bytes()
+    Path("images/2-x0.png").unlink()
+    found = measure("table.csv", ["rmse"])
+    assert [str(each) for each in found.failures] == [
+        f"t2: {'images/2-x0.png'}: no such file",
+    ]
+    assert found.notes[-1] == "t.parquet.parts keeps what is known of rows or distances that are not in the table"
+    assert len(found.table) == 5
+    Path("images/2-x0.png").write_bytes(image)
+    log()
+    again = measure("table.csv", ["rmse"])
+    assert log() == 0
+    assert again.failures == []
+    assert again.table.drop("rmse_d0", "rmse_d1").equals(whole)
+    assert not Path("t.parquet.parts").exists()
+
+
+def test_a_row_comes_back_with_all_its_distances_only(here: Path) -> None:
+    trees.write_table(here, 6)
+    image = Path("images/2-x0.png").read_bytes()
+    Path("images/2-x0.png").unlink()
+    measure("table.csv", ["rmse"])
+    Path("images/2-x0.png").write_bytes(image)
+    found = measure("table.csv", ["ssim"])
+    told = "t2: not all distances of t.parquet are known of it; name all of them to bring it back"
+    assert [str(each) for each in found.failures] == [told]
+    found = measure("table.csv", ["ssim", "rmse"])
+    assert found.failures == []
+    assert found.items == 1
+    assert found.table.equals(measure("table.csv", ["rmse", "ssim"], "u.parquet").table)
+
+
+def test_many_failures_are_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 30)
+    for number in range(25):
+        Path(f"images/{number}-ref.png").unlink()
+    with pytest.raises(SystemExit):
+        main(["measure", "table.csv", "--distance", "rmse", "--out", "t.csv", "--device", "cpu", "--json"])
+    said = capsys.readouterr()
+    assert said.err.count("no such file") == 20
+    assert said.err.splitlines()[-2:] == ["  and 5 more", "  all of them: t.csv.failures.csv"]
+    summary = json.loads(said.out)
+    assert summary["rows"] == summary["measured"] == 5
+    assert len(summary["failures"]) == 25
+
+
+def test_no_row_at_all(here: Path) -> None:
+    trees.write_table(here, 3)
+    for path in Path("images").glob("*-ref.png"):
+        path.write_text("no image")
+    found = measure("table.csv", ["rmse"])
+    assert found.table is None
+    assert len(found.failures) == 3
+    assert found.notes[-1] == "no row could be measured; t.parquet is not written"
+    assert not Path("t.parquet").exists()
+
+
+def test_images_of_several_sizes(here: Path) -> None:
+    trees.write_table(here, 9, sizes=(64, (48, 72), 30))
+    trees.save(trees.picture(np.random.default_rng(1), (48, 71)), Path("images/4-x1.png"))
+    Image.fromarray(np.full((64, 64), 40000, dtype=np.uint16)).save("images/3-x0.png")
+    found = measure("table.csv", ["ms_ssim_3", "rmse"])
+    small = (
+        "ms_ssim_3 cannot measure images of 30 x 30 pixels (images must be at least 41 x 41 pixels for this distance; "
+    )
+    assert [str(each) for each in found.failures] == [
+        f"t2: {small}got 30 x 30)",
+        f"t4: {Path('images/4-x1.png')}: the image has 48 x 71 pixels, its reference 48 x 72",
+        f"t5: {small}got 30 x 30)",
+        f"t8: {small}got 30 x 30)",
+    ]
+    data = datasets.open_dataset("table.csv").where([0, 1, 3, 6, 7])
+    same_as_row_by_row(found.table, data, "ms_ssim_3", "rmse")
+
+
+def test_what_a_distance_cannot_do_is_known_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 3)
+    said = failure(capsys, "table.csv", "--distance", "ms_ssim", "--out", "t.csv", "--device", "cpu")
+    assert said == (
+        "ms_ssim cannot measure images of 64 x 64 pixels (images must be at least 161 x 161 pixels for this distance; "
+        "got 64 x 64); ms_ssim_3 can"
+    )
+    assert not list(here.glob("t.csv*"))
+
+
+def test_the_users_own_distances_have_names(here: Path) -> None:
+    trees.write_table(here, 3)
+    found = measure("table.csv", ["own_distances:mine", "own_distances:ssim", "lpips_free:mine"][:2])
+    assert [name for name in found.table.columns if "_d0" in name] == ["mine_d0", "own_distances:ssim_d0"]
+    (here / "others.py").write_text(OWN)
+    found = measure("table.csv", ["others:mine"])
+    assert "others:mine_d0" in found.table.columns
+    assert found.table["others:mine_d0"].equals(found.table["mine_d0"], check_names=False)
+    both = measure("table.csv", ["others:mine", "own_distances:mine"], "u.parquet")
+    assert [name for name in both.table.columns if "_d0" in name] == ["others:mine_d0", "own_distances:mine_d0"]
+
+
+def test_callables_that_only_this_process_has(here: Path) -> None:
+    trees.write_table(here, 8, sizes=(64, 32))
+    blame = []
+
+    def local(ref: Any, x: Any) -> Any:
+        blame.append(len(ref))
+        return ((ref - x) ** 2).mean(axis=(1, 2, 3)) ** 0.5
+
+    found = measure("table.csv", {"here": local, "rmse": twoafc.distance("rmse")}, workers=2)
+    assert sum(blame) >= 16
+    np.testing.assert_allclose(found.table["here_d1"], found.table["rmse_d1"], rtol=1e-5)
+    with pytest.raises(ValueError, match=r"a distance needs a name; give distances=\{'name': function\}"):
+        measure("table.csv", [lambda ref, x: local(ref, x)])
+    named = measure("table.csv", [local, twoafc.distances.euclidean], "u.parquet")
+    assert [name for name in named.table.columns if "_d0" in name] == ["local_d0", "euclidean_d0"]
+
+
+@pytest.mark.parametrize(
+    ("distances", "options", "said"),
+    [
+        ([], {}, "name at least one distance to measure"),
+        (["lpips_free"], {}, "there is no distance 'lpips_free'"),
+        (["rmse", "rmse"], {}, "distances must differ; rmse is asked for 2 times"),
+        (["lpips", "lpips_alex"], {}, "distances must differ; lpips_alex is asked for 2 times"),
+        (["own_distances:mine", "own_distances:mine"], {}, "distances must differ; mine is asked for 2 times"),
+        ({"": "rmse"}, {}, "a distance needs a name for its columns; found ''"),
+        (["rmse"], {"workers": 0}, "workers must be at least 1; found 0"),
+        (["rmse"], {"batch_size": -1}, "batch_size must be at least 1; found -1"),
+        (["rmse"], {"shard": (3, 2)}, "a shard is i of n, from 1 to n; found 3/2"),
+        (["rmse"], {"precision": "tf32"}, "tf32 is an arithmetic of GPUs; the device is cpu: leave precision out"),
+        (["rmse"], {"precision": "fp16"}, "precision must be one of fp32, tf32; got 'fp16'"),
+        (["rmse"], {"device": "gpu"}, "torch cannot use the device 'gpu' ("),
+        (["rmse"], {"out": "t.txt"}, "a table is written as .csv or .parquet; found t.txt"),
+        (["rmse"], {"out": "images.csv"}, "images.csv is a folder; name a table, .csv or .parquet"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(here: Path, distances: Any, options: dict[str, Any], said: str) -> None:
+    trees.write_table(here, 2)
+    Path("images.csv").mkdir()
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        measure("table.csv", distances, **options)
+    assert not list(here.glob("t.*"))
+
+
+def test_other_mistakes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 2)
+    with pytest.raises(TypeError, match="distances must be a list, or a mapping of name to distance; found a single"):
+        measure("table.csv", "rmse")
+    with pytest.raises(OSError, match="no such folder: nowhere"):
+        measure("table.csv", ["rmse"], "nowhere/t.csv")
+    empty = datasets.open_dataset("table.csv").where([])
+    with pytest.raises(DataError, match="the data set has no rows"):
+        measure(empty, ["rmse"])
+    told = failure(capsys, "table.csv", "--distance", "rmse", "--out", "t.csv", "--shard", "one/2", "--device", "cpu")
+    assert told == "--shard is i/n, such as 2/8; found 'one/2'"
+    wide = datasets.open_dataset("table.csv")
+    wide = datasets.Dataset(
+        wide.name, wide.folder, wide.roles, wide.files, wide.table.with_columns(pl.lit(1).alias("rmse_d0"))
+    )
+    with pytest.raises(DataError, match="the data set has a column rmse_d0 already; measure rmse by another name"):
+        measure(wide, ["rmse"])
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "inf"])
+def test_what_no_distance_gives_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    trees.write_table(here, 2)
+    monkeypatch.setenv("TWOAFC_TEST_VALUE", value)
+    with pytest.raises(ValueError, match=f"^a distance must be finite and at least 0; constant gave {value}, on "):
+        measure("table.csv", ["own_distances:constant"])
+    with pytest.raises(ValueError, match="a distance gives one value for each image; own_distances:single gave"):
+        measure("table.csv", ["own_distances:single"], batch_size=2)
+
+
+def test_a_value_that_is_wrong_in_the_middle_is_named(here: Path) -> None:
+    trees.write_table(here, 40)
+    worst = twoafc.measure("table.csv", ["rmse"], "t.csv", device="cpu", workers=1).table
+    most = worst["rmse_d0"].max()
+
+    def spoilt(ref: Any, x: Any) -> Any:
+        d = ((ref - x).astype(np.float64) ** 2).mean(axis=(1, 2, 3)) ** 0.5
+        return np.where(abs(d - most) < 1e-9, np.nan, d)
+
+    culprit = worst.filter(pl.col("rmse_d0") == most).row(0, named=True)
+    said = (
+        f"a distance must be finite and at least 0; spoilt gave nan, on triplet {culprit['triplet']} "
+        f"({culprit['x0']}); what is finished is kept"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        measure("table.csv", {"spoilt": spoilt}, "u.csv", batch_size=4)
+
+
+def test_a_table_that_is_not_ours_is_left_alone(here: Path) -> None:
+    trees.write_table(here / "a", 3)
+    trees.write_table(here / "b", 4)
+    for name in ("t.parquet", "t.csv"):
+        measure("a/table.csv", ["rmse"], name)
+        before = Path(name).read_bytes()
+        with pytest.raises(DataError, match=f"{name} was measured on other data than these; name another file"):
+            measure("b/table.csv", ["rmse"], name)
+        assert Path(name).read_bytes() == before
+    Path("t.csv").write_text(Path("t.csv").read_text() + "\n")
+    with pytest.raises(DataError, match=r"t\.csv has no card that says what it holds; name another file, or remove it"):
+        measure("a/table.csv", ["ssim"], "t.csv")
+    with pytest.raises(DataError, match=r"a/table\.csv has no card that says what it holds"):
+        measure("a/table.csv", ["rmse"], "a/table.csv")
+    pl.read_parquet("t.parquet").write_parquet("t.parquet")
+    with pytest.raises(DataError, match=r"t\.parquet has no card"):
+        measure("a/table.csv", ["ssim"])
+
+
+def test_values_measured_otherwise_are_not_joined(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees.write_table(here, 3)
+    measure("table.csv", ["rmse", "own_distances:mine"])
+    monkeypatch.setattr(twoafc, "__version__", "9.9.9")
+    with pytest.raises(DataError) as caught:
+        measure("table.csv", ["rmse"])
+    assert str(caught.value) == (
+        "rmse in t.parquet was measured otherwise: twoafc 0.1.0, now 9.9.9; name another table, or remove t.parquet"
+    )
+    assert "ssim_d0" in measure("table.csv", ["ssim"]).table.columns
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    Path("own_distances.py").write_text(OWN + "\n# changed\n")
+    sys.modules.pop("own_distances", None)
+    with pytest.raises(DataError, match=r"mine in t\.parquet was measured otherwise: source sha256"):
+        measure("table.csv", ["own_distances:mine"])
+
+
+def test_shards_make_the_same_table(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 20)
+    arguments = ["measure", "table.csv", "--distance", "rmse", "--device", "cpu", "--batch-size", "3"]
+    main([*arguments, "--out", "whole.parquet"])
+    capsys.readouterr()
+    for shard, left in (("1/3", 4), ("3/3", 2)):
+        main([*arguments, "--out", "t.parquet", "--shard", shard])
+        said = capsys.readouterr().out.splitlines()
+        assert said[-1] == (
+            f"Shard {shard}: {left} blocks of other shards are still to be measured; when all shards are done, "
+            "the same command without --shard writes t.parquet"
+        )
+        assert not Path("t.parquet").exists()
+    main([*arguments, "--out", "t.parquet", "--shard", "2/3"])
+    assert "Shard 2/3: all is there; when all" in capsys.readouterr().out
+    main([*arguments, "--out", "t.parquet", "--json"])
+    assert json.loads(capsys.readouterr().out)["measured"] == 0
+    assert Path("t.parquet").read_bytes() == Path("whole.parquet").read_bytes()
+    assert not Path("t.parquet.parts").exists()
+
+
+def test_progress_is_told(here: Path) -> None:
+    trees.write_table(here, 10)
+    told: list[tuple[int, int, str]] = []
+    measure("table.csv", ["rmse"], batch_size=4, progress=lambda *each: told.append(each))
+    assert [each for each in told if each[2] == "triplets"] == [(n, 10, "triplets") for n in (0, 4, 8, 10)]
+
+
+def test_bapps_with_gaps_in_its_images_still_reads(here: Path) -> None:
+    trees.write_bapps(here / "bapps", 4)
+    path = here / "bapps" / "2afc" / "val" / "cnn" / "p0" / "000002.png"
+    path.write_bytes(b"")
+    found = measure("bapps", ["rmse"])
+    assert [(each.triplet, each.reason) for each in found.failures] == [("val/cnn/000002", "the file is empty")]
+    assert len(found.table) == 7

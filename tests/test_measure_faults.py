@@ -1,0 +1,334 @@
+"""A run that is killed, starved, torn or doubled ends in the same table as one that is not."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import trees
+import twoafc
+from twoafc.errors import DataError
+
+OWN = """
+import os, time
+from pathlib import Path
+import numpy as np
+
+def slow(ref, x):
+    time.sleep(float(os.environ.get("TWOAFC_TEST_PAUSE", "0")) * len(ref))
+    return abs(ref - x).mean(axis=(1, 2, 3), dtype=np.float64)
+
+def trapped(ref, x):
+    trap = Path("trap")
+    if trap.exists() and (abs(x.mean(axis=(1, 2, 3)) - float(trap.read_text())) < 1e-9).any():
+        raise RuntimeError("a trap\\nwith a second line")
+    print("what is printed does not matter")
+    with open("log.txt", "a") as log:
+        log.write(f"{len(ref)}\\n")
+    return slow(ref, x)
+
+def dying(ref, x):
+    if len(ref) > 1:
+        os.kill(os.getpid(), 9)
+    return slow(ref, x)
+
+slow.takes = trapped.takes = dying.takes = "numpy"
+"""
+COMMAND = [sys.executable, "-m", "twoafc", "measure", "table.csv", "--device", "cpu", "--batch-size", "4"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "slow_distances", raising=False)
+    (tmp_path / "slow_distances.py").write_text(OWN)
+    return tmp_path
+
+
+def measure(distances: Any, out: str = "t.parquet", **options: Any) -> Any:
+    return twoafc.measure("table.csv", distances, out, **({"device": "cpu", "workers": 1, "batch_size": 4} | options))
+
+
+def started(*arguments: str, pause: float = 0.004) -> subprocess.Popen[str]:
+    environment = os.environ | {"TWOAFC_TEST_PAUSE": str(pause)}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, *arguments], env=environment, **pipes)
+
+
+def parts() -> int:
+    return len(list(Path().glob("t.parquet.parts/*.parquet")))
+
+
+def wait_for_parts(more_than: int = 0) -> None:
+    until = time.monotonic() + 60
+    while parts() <= more_than and not Path("t.parquet").exists():
+        assert time.monotonic() < until, "no part was written"
+        time.sleep(0.01)
+
+
+def test_killed_ten_times_and_resumed(here: Path) -> None:
+    trees.write_table(here, 60, sizes=(24, 24, 32))
+    names = ["slow_distances:slow", "euclidean", "ssim"]
+    asked = [word for name in names for word in ("--distance", name)]
+    measure(names, "whole.parquet")
+    rng = random.Random(0)
+    for turn in range(10):
+        before = parts()
+        process = started(*asked, "--out", "t.parquet", "--workers", str(1 + turn % 2), pause=0.01)
+        if turn % 3:  # at a moment when something new is on disk; else at any, while it starts too
+            wait_for_parts(before)
+        time.sleep(rng.uniform(0, 0.15 if turn % 3 else 0.8))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    subprocess.run([*COMMAND, *asked, "--out", "t.parquet"], check=True, capture_output=True)
+    assert pl.read_parquet("t.parquet").equals(pl.read_parquet("whole.parquet"))
+    assert Path("t.parquet").read_bytes() == Path("whole.parquet").read_bytes()
+    assert not Path("t.parquet.parts").exists()
+
+
+def test_what_is_finished_is_not_measured_again(here: Path) -> None:
+    trees.write_table(here, 40)
+    data = twoafc.datasets.open_dataset("table.csv")
+    image = data.images([30])[1]
+    Path("trap").write_text(repr(float(image.mean(axis=(1, 2, 3))[0])))
+    said = "^trapped raised RuntimeError: a trap, on triplet t30; what is finished is kept$"
+    with pytest.raises(ValueError, match=said):
+        measure(["slow_distances:trapped"])
+    Path("trap").unlink()
+    kept = sum(len(pl.read_parquet(part)) for part in here.glob("t.parquet.parts/*.parquet"))
+    assert 0 < kept < 40
+    Path("log.txt").write_text("")
+    found = measure(["slow_distances:trapped"])
+    assert found.items == 40 - kept
+    # Each triplet has two pairs, and the first is tried once more.
+    assert sum(map(int, Path("log.txt").read_text().split())) == 2 * (40 - kept) + 2
+    assert len(found.table) == 40
+
+
+def test_a_damaged_part_is_measured_again(here: Path) -> None:
+    trees.write_table(here, 12)
+    for shard in (1, 2, 3):
+        measure(["rmse"], shard=(shard, 3))
+    parts = sorted(here.glob("t.parquet.parts/*.parquet"))
+    assert len(parts) == 3
+    parts[0].write_bytes(parts[0].read_bytes()[:-40])
+    parts[1].write_bytes(b"")
+    found = measure(["rmse"])
+    assert found.items == 8
+    assert found.notes == [
+        f"{part.name} in t.parquet.parts was damaged; what it held is measured again" for part in parts[:2]
+    ]
+    assert found.table.equals(measure(["rmse"], "u.parquet").table)
+
+
+def test_parts_of_another_run_are_not_used(here: Path) -> None:
+    trees.write_table(here, 12)
+    measure(["slow_distances:slow"], shard=(1, 2))
+    Path("slow_distances.py").write_text(OWN + "# changed\n")
+    sys.modules.pop("slow_distances")
+    with pytest.raises(DataError, match=r"^slow in t\.parquet\.parts was measured otherwise: source sha256 .*, now "):
+        measure(["slow_distances:slow"])
+    trees.write_table(here, 13)
+    with pytest.raises(
+        DataError, match=r"^t\.parquet\.parts holds parts of other data than these; finish that run, or"
+    ):
+        measure(["rmse"])
+
+
+def test_parts_of_other_distances_are_kept(here: Path) -> None:
+    trees.write_table(here, 12)
+    measure(["slow_distances:slow"], shard=(1, 2))
+    found = measure(["rmse"])
+    assert "slow_d0" not in found.table.columns
+    assert found.notes == ["t.parquet.parts keeps what is known of rows or distances that are not in the table"]
+    assert measure(["slow_distances:slow"]).items == 4
+    assert not Path("t.parquet.parts").exists()
+
+
+def test_two_runs_at_once(here: Path) -> None:
+    trees.write_table(here, 60)
+    asked = ["--distance", "slow_distances:slow", "--out", "t.parquet", "--workers", "1"]
+    first = started(*asked, pause=0.05)
+    wait_for_parts()
+    second = started(*asked)
+    _, said = second.communicate(timeout=20)
+    assert second.returncode == 2
+    assert said == "twoafc: another run is at work on t.parquet.parts; wait for it, or name another table\n"
+    with pytest.raises(OSError, match="another run is at work"):
+        measure(["slow_distances:slow"], shard=(1, 2))
+    first.kill()
+    first.communicate()
+    assert len(measure(["slow_distances:slow"]).table) == 60
+
+
+def test_shards_may_run_at_once_but_not_one_shard_twice(here: Path) -> None:
+    from twoafc.measurement.parts import Lock
+
+    folder = here / "t.parquet.parts"
+    a, b = Lock(folder, "1/2"), Lock(folder, "2/2")
+    with pytest.raises(OSError, match="another run is at work"):
+        Lock(folder, "2/2")
+    with pytest.raises(OSError, match="another run is at work"):
+        Lock(folder)
+    a.release()
+    b.release()
+    whole = Lock(folder)
+    whole.release()
+    assert not folder.exists()
+
+
+def test_interrupted_by_hand(here: Path) -> None:
+    trees.write_table(here, 60)
+    process = started("--distance", "slow_distances:slow", "--out", "t.parquet", "--workers", "2", pause=0.05)
+    wait_for_parts()
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert said == "twoafc: interrupted; what is finished is kept, and the same command goes on from there\n"
+    assert list(here.glob("t.parquet.parts/*.parquet"))
+
+
+def test_workers_end_with_their_parent(here: Path) -> None:
+    trees.write_table(here, 60)
+    process = started("--distance", "slow_distances:slow", "--out", "t.parquet", "--workers", "2", pause=0.3)
+    until = time.monotonic() + 20
+    while not (workers := children(process.pid)):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    while any(Path(f"/proc/{worker}/fd").exists() and alive(worker) for worker in workers):
+        assert time.monotonic() < until, "a worker outlived its parent"
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    if not listed.exists():
+        pytest.skip("the system does not list a process's children")
+    return [int(child) for child in listed.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_a_worker_that_is_killed_is_told(here: Path) -> None:
+    trees.write_table(here, 12)
+    with pytest.raises(ChildProcessError) as caught:
+        measure(["slow_distances:dying"])
+    assert str(caught.value) == (
+        "a worker process was killed (signal 9), perhaps for want of memory: fewer workers need less while it had "
+        "triplets t0 to t11; what is finished is kept, and the same command goes on from there"
+    )
+
+
+@pytest.mark.parametrize("limit", [100, 3000])
+def test_a_full_disk_gets_one_line(here: Path, limit: int) -> None:
+    trees.write_table(here, 40)
+    code = f"""
+import resource
+from twoafc.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+main(["measure", "table.csv", "--distance", "rmse", "--out", "t.parquet", "--device", "cpu", "--batch-size", "4"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("twoafc: ")
+    assert done.stderr.count("\n") == 1
+    assert "too large" in done.stderr.lower()
+    assert not Path("t.parquet").exists()
+    assert not [path for path in here.rglob("*.part") if path.is_file()]
+    # With room again, what was finished before the disk was full is used.
+    assert len(measure(["rmse"]).table) == 40
+
+
+def test_a_csv_stands_with_its_own_card_whenever_it_is_interrupted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from twoafc.measurement import outfile
+
+    trees.write_table(here, 6)
+    measure(["rmse"], "t.csv")
+    before = Path("t.csv").read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(outfile, "write_whole", full)
+        with pytest.raises(OSError, match="No space left on device"):
+            measure(["ssim"], "t.csv")
+    assert Path("t.csv").read_bytes() == before
+    found = measure(["ssim"], "t.csv")
+    assert found.items == 0
+    text = outfile.write_text
+    with monkeypatch.context() as broken:
+        broken.setattr(outfile, "write_text", lambda told, path: text(told, path) if '"before"' in told else full())
+        with pytest.raises(OSError, match="No space left on device"):
+            measure(["euclidean"], "t.csv")
+    assert measure(["euclidean"], "t.csv").items == 0
+    assert twoafc.Triplets.read("t.csv").distances.keys() == {"rmse", "ssim", "euclidean"}
+    np.testing.assert_array_equal(twoafc.Triplets.read("t.csv")["ssim"].d0, found.table["ssim_d0"].to_numpy())
+
+
+class Crash(BaseException):
+    """What nothing catches, as nothing catches a kill."""
+
+
+@pytest.mark.parametrize("out", ["t.csv", "t.parquet"])
+def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    from twoafc.measurement import files
+    from twoafc.measurement.parts import Parts
+
+    trees.write_table(here, 6, sizes=(16,))
+    first = measure(["rmse"], out, batch_size=6).table
+    whole = measure(["rmse", "euclidean"], f"whole{Path(out).suffix}", batch_size=6).table
+    before = {path: path.read_bytes() for path in here.glob(f"{out}*")}
+    settle, give_up = files._settle, Parts.replace
+    steps, crashed = iter(range(1000)), 0
+
+    def step(act: Any) -> Any:
+        def acted(*arguments: Any) -> None:
+            if next(steps) == crashed:
+                raise Crash
+            act(*arguments)
+            if next(steps) == crashed:
+                raise Crash
+
+        return acted
+
+    while True:
+        steps = iter(range(1000))
+        with monkeypatch.context() as broken:
+            broken.setattr(files, "_settle", step(settle))
+            broken.setattr(Parts, "replace", step(give_up))
+            try:
+                measure(["euclidean"], out, batch_size=6)
+                break
+            except Crash:
+                pass
+        table = pl.read_parquet(out) if out == "t.parquet" else pl.read_csv(out)
+        assert table.equals(first) or table.equals(whole)
+        found = measure(["euclidean"], out, batch_size=6)
+        # Even a part that could not be written is written on the way out.
+        assert found.items == 0
+        assert found.table.equals(whole)
+        assert Path(out).read_bytes() == Path(f"whole{Path(out).suffix}").read_bytes()
+        assert not list(here.glob(f"{out}.parts"))
+        for path, content in before.items():
+            path.write_bytes(content)
+        crashed += 1
+    assert crashed == (10 if out == "t.csv" else 6)
