@@ -146,3 +146,15 @@ def test_the_command_tells_it_in_sentences(tmp_path: Path, capsys: pytest.Captur
         main(["compare"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == "twoafc: name at least one folder of results, as twoafc evaluate writes it\n"
+
+
+def test_pairs_are_told_from_triplets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pl.DataFrame({"n": [1]}).write_parquet(tmp_path / "pairs.parquet")
+    assert refused(tmp_path, tmp_path) == "~ holds results of pairs; how they compare is told in its comparisons.csv"
+    pl.DataFrame({"n": [1], "M": [3], "ssim_d": [0.1]}).write_csv(tmp_path / "pairs.csv")
+    with pytest.raises(SystemExit):
+        main(["check", str(tmp_path / "pairs.csv")])
+    told = capsys.readouterr().err.replace(str(tmp_path), "~")
+    assert told == "twoafc: ~/pairs.csv holds pairs (NAME_d); twoafc check looks at triplets (NAME_d0, NAME_d1)\n"
+    with pytest.raises(DataError, match="found n, M, ssim_d; NAME_d is a distance of pairs: see Pairs"):
+        Triplets.read(tmp_path / "pairs.csv")

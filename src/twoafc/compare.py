@@ -64,6 +64,8 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
 
 def _read(folder: Path) -> pl.DataFrame:
     path = folder / "triplets.parquet"
+    if (folder / "pairs.parquet").is_file():
+        raise DataError(f"{folder} holds results of pairs; how they compare is told in its comparisons.csv")
     if not path.is_file():
         raise DataError(f"{folder} is not a folder of results; it has no triplets.parquet")
     try:

@@ -75,6 +75,11 @@ class Triplets:
             raise DataError(
                 f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; "
                 f"found {', '.join(frame.columns)}"
+                + (
+                    "; NAME_d is a distance of pairs: see Pairs"
+                    if any(c == "d" or c.endswith("_d") for c in frame.columns)
+                    else ""
+                )
             )
         if frame.is_empty():
             raise DataError("the table has no rows")

@@ -14,9 +14,10 @@ app = App(
     name="twoafc",
     help="Score perceptual distances on two-alternative forced-choice (2AFC) votes, by likelihood.",
     version=twoafc.__version__,
+    suppress_keyboard_interrupt=False,  # `main` tells it, in one line
 )
 # In the order of the work; each command imports what it needs when it runs, so that --help is quick.
-COMMANDS = ("demo", "evaluate", "query", "simulate")
+COMMANDS = ("demo", "measure", "check", "evaluate", "compare", "query", "simulate", "fetch")
 for command in COMMANDS:
     app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command))
 

@@ -22,8 +22,13 @@ def check(table: Path, *, test: Path | None = None, json: Switch = False, strict
         Exit with code 1 where there are warnings.
     """
     from twoafc.diagnostics import check as look
+    from twoafc.errors import DataError
+    from twoafc.jnd.names import file_holds_pairs
     from twoafc.triplets import Triplets
 
+    for path in (table, test):
+        if path is not None and file_holds_pairs(path):
+            raise DataError(f"{path} holds pairs (NAME_d); twoafc check looks at triplets (NAME_d0, NAME_d1)")
     found = look(Triplets.read(table), None if test is None else Triplets.read(test))
     if json:
         import dataclasses
