@@ -1,10 +1,18 @@
-"""All benchmarks in one run: python -m benchmarks (from the repository's root; about ten minutes)."""
+"""All benchmarks in one run, or one of them with its options, from the repository's root.
+
+Run: python -m benchmarks (about a quarter of an hour), or python -m benchmarks distances --device cuda
+"""
 
 from __future__ import annotations
 
-from benchmarks import coverage, density, estimators, network, startup
+import importlib
+import sys
+
+ALL = ("startup", "density", "network", "estimators", "coverage", "distances")
 
 if __name__ == "__main__":
-    for each in (startup, density, network, estimators, coverage):
-        each.main()
+    for name in sys.argv[1:2] or ALL:
+        options = sys.argv[2:]
+        main = importlib.import_module(f"benchmarks.{name}").main
+        main(options) if options else main()
         print()

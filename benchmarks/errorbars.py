@@ -11,7 +11,7 @@ tried on two distances with noise of like size, which are equally good.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -192,7 +192,7 @@ def refit_study(world: World, tables: int, seed: int, draws: int = 50) -> None:
     sys.stdout.flush()
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     tables, refitted = (int(each) for each in [*arguments, *["2000", "400"][len(arguments) :]])
     print(f"95 % intervals, {tables} tables each: share that cover the truth, in %")
     for seed, world in enumerate(WORLDS):

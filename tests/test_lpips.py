@@ -164,6 +164,24 @@ def test_against_the_formula():
     assert distance("lpips_alex")(ref, x).item() == pytest.approx(total, rel=1e-5)
 
 
+def test_pixels_without_features():
+    """Where a network sees nothing, the unit vector is 0; against the formula, in double precision."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 3, 8, 2, 4)).astype(np.float32) * rng.choice([1e-6, 1, 1e4], (2, 3, 1, 2, 4))
+    a[:, :, 0, :2] = 0
+    b[:, :, 0, 1:3] = 0
+    b[:, :, 1] = a[:, :, 1]
+    weight = rng.random(8)
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    units = [stage / (np.linalg.norm(stage.astype(float), axis=1, keepdims=True) + 1e-10) for stage in (a, b)]
+    expected = np.einsum("bchw,c->b", (units[0] - units[1]) ** 2, weight) / 8
+    parameters = {"lin0.model.1.weight": torch.from_numpy(weight).float().view(1, 8, 1, 1)}
+    for one, other in ((a, b), (b, a)):
+        found = lpips.compare(parameters, 0, torch.from_numpy(one), torch.from_numpy(other))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert (lpips.compare(parameters, 0, torch.from_numpy(a), torch.from_numpy(a)) == 0).all()
+
+
 @pytest.mark.usefixtures("random_weights")
 def test_names_settings_and_digests():
     assert repr(distance("lpips")) == "Deep(name='lpips_alex', device='cpu', precision='fp32')"

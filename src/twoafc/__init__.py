@@ -14,24 +14,39 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoafc import metrics, plots, worlds
+    from twoafc import datasets, fetch, jnd, metrics, plots, worlds
+    from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
-    from twoafc.estimators import Density, Network, Spline, load
+    from twoafc.estimators import Density, Network, Spline
     from twoafc.evaluation import Settings, evaluate
+    from twoafc.jnd.models import load
+    from twoafc.jnd.pairs import Pairs
+    from twoafc.join import join_columns
+    from twoafc.measurement.run import measure
+    from twoafc.promises import check_distance
     from twoafc.triplets import Triplets
 
 __version__ = "0.1.0"
 __all__ = [
     "DataError",
     "Density",
+    "Finding",
     "Network",
+    "Pairs",
     "Settings",
     "Spline",
     "Triplets",
+    "check",
+    "check_distance",
+    "datasets",
     "distance",
     "evaluate",
+    "fetch",
+    "jnd",
+    "join_columns",
     "load",
+    "measure",
     "metrics",
     "plots",
     "worlds",
@@ -41,13 +56,19 @@ __all__ = [
 _HOMES = {
     "DataError": "twoafc.errors",
     "Density": "twoafc.estimators",
+    "Finding": "twoafc.diagnostics",
     "Network": "twoafc.estimators",
+    "Pairs": "twoafc.jnd.pairs",
     "Settings": "twoafc.evaluation",
     "Spline": "twoafc.estimators",
     "Triplets": "twoafc.triplets",
+    "check": "twoafc.diagnostics",
+    "check_distance": "twoafc.promises",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
-    "load": "twoafc.estimators",
+    "join_columns": "twoafc.join",
+    "load": "twoafc.jnd.models",
+    "measure": "twoafc.measurement.run",
 }
 
 

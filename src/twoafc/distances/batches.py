@@ -46,8 +46,8 @@ def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Ba
     return np.concatenate([distance(ref[piece].astype(np.float64), x[piece].astype(np.float64)) for piece in pieces])
 
 
-def require_pair(ref: Batch, x: Batch, *, least: int = 1) -> None:
-    """Raise ValueError unless ref and x are batches of RGB images of one shape, with float values in [0, 1].
+def require_pair(ref: Batch, *others: Batch, least: int = 1) -> None:
+    """Raise ValueError unless ref and each x are batches of RGB images of one shape, with float values in [0, 1].
 
     Examples
     --------
@@ -56,12 +56,14 @@ def require_pair(ref: Batch, x: Batch, *, least: int = 1) -> None:
     ...
     ValueError: ref and x must have one shape; got (2, 3, 8, 8) and (2, 3, 8, 9)
     """
-    if isinstance(ref, np.ndarray) != isinstance(x, np.ndarray):
-        raise TypeError(f"ref and x must be of one kind; got {type(ref).__name__} and {type(x).__name__}")
-    for name, images in (("ref", ref), ("x", x)):
-        require_images(name, images)
-    if ref.shape != x.shape:
-        raise ValueError(f"ref and x must have one shape; got {tuple(ref.shape)} and {tuple(x.shape)}")
+    for x in others:
+        if isinstance(ref, np.ndarray) != isinstance(x, np.ndarray):
+            raise TypeError(f"ref and x must be of one kind; got {type(ref).__name__} and {type(x).__name__}")
+    require_images("ref", ref)
+    for x in others:
+        require_images("x", x)
+        if ref.shape != x.shape:
+            raise ValueError(f"ref and x must have one shape; got {tuple(ref.shape)} and {tuple(x.shape)}")
     height, width = ref.shape[2:]
     if min(height, width) < least:
         raise ValueError(f"images must be at least {least} x {least} pixels for this distance; got {height} x {width}")
@@ -85,7 +87,9 @@ def require_images(name: str, images: Batch) -> None:
         raise ValueError(f"images must be float32 or float64 with values in [0, 1]; {name} is {kind}")
     if 0 in images.shape:
         return
-    low, high = float(images.min()), float(images.max())
+    # A tensor may be on a GPU, where reading it twice shows.
+    extremes = (images.min(), images.max()) if isinstance(images, np.ndarray) else images.aminmax()
+    low, high = (float(value) for value in extremes)
     # Written so that NaN, which compares false, is refused too.
     if not (low >= -ROUNDING and high <= 1 + ROUNDING):
         raise ValueError(f"images must lie in [0, 1]; {name} has values from {low:g} to {high:g}")

@@ -18,8 +18,8 @@ Layers = Callable[[Tensors, Batch], Iterator[Batch]]
 Compare = Callable[[Tensors, int, Batch, Batch], Batch]
 
 # Images go through in pieces of so many pixels: 4 triplets of 64 x 64, whose layers stay in a processor's cache. Other
-# devices take many times that, 1.6 GB for a layer of 64 channels.
-PIECE, ELSEWHERE = 4 * 3 * 64 * 64, 128
+# devices take 512 triplets, 1.6 GB for a layer of 64 channels.
+PIECE, ELSEWHERE = 4 * 3 * 64 * 64, 512 * 3 * 64 * 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,9 @@ class Deep:
         Where numpy arrays are worked on; tensors are worked on where they are.
     precision : {"fp32", "tf32"}
         Arithmetic of convolutions on a GPU: ``"tf32"`` is several times as fast, and rounds factors to 11 bits.
-    piece : int
-        Pixels that go through the network at once, on a processor; speed and memory alone depend on it.
+    piece, elsewhere : int
+        Pixels that go through the network at once, on a processor and on other devices; speed and memory alone depend
+        on it.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Deep:
     device: str = "cpu"
     precision: Precision = "fp32"
     piece: int = field(default=PIECE, repr=False)
+    elsewhere: int = field(default=ELSEWHERE, repr=False)
     _placed: dict[Any, Tensors] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,10 +99,9 @@ class Deep:
     def _distances(self, *batches: Batch) -> list[Batch]:
         torch = require("torch", extra="torch")
         ref, *others = (images.detach() if hasattr(images, "detach") else images for images in batches)
-        for x in others:
-            require_pair(ref, x, least=self.least)
+        require_pair(ref, *others, least=self.least)
         device = torch.device(self.device) if isinstance(ref, np.ndarray) else ref.device
-        pixels = self.piece * (1 if device.type == "cpu" else ELSEWHERE)
+        pixels = self.piece if device.type == "cpu" else self.elsewhere
         step = max(1, pixels // (ref.shape[2] * ref.shape[3] * len(batches)))
         pieces = []
         with torch.no_grad(), _arithmetic(self.precision):
