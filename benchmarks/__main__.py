@@ -8,7 +8,19 @@ from __future__ import annotations
 import importlib
 import sys
 
-ALL = ("startup", "density", "network", "estimators", "coverage", "distances")
+ALL = (
+    "startup",
+    "density",
+    "network",
+    "estimators",
+    "coverage",
+    "errorbars",
+    "ceilings",
+    "inference",
+    "pairs",
+    "distances",
+    "measure",
+)
 
 if __name__ == "__main__":
     for name in sys.argv[1:2] or ALL:

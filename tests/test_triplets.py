@@ -199,7 +199,8 @@ def test_missing_columns_are_named() -> None:
         "missing column n and M; a table has n and M, or choice; found d0, d1"
     )
     assert message({"n": [1], "M": [1], "d": [1.0]}) == (
-        "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found n, M, d"
+        "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found n, M, d; "
+        "NAME_d is a distance of pairs: see Pairs"
     )
 
 
