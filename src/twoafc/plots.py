@@ -133,7 +133,7 @@ def _side_by_side(
         return None
     across = min(len(named), across)
     down = -(-len(named) // across)
-    figure = Figure(figsize=(2.3 * across + (0.9 if label else 0.3), 2.5 * down), layout="constrained")
+    figure = Figure(figsize=(2.3 * across + (0.9 if label else 0.3), 2.5 * down + 0.3), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
     for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=False)):
         draw(values, ax).set_title(name, fontsize="medium")
