@@ -47,7 +47,8 @@ def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None
     told = json.loads((tmp_path / "r" / "scores.json").read_text())
     assert found.comparisons == told["comparisons"]
     assert len(found.comparisons) == 3
-    assert found.notes == ["400 triplets; each triplet stands alone"]
+    told_bars = "95 % intervals of the fitted surfaces on other triplets; each triplet stands alone"
+    assert found.notes == [f"400 triplets; {told_bars}"]
     assert [(r["distance"], r["letters"]) for r in found.letters if r["measure"] == "nll"] == [("a", "a"), ("bb", "b")]
     kept = pl.read_csv(tmp_path / "r" / "comparisons.csv")
     assert kept["sentence"].to_list() == [record["sentence"] for record in found.comparisons]
@@ -114,7 +115,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         told,
     )
     twice = write(tmp_path / "twice", whole.with_columns(triplet=pl.lit("t")))
-    assert refused(tmp_path, twice) == (
+    assert refused(tmp_path, twice, good) == (
         "~/twice has triplets of one name; give them a column triplet with a name for each"
     )
     lone = write(tmp_path / "lone", whole.drop("bb_d0", "bb_d1"))
@@ -128,7 +129,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         tmp_path / "triplets.parquet"
     )
     assert refused(tmp_path, tmp_path) == (
-        "~/triplets.parquet lacks d0, d1, distance, estimator, nll; it was not written by twoafc evaluate"
+        "~/triplets.parquet lacks d0, d1, distance, diverged, estimator, nll; it was not written by twoafc evaluate"
     )
 
 
@@ -138,7 +139,7 @@ def test_the_command_tells_it_in_sentences(tmp_path: Path, capsys: pytest.Captur
     told = capsys.readouterr().out
     assert "a explains the votes better than bb: 0." in told
     assert "a agrees with more votes than bb: " in told
-    assert "note: 400 triplets; each triplet stands alone" in told
+    assert "note: 400 triplets; 95 % intervals of the fitted surfaces on other triplets" in told
     main(["compare", str(tmp_path / "r"), "--json"])
     printed = json.loads(capsys.readouterr().out)
     assert list(printed) == ["comparisons", "letters", "notes"]
@@ -158,3 +159,53 @@ def test_pairs_are_told_from_triplets(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told == "twoafc: ~/pairs.csv holds pairs (NAME_d); twoafc check looks at triplets (NAME_d0, NAME_d1)\n"
     with pytest.raises(DataError, match="found n, M, ssim_d; NAME_d is a distance of pairs: see Pairs"):
         Triplets.read(tmp_path / "pairs.csv")
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    whole = table(200, 2, {"a": 0.1})
+    one = write(tmp_path / "one" / "results", whole, {"any": Density(sigma=0.02)})
+    two = write(tmp_path / "two" / "results", whole, {"any": Density(sigma=0.1)})
+    record = compare_results([one, two]).comparisons[0]
+    assert {record["a"], record["b"]} == {f"a ({one})", f"a ({two})"}
+    assert refused(tmp_path, one, tmp_path / "two" / ".." / "one" / "results") == "a folder of results is given twice"
+
+
+def observed(T: int, observers: int) -> pl.DataFrame:
+    """Single votes; observers differ in how well they see."""
+    rng = np.random.default_rng(3)
+    wide = table(T, 5, NOISE)
+    row = np.repeat(np.arange(T), 4)
+    observer = rng.integers(observers, size=4 * T)
+    share = (wide["n"].to_numpy() / 3)[row]
+    choice = rng.random(4 * T) < np.where(observer % 2, share, 1 - share)
+    return wide.drop("n", "M")[row].with_columns(observer=observer, choice=choice.astype(int))
+
+
+def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_path: Path) -> None:
+    votes = observed(120, 12)
+    both = write(tmp_path / "both", votes, ties="x0")
+    first = write(tmp_path / "first", votes.drop("bb_d0", "bb_d1"), ties="x0")
+    second = write(tmp_path / "second", votes.drop("a_d0", "a_d1"), ties="x0")
+    own, between = compare_results([both]), compare_results([first, second])
+    assert between.notes[-1] == "120 triplets; each triplet stands alone; votes by observer too"
+    for mine, other in zip(own.comparisons, between.comparisons, strict=True):
+        assert mine["se"] == pytest.approx(other["se"], rel=1e-9)
+        assert mine["difference"] == pytest.approx(other["difference"], rel=1e-9)
+    half = write(tmp_path / "half", votes.drop("a_d0", "a_d1"))
+    assert refused(tmp_path, first, half) == (
+        "folders must have one rule for ties; found half and x0: evaluate them alike"
+    )
+    refit = write(tmp_path / "refit", votes.drop("a_d0", "a_d1"), ties="x0", error_bars="refit", draws=3)
+    told = compare_results([first, refit]).notes[-1]
+    assert told == "a folder has its error bars by refit; these are by formula, of the fitted surfaces"
+
+
+def test_runs_that_diverged_are_left_out(tmp_path: Path) -> None:
+    whole = table(80, 2, NOISE)
+    good = write(tmp_path / "good", whole.drop("bb_d0", "bb_d1"))
+    bad = write(tmp_path / "bad", whole.drop("a_d0", "a_d1"))
+    frame = pl.read_parquet(bad / "triplets.parquet")
+    frame.with_columns(diverged=pl.lit(True)).write_parquet(bad / "triplets.parquet")
+    assert refused(tmp_path, good, bad) == "every run of bb diverged; there is nothing to compare"
+    (bad / "scores.json").write_text("{}")
+    assert refused(tmp_path, good, bad) == "~/bad/scores.json is not that of a result; run twoafc evaluate again"

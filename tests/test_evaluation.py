@@ -58,7 +58,19 @@ def test_scores_are_those_of_fitting_by_hand() -> None:
     assert found.notes == []
     long = found.triplets.filter(distance="good")
     assert long["nll"].mean() == pytest.approx(one(found, distance="good", split="test")["nll"], rel=1e-12)
-    assert found.triplets.columns == ["triplet", "n", "M", "distance", "estimator", "seed", "d0", "d1", "P", "nll"]
+    assert found.triplets.columns == [
+        "triplet",
+        "n",
+        "M",
+        "distance",
+        "estimator",
+        "seed",
+        "diverged",
+        "d0",
+        "d1",
+        "P",
+        "nll",
+    ]
 
 
 def test_all_ten_distances_of_the_real_votes_in_one_run(material: tuple[Triplets, Triplets]) -> None:

@@ -156,10 +156,21 @@ def test_a_bump_that_the_surface_misses_is_told() -> None:
     n = rng.binomial(3, np.where(bump, 0.6, P))
     worst = residual_map(n, np.full(8000, 3), P, d0, d1, alone(8000)).worst()
     assert worst is not None
-    assert worst.startswith("x1 is chosen ")
-    assert "% less often than P says where d0 is 0.748 to 0.87 and d1 0.000121 to 0.126" in worst
+    assert worst.startswith("the nearer image is chosen ")
+    assert "% less often than P says where its distance is 0.000121 to 0.126 and the other's 0.748 to 0.87" in worst
     clean = residual_map(rng.binomial(3, P), np.full(8000, 3), P, d0, d1, alone(8000))
     assert clean.worst() is None
+
+
+def test_a_surface_that_is_right_raises_no_alarm() -> None:
+    alarms = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        d0, d1 = rng.random((2, 300))
+        P = expit(12 * (d0 - d1))
+        found = residual_map(rng.binomial(1, P), np.ones(300, dtype=np.int64), P, d0, d1, alone(300))
+        alarms.append(found.worst() is not None)
+    assert np.mean(alarms) < 0.1
 
 
 # Sides and lapses
@@ -229,6 +240,37 @@ def test_what_few_votes_cannot_tell_is_said() -> None:
     }
 
 
+def test_what_observers_share_is_in_the_errors() -> None:
+    """Twelve observers, each with a liking of its own for a side: none of all of them together."""
+    alarms, slopes = [], []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        d0, d1 = rng.random((2, 150))
+        P = expit(3 * (d0 - d1))
+        row, observer = np.repeat(np.arange(150), 4), rng.integers(12, size=600)
+        side, skill = rng.normal(0, 0.15, 12)[observer], np.exp(rng.normal(0, 0.7, 12))[observer]
+        chance = np.clip(expit(skill * 3 * (d0 - d1)[row]) + side, 0, 1)
+        columns = {"triplet": row, "observer": observer, "d0": d0[row], "d1": d1[row]}
+        table = Triplets.from_frame({**columns, "choice": (rng.random(600) < chance).astype(int)})
+        link = together(table)
+        alarms.append(asymmetry(table, P, link)["p"] < 0.05)
+        slopes.append(slope(table.n, table.M, P, link))
+    assert np.mean(alarms) < 0.15
+    spread = np.std([each.value for each in slopes])
+    assert 0.7 < np.mean([each.se for each in slopes]) / spread < 1.4
+
+
+def test_votes_that_all_agree_give_no_slope() -> None:
+    n, P = np.array([2, 2, 0, 0]), np.array([0.9, 0.8, 0.2, 0.1])
+    assert np.isnan(slope(n, np.full(4, 2), P, alone(4)).value)
+    table = Triplets.from_frame({"n": n, "M": [2] * 4, "d0": [2.0, 2, 1, 1], "d1": [1.0, 1, 2, 2]})
+    told = goodness(table, P, together(table)).sentences()
+    assert told[0].startswith("whether P is as sure as it should be cannot be known; its scale costs ")
+    one = Triplets.from_frame({"n": [2], "M": [2], "d0": [2.0], "d1": [1.0]})
+    said = goodness(one, np.array([0.8]), together(one)).sentences()
+    assert said[3] == "whether people favour one side cannot be known from so few triplets"
+
+
 # All at once
 
 
@@ -242,7 +284,7 @@ def test_goodness_tells_it_in_words_and_in_plain_values() -> None:
     sure, left, misses, side, random = found.sentences()
     assert sure.startswith("P is too sure of itself (slope 0.5")
     assert left.startswith("two votes on one triplet correlate beyond P by 0.")
-    assert misses.startswith("P misses most here: x1 is chosen ")
+    assert misses.startswith("P misses most here: the nearer image is chosen ")
     assert side.startswith("no liking")
     assert random.startswith("at most ")
     record: dict[str, Any] = found.record()

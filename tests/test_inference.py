@@ -167,7 +167,8 @@ def test_p_values_are_those_of_the_t_test() -> None:
     se = values.std(ddof=1) / np.sqrt(40)
     assert p_value(values.mean(), se, 40.0) == pytest.approx(stats.ttest_1samp(values, 0).pvalue, rel=1e-9)
     assert p_value(0.0, 0.0, 9.0) == 1.0
-    assert p_value(0.1, 0.0, 9.0) == 0.0
+    # The same difference in every unit: as likely as so many heads, or so many tails.
+    assert p_value(0.1, 0.0, 9.0) == pytest.approx(2 * 0.5**9)
     assert np.isnan(p_value(0.1, 0.1, 1.0))
     assert np.isnan(p_value(0.1, float("nan"), 9.0))
 
@@ -205,6 +206,28 @@ def test_error_bars_of_groups_pooled_and_mean() -> None:
     # Each row's share of the mean of groups is another, so that the correction for few rows differs a little.
     assert found["mean"].se[0] == pytest.approx(np.hypot(usual["a"], usual["b"]) / 2, rel=0.01)
     assert [record["group"] for record in records] == ["a", "b", "mean", "all"]
+
+
+def test_the_mean_of_many_small_groups() -> None:
+    rng = np.random.default_rng(3)
+    told, means = [], []
+    for _ in range(200):
+        values = rng.normal(size=(100, len(MEASURES))) + 50
+        code = np.arange(100) // 2
+        each = Values(MEASURES, values, np.ones(100, dtype=np.int64))
+        found = errors(each, ([str(k) for k in range(50)], code), Together(Dependence(100, (), ""), None))
+        told.append(found["mean"].se[1] ** 2)
+        means.append(values[:, 1].mean())
+    assert np.mean(told) == pytest.approx(np.var(means), rel=0.25)
+    lonely = ([str(k) for k in range(100)], np.arange(100))
+    assert np.isnan(errors(each, lonely, Together(Dependence(100, (), ""), None))["mean"].se).all()
+
+
+def test_few_observers_are_taken_as_given_and_said() -> None:
+    table, _ = observed(30, 5, np.random.default_rng(1), 0.5)
+    assert together(table).told == f"{ALONE}; the few observers are taken as given"
+    rows = {"triplet": range(30), "observer": [k % 4 for k in range(30)]}
+    assert told_of(rows) == f"{ALONE}; the few observers are taken as given"
 
 
 def test_the_nll_per_vote_is_a_ratio() -> None:
@@ -349,6 +372,7 @@ def test_what_cannot_be_compared_is_told() -> None:
     assert record["difference"] is None
     assert not record["different"]
     assert record["sentence"] == "good and wild cannot be compared: a mean or its error is not finite"
+    assert lettered([record], {"good": 1.0, "wild": np.inf}, "nll") == {"good": "a"}
     same = compare({"a": values["good"], "b": values["good"]}, link, estimator="any")[0]
     assert same["sentence"] == "a and b are the same on every triplet"
     assert (same["p"], same["p_holm"], same["different"]) == (1.0, 1.0, False)
@@ -360,6 +384,11 @@ def test_sentences_have_the_decimals_that_their_interval_needs() -> None:
     assert told == (
         "lpips explains the votes better than ssim: 0.0123 nats per triplet, 95 % interval 0.0115 to 0.0131, "
         "p = 0.0004 (Holm)"
+    )
+    told = sentence("nll", "lpips", "ssim", Interval(-0.06, 0.02, -0.11, -0.01), 0.09)
+    assert told == (
+        "lpips and ssim cannot be told apart: lpips is ahead by 0.06 nats per triplet, "
+        "95 % interval 0.01 to 0.11 for this pair alone, p = 0.09 (Holm)"
     )
     told = sentence("score_2afc_distance", "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2)
     assert told == (

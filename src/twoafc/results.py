@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -104,13 +105,18 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
         remarks = [tables.READING, f"error bars: {evaluation.error_bars}", *evaluation.remarks()]
         text = [*(form(table) for table in shown), tables.remarks(remarks, ending)]
         (folder / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
+    if evaluation.votes is not None:
+        write_frame(evaluation.votes, folder / "votes.parquet")
     if evaluation.comparisons:
         write_frame(pl.DataFrame(evaluation.comparisons, infer_schema_length=None), folder / "comparisons.csv")
     (folder / "models").mkdir()
     for name, run in model_names(evaluation.runs).items():
         if hasattr(run.fit, "save"):
             run.fit.save(folder / "models" / name)
-    _draw(folder / "figures", evaluation)
+    with warnings.catch_warnings():
+        # Matplotlib's own font lacks some scripts; a box in a title is no reason to trouble the user.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        _draw(folder / "figures", evaluation)
     files = sorted([*_files(folder), "scores.json"])
     told = {
         "card": {**card, "notes": evaluation.notes, "error_bars": evaluation.error_bars, "files": files},

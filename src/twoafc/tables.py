@@ -28,7 +28,9 @@ COLUMNS = (
 )
 SHORT = tuple(column for column in COLUMNS if column.name not in ("nll_simulated", "nll_per_vote"))
 """What fits a terminal."""
-READING = "± standard error; in a column, values that share a letter cannot be told apart (paired, Holm, 5 %)"
+READING = "± standard error; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
+MOST_GROUPS = 40
+"""A table of more groups than this serves no reader; scores.csv has them all."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def by_group(scores: Sequence[Record], measure: str = "nll", *, split: str = "te
     """One measure by group, with the mean of groups and the pooled value last; None where there are no groups."""
     column = next(column for column in COLUMNS if column.name == measure)
     groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
-    if len(groups) < 3:
+    if not 3 <= len(groups) <= MOST_GROUPS:
         return None
     groups = [group for group in groups if group not in ("mean", "all")] + ["mean", "all"]
     records = {(r["distance"], r["estimator"], r["group"]): r for g in groups for r in _summarised(scores, split, g)}

@@ -143,10 +143,11 @@ def _refuse_warnings(tables: dict[str, Triplets], distances: tuple[str, ...] | N
     from twoafc.diagnostics import check
     from twoafc.errors import DataError
 
+    # Those that will be evaluated: asked for, or in all tables.
+    shared = set.intersection(*(set(table.distances) for table in tables.values()))
+    names = [name for name in next(iter(tables.values())).distances if name in (distances or shared)]
     asked = {
-        role: replace(table, distances={name: d for name, d in table.distances.items() if name in distances})
-        if distances
-        else table
+        role: replace(table, distances={name: table.distances[name] for name in names if name in table.distances})
         for role, table in tables.items()
     }
     warnings = [finding for finding in check(*asked.values()) if finding.level == "warning"]

@@ -19,6 +19,8 @@ IntArray = NDArray[np.int64]
 BINS = 20
 EXTREME = 1e-9
 """P is kept this far from 0 and 1 where its logit is taken."""
+STEEPEST = 20.0
+"""A slope that is still rising here has no end: the votes all agree with P, or all disagree."""
 FARTHEST = 10.0
 """No bin is shifted by more than this on the logit, however unanimous its votes."""
 
@@ -126,12 +128,13 @@ def _gap_errors(
     n: IntArray, M: IntArray, P: FloatArray, code: IntArray, count: int, gap: FloatArray, link: Together
 ) -> tuple[FloatArray, FloatArray]:
     """Standard errors of the gap between share and P in each bin, and the number of units there."""
-    votes = np.bincount(code, M, minlength=count)[code]
-    influence = (n - M * P - gap[code] * M) / votes
-    weight = M / votes
-    return link.rows.variance(influence[:, None], weight, code, count)[:, 0] ** 0.5, link.rows.units(
-        weight, code, count
-    )
+    votes = np.bincount(code, M, minlength=count)
+    weight = M / votes[code]
+    centre = P + gap[code]
+    observed = link.linear_errors(1 / votes[code], n - M * centre, centre, weight, code, count)
+    # Few votes may happen to agree; the binomial of P itself is the least there is.
+    binomial = np.sqrt(np.bincount(code, M * P * (1 - P), minlength=count)) / votes
+    return np.fmax(observed, binomial), link.units(weight, code, count)
 
 
 def _lost(
@@ -160,21 +163,23 @@ def _lost(
 
 
 def slope(n: IntArray, M: IntArray, P: FloatArray, link: Together) -> Interval:
-    """Factor on the logit of P that suits the votes best, with its error."""
+    """Factor on the logit of P that suits the votes best, with its error; NaN where votes that all agree give none."""
+    unknown = Interval(*[float("nan")] * 4)
     x = logit(np.clip(P, EXTREME, 1 - EXTREME))
     if not x.any():
-        return Interval(*[float("nan")] * 4)
+        return unknown
     factor = 1.0
-    for _ in range(50):
+    for _ in range(100):
         p = expit(factor * x)
         information = float(np.sum(M * p * (1 - p) * x**2))
-        step = float(np.sum((n - M * p) * x)) / max(information, 1e-12)
-        factor += float(np.clip(step, -0.5, 0.5))
-        if abs(step) < 1e-12 or not -20 < factor < 20:
+        step = float(np.clip(np.sum((n - M * p) * x) / max(information, 1e-12), -0.5, 0.5))
+        factor += step
+        if abs(step) < 1e-9:
             break
+    if abs(step) >= 1e-9 or abs(factor) >= STEEPEST:
+        return unknown
     p = expit(factor * x)
-    information = float(np.sum(M * p * (1 - p) * x**2))
-    weight = M * p * (1 - p) * x**2 / max(information, 1e-12)
-    influence = (n - M * p) * x / max(information, 1e-12)
-    se = float(link.rows.variance(influence[:, None], weight)[0, 0] ** 0.5)
-    return t_interval(factor, se, float(link.rows.units(weight)[0]))
+    weight = M * p * (1 - p) * x**2
+    information = float(weight.sum())
+    se = float(link.linear_errors(x / information, n - M * p, p, weight / information)[0])
+    return t_interval(factor, se, float(link.units(weight / information)[0]))

@@ -63,7 +63,9 @@ class Goodness:
     def _confidence(self) -> str:
         slope = self.calibration.slope
         lost = f"{self.calibration.calibration:.4f} ± {self.calibration.calibration_se:.4f} nats per triplet"
-        if not np.isfinite(slope.low) or slope.low <= 1 <= slope.high:
+        if not np.isfinite(slope.low):
+            return f"whether P is as sure as it should be cannot be known; its scale costs {lost}"
+        if slope.low <= 1 <= slope.high:
             return f"P is as sure as it should be (slope {slope.value:.2f}); its scale costs {lost}"
         sure = "too sure of itself" if slope.value < 1 else "not sure enough"
         ends = f"slope {slope.value:.2f}, 95 % interval {slope.low:.2f} to {slope.high:.2f}"

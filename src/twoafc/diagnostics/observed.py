@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval, p_value, share_interval, t_interval
 from twoafc.triplets import Triplets
@@ -31,31 +30,40 @@ def asymmetry(table: Triplets, P: FloatArray, link: Together) -> dict[str, Any]:
         ``shown`` (whether the side shown is known), ``value`` (votes for the second image beyond P, in %), ``se``,
         ``low``, ``high``, ``p``, ``sentence``.
     """
-    shown = table.votes is not None
-    if table.votes is not None:
-        row, swapped = table.votes["row"].to_numpy(), table.votes["swapped"].to_numpy()
-        beyond = table.votes["choice"].to_numpy() - np.where(swapped, 1 - P[row], P[row])
-        rows, votes = link.rows.at(row), np.ones(len(row))
+    total = float(table.M.sum())
+    if table.votes is None:
+        beyond: FloatArray = table.n - table.M * P
     else:
-        beyond, rows, votes = table.n - table.M * P, link.rows, table.M.astype(np.float64)
-    total = float(votes.sum())
+        beyond = np.asarray(np.bincount(table.votes["row"].to_numpy(), _beyond(table, P), minlength=len(table)), float)
     value = float(beyond.sum()) / total
-    weight = votes / total
-    influence = (beyond - value * votes) / total
-    se = float(rows.variance(influence[:, None], weight)[0, 0] ** 0.5)
-    units = float(rows.units(weight)[0])
+    weight = table.M / total
+    moved = None
+    if link.votes is not None:
+        moved = (_beyond(table, P) - value)[:, None] / total
+    influence = (beyond - value * table.M) / total
+    se = float(link.standard_errors(influence[:, None], weight, moved)[0, 0])
+    units = float(link.units(weight)[0])
     found = t_interval(100 * value, 100 * se, units)
     chance = p_value(value, se, units)
+    shown = table.votes is not None
     return {"shown": shown, **found._asdict(), "p": chance, "sentence": _sided(found, chance, shown)}
 
 
+def _beyond(table: Triplets, P: FloatArray) -> FloatArray:
+    """Votes for the second image as shown, less the chance that P gives it, one by one."""
+    assert table.votes is not None
+    row, swapped = table.votes["row"].to_numpy(), table.votes["swapped"].to_numpy()
+    return np.asarray(table.votes["choice"].to_numpy() - np.where(swapped, 1 - P[row], P[row]))
+
+
 def _sided(found: Interval, chance: float, shown: bool) -> str:
+    if not np.isfinite(found).all():
+        return "whether people favour one side cannot be known from so few triplets"
+    ends = f"95 % interval {found.low:+.1f} to {found.high:+.1f}"
     if not chance < 0.05:
-        return (
-            f"no liking for the first or the second image: {found.value:+.1f} %, {found.low:+.1f} to {found.high:+.1f}"
-        )
+        return f"no liking for the first or the second image can be told: {found.value:+.1f} % of votes, {ends}"
     side = "second" if found.value > 0 else "first"
-    figures = f"{abs(found.value):.1f} % of votes beyond P, 95 % interval {found.low:+.1f} to {found.high:+.1f}"
+    figures = f"{abs(found.value):.1f} % of votes beyond P, {ends}"
     if shown:
         return f"people favour the {side} image as shown: {figures}"
     return f"people favour the {side} image of the table: {figures}; or x0 and x1 were not put there at random"
@@ -83,11 +91,13 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, link: Together, *, level: fl
         rows = order[: int(np.searchsorted(seen, tail * seen[-1])) + 1]
         votes = int(M[rows].sum())
         wrong = float(against[rows].sum()) / votes
-        weight = M[rows] / votes
-        part: Dependence = link.rows.at(rows)
-        influence = (against[rows] - wrong * M[rows]) / votes
-        se = float(part.variance(influence[:, None], weight)[0, 0] ** 0.5)
-        units = float(part.units(weight)[0])
+        weight = np.zeros(len(M))
+        weight[rows] = M[rows] / votes
+        # A vote goes against P where it is for the image that P does not favour.
+        sign = np.where(P >= 0.5, -1.0, 1.0) * (weight > 0) / votes
+        centre = np.where(P >= 0.5, 1 - wrong, wrong)
+        se = float(link.linear_errors(sign, np.asarray(n - M * centre), centre, weight)[0])
+        units = float(link.units(weight)[0])
         if not (np.isfinite(se) and units > 1):
             continue
         # One-sided, corrected for the number of tails.

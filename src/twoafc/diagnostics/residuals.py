@@ -15,6 +15,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 CELLS = 8
+FEWEST_EXPECTED = 5.0
+"""A cell is tested where the variance of its number of votes for x1 is at least this: as for a chi-squared test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,8 @@ class ResidualMap:
     triplets : array of int, shape (G, G)
         Triplets in the cell or mirrored into it.
     p : array, shape (G, G)
-        p-value of the residual, corrected for the number of cells (Bonferroni).
+        p-value of the residual, corrected for the number of cells that are tested (Bonferroni); NaN where there are too
+        few votes, or too sure a P, for a test.
     edges : array, shape (G + 1,)
         Distances at the edges of the cells.
     """
@@ -44,15 +47,16 @@ class ResidualMap:
 
     def worst(self) -> str | None:
         """Tell where the surface misses most; None where it misses nowhere that could be told from noise."""
-        sure = np.where(self.p < 0.05, abs(self.residual), 0.0)
+        with np.errstate(invalid="ignore"):
+            sure = np.where(self.p < 0.05, abs(self.residual), 0.0)
         if not np.tril(sure).any():
             return None
         i, j = np.unravel_index(int(np.argmax(np.tril(sure))), sure.shape)
         more = "more" if self.residual[i, j] > 0 else "less"
-        rows, columns = ((self.edges[k], self.edges[k + 1]) for k in (i, j))
+        far, near = ((self.edges[k], self.edges[k + 1]) for k in (i, j))
         return (
-            f"x1 is chosen {abs(100 * self.residual[i, j]):.1f} % {more} often than P says where d0 is "
-            f"{rows[0]:.3g} to {rows[1]:.3g} and d1 {columns[0]:.3g} to {columns[1]:.3g} "
+            f"the nearer image is chosen {abs(100 * self.residual[i, j]):.1f} % {more} often than P says where its "
+            f"distance is {near[0]:.3g} to {near[1]:.3g} and the other's {far[0]:.3g} to {far[1]:.3g} "
             f"({self.triplets[i, j]} triplets, p = {self.p[i, j]:.2g})"
         )
 
@@ -71,10 +75,16 @@ def residual_map(
         mean = np.bincount(code, residual, minlength=count) / votes
     weight = M / votes[code]
     influence = (residual - mean[code] * M) / votes[code]
-    se = np.sqrt(link.rows.variance(influence[:, None], weight, code, count)[:, 0])
+    observed = link.rows.variance(influence[:, None], weight, code, count)[:, 0]
+    # Votes that happen to agree show no spread; the binomial of P itself is the least there is, if P is right.
+    expected = np.bincount(code, M * P * (1 - P), minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        se = np.sqrt(np.fmax(observed, expected / votes**2))
     units = link.rows.units(weight, code, count)
-    tests = max(1, int(np.count_nonzero(votes)))
-    p = np.array([min(1.0, tests * p_value(*each)) for each in zip(mean, se, units, strict=True)])
+    tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(count) % (cells + 1) > 0)
+    tests = max(1, int(tested.sum()))
+    each = [p_value(*cell) if test else np.nan for *cell, test in zip(mean, se, units, tested, strict=True)]
+    p = np.minimum(tests * np.array(each), 1.0)
     lower = np.tril_indices(cells, -1)
 
     def unfolded(values: FloatArray, sign: int) -> FloatArray:

@@ -16,6 +16,10 @@ RELATED = 0.03
 """Rank correlation from which two distances see the same images, where the table is large enough to tell."""
 FEW = 0.1
 """Share of repeated pairs of images with unlike distances below which names and distances belong together."""
+TIED = 0.5
+"""Share of ties above which a distance is not asked what it explains."""
+LARGE, HARDLY = 9.0, 200
+"""Per cent of 2AFC, and rows, from which it is worth a note that nothing is explained though little is sure."""
 LIVELY = 0.1
 """Standard deviation of n / M below which there is nothing to explain."""
 ENOUGH = 400
@@ -31,7 +35,9 @@ def shuffled(views: list[View]) -> list[Finding]:
             continue
         alive = [name for name, column in each.varying.items() if column.relation.p < SOMETHING]
         idle = [name for name in each.varying if _explains_nothing(each, name, alive, other)]
-        if idle and not alive:
+        if not alive and not idle and other is None:
+            found += _too_few_to_tell(each)
+        elif idle and not alive:
             found.append(_whole_table(each, idle, other))
         else:
             found += [_one_column(each, name, alive, other) for name in idle]
@@ -40,13 +46,34 @@ def shuffled(views: list[View]) -> list[Finding]:
 
 def _explains_nothing(view: View, name: str, alive: list[str], other: View | None) -> bool:
     column = view.columns[name]
-    if column.relation.p < NOTHING:
+    # Ties explain nothing by their nature, and are told as ties.
+    if column.relation.p < NOTHING or np.mean(column.d0 == column.d1) > TIED:
         return False
     # What it would be worth if in order: seen in the other table, or to be expected beside unlike distances.
     limit = max(SMALL, _worth(other, name) / 3)
     if len(view.table) >= ENOUGH and _unrelated(view, name, alive) and _related(view, alive):
         limit = max(limit, max(_worth(view, each) for each in alive) / 2)
     return column.relation.bound() <= limit
+
+
+def _too_few_to_tell(view: View) -> list[Finding]:
+    """No distance is seen to explain anything, in a table too small to say that none does."""
+    idle = [name for name, column in view.varying.items() if column.relation.p >= NOTHING]
+    if len(idle) < len(view.varying) or not idle or len(view.table) < HARDLY:
+        return []
+    if max(view.columns[name].relation.bound() for name in idle) > LARGE:
+        return []
+    return [
+        Finding(
+            "useless",
+            "note",
+            view.role,
+            idle[0] if len(idle) == 1 else None,
+            "no distance is seen to explain these votes: rows out of order, or useless distances, or a weak one",
+            _nothing(view, idle),
+            "check that rows and votes belong together; more votes would tell",
+        )
+    ]
 
 
 def _worth(view: View | None, name: str) -> float:

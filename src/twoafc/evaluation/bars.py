@@ -66,7 +66,14 @@ class Bootstrap:
             return {}
         drawn = bootstrap_errors(one.values, one.codes, link.rows, draws=self.draws, seed=self.seed)
         found = errors(one.values, one.codes, link)
-        return {group: error._replace(se=drawn[group]) for group, error in found.items()}
+        if link.votes is None:
+            return {group: error._replace(se=drawn[group]) for group, error in found.items()}
+        # Observers are not drawn: what their votes add comes by the formula.
+        rows = errors(one.values, one.codes, Together(link.rows, None))
+        return {
+            group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
+            for group, error in found.items()
+        }
 
     def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
@@ -74,7 +81,8 @@ class Bootstrap:
             name: bootstrap_means(each.columns, link.rows, draws=self.draws, seed=self.seed)
             for name, each in values.items()
         }
-        return compare(values, link, estimator=estimator, instead=drawn)
+        # Where observers are known their part comes by the formula, which then serves for all of it.
+        return compare(values, link, estimator=estimator, instead=drawn if link.votes is None else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +104,9 @@ class Refit:
     def told(self) -> str:
         """What the error bars are of."""
         draws = len(next(iter(self.replicates.values())))
-        return f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
+        return (
+            f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
+        )
 
     def of_scores(self, one: Scored, link: Together) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
@@ -115,7 +125,8 @@ class Refit:
             return np.full(len(ALL_MEASURES), np.nan)
         known = np.isfinite(drawn)
         # Of a group that hardly any drawn table has, nothing is known.
-        return np.where(known.mean(axis=0) > 0.5, np.std(drawn, axis=0, ddof=1, where=known), np.nan)
+        enough = (known.mean(axis=0) > 0.5) & (known.sum(axis=0) > 1)
+        return np.where(enough, np.std(np.where(known, drawn, 0.0), axis=0, ddof=1, where=known | ~enough), np.nan)
 
     def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""

@@ -57,6 +57,8 @@ class Evaluation:
         Floor and ceiling that the tested votes imply, whatever the distance.
     findings : list of Finding
         What is wrong, or worth knowing, about the tables: see `twoafc.check`.
+    votes : polars.DataFrame or None
+        The single votes on the tested triplets, where their observers are known.
     """
 
     scores: list[Record]
@@ -68,6 +70,7 @@ class Evaluation:
     error_bars: str = ""
     ceiling: Ceiling | None = None
     findings: list[Finding] = field(default_factory=list)
+    votes: pl.DataFrame | None = None
 
     def remarks(self) -> list[str]:
         """Say what a reader of the tables should know: floor and ceiling, notes, and findings about the tables."""
@@ -155,8 +158,17 @@ def evaluate(
         goodness=held,
         error_bars=f"{way.told}; {links['test'].told}",
         ceiling=reach,
+        votes=_ballots(unseen[0].prediction.table),
         findings=check(*(_only(table, names) for table in (train, test) if table is not None)),
     )
+
+
+def _ballots(table: Triplets) -> pl.DataFrame | None:
+    """Single votes by the name of their triplet."""
+    if table.votes is None or "observer" not in table.votes.columns:
+        return None
+    named = table.labels["triplet"].gather(table.votes["row"])
+    return table.votes.select(named.alias("triplet"), "choice", "swapped", "observer")
 
 
 def _only(table: Triplets, names: Sequence[str]) -> Triplets:

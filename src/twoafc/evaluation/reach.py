@@ -30,9 +30,16 @@ def told_ceiling(found: Ceiling) -> list[str]:
         f"NLL between {found.nll_lowest:.4f} and {found.nll_highest:.4f}, "
         f"2AFC between {found.score_2afc_lowest:.1f} and {found.score_2afc_highest:.1f} %"
     )
+    by_triplets, by_pairs = (
+        f"{value:.2f} %" if np.isnan(se) else f"{value:.2f} ± {se:.2f} %"
+        for value, se in (
+            (found.human_triplets, found.human_triplets_se),
+            (found.human_pairs, found.human_pairs_se),
+        )
+    )
     people = (
-        f"people: one agrees with another on {found.human_triplets:.2f} ± {found.human_triplets_se:.2f} % of votes "
-        f"as the mean over triplets, {found.human_pairs:.2f} ± {found.human_pairs_se:.2f} % over all {found.pairs} pairs"
+        f"people: one agrees with another on {by_triplets} of votes as the mean over triplets, "
+        f"{by_pairs} over all {found.pairs} pairs"
     )
     return [floor, f"{best}; {found.note}" if found.note else best, people]
 
@@ -73,7 +80,10 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     mean = float(gain.mean())
     if not np.isfinite(mean):
         return None, None
-    se = float(link.standard_errors(((gain - mean) * weight)[:, None], weight)[0, 0])
+    moved = None
+    if link.votes is not None and one.values.moved is not None:
+        moved = -one.values.moved[:, [MEASURES.index("nll")]] * weight[link.votes.row, None]
+    se = float(link.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
     ends = t_interval(mean, se, float(link.units(weight)[0]))
     if not np.isfinite(ends.low):
         return None, None

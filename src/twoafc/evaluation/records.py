@@ -157,6 +157,7 @@ def tested(scored: Scored) -> pl.DataFrame:
         distance=pl.lit(run.distance),
         estimator=pl.lit(run.estimator),
         seed=pl.lit(run.seed, dtype=pl.Int64),
+        diverged=pl.lit(prediction.diverged),
         d0=pl.Series(table.d0),
         d1=pl.Series(table.d1),
         P=pl.Series(prediction.P),

@@ -46,15 +46,27 @@ def refits(
         drawn = _redrawn(train, drawn_rows(rows, rng))
         # Another seed for each draw: what a seed decides is part of the error.
         current = dataclasses.replace(settings, seeds=1, seed=settings.seed + draw)
-        fold = None if test is not None else cross_validation.assign(drawn, settings.folds, seed=current.seed)
+        fold = None if test is not None else _folds(drawn, current)
+        if test is None and fold is None:
+            continue
         for job in plan(current):
             for prediction in predictions(job, job.run(drawn), drawn, test, fold):
                 alone = Together(Dependence(len(prediction.table), (), ""), None)
+                if prediction.diverged:
+                    continue
                 for record in scored(prediction, current, alone).records:
                     key = (record["distance"], record["estimator"], record["split"], record["group"])
                     replicates = found.setdefault(key, np.full((settings.draws, len(ALL_MEASURES)), np.nan))
                     replicates[draw] = [np.nan if record[name] is None else record[name] for name in ALL_MEASURES]
     return found
+
+
+def _folds(drawn: Triplets, settings: Settings) -> IntArray | None:
+    """Folds of a drawn table, fewer where it holds fewer references than that; None where it holds one."""
+    units = len(np.unique(cross_validation.units(drawn)))
+    if units < 2:
+        return None
+    return cross_validation.assign(drawn, min(settings.folds, units), seed=settings.seed)
 
 
 def _redrawn(table: Triplets, rows: IntArray) -> Triplets:

@@ -47,13 +47,14 @@ def bootstrap_errors(
 ) -> dict[str, FloatArray]:
     """Standard errors by group, as `twoafc.inference.errorbars.errors` gives them, from tables drawn anew."""
     names, group = codes if codes is not None else (["all"], np.zeros(len(values.M), dtype=np.int64))
-    nll, rows = values.columns[:, values.measures.index("nll")], [np.flatnonzero(group == g) for g in range(len(names))]
+    nll = values.columns[:, values.measures.index("nll")]
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=len(names)))[:-1])
     sums = np.column_stack([values.columns, nll])
     found: dict[str, list[FloatArray]] = {name: [] for name in dict.fromkeys((*names, "mean", "all"))}
     for weights in drawn_weights(together, draws, seed):
-        totals = np.stack([weights[:, part] @ sums[part] for part in rows])
-        per = np.stack([_counted(weights[:, part], values.M[part], sums.shape[1]) for part in rows])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a group may be missing, an NLL infinite
+            totals = np.stack([weights[:, part] @ sums[part] for part in rows])
+            per = np.stack([_counted(weights[:, part], values.M[part], sums.shape[1]) for part in rows])
             means = totals / per
             for name, mean in zip(names, means, strict=True):
                 found[name].append(mean)
@@ -95,9 +96,8 @@ def drawn_weights(together: Dependence, draws: int, seed: int) -> Iterator[Float
 def _spread(replicates: FloatArray) -> FloatArray:
     """Standard deviation over draws; those in which a group had no triplet are left out."""
     known = np.isfinite(replicates)
-    with np.errstate(invalid="ignore"):
-        spread = np.nanstd(np.where(known, replicates, np.nan), axis=0, ddof=1)
-    return np.where(known.mean(axis=0) > 0.5, spread, np.nan)
+    enough = known.mean(axis=0) > 0.5
+    return np.where(enough, np.std(replicates, axis=0, ddof=1, where=known | ~enough), np.nan)
 
 
 def drawn_rows(together: Dependence, rng: np.random.Generator) -> IntArray:

@@ -169,6 +169,9 @@ def sentence(measure: str, a: str, b: str, found: Sequence[float], p_holm: float
     sure = f"{100 * level:g} % interval {ends[0]} to {ends[1]}, {_chance(p_holm)}"
     if p_holm < 1 - level:
         return f"{a} {told.verb} {b}: {ahead} {told.unit}, {sure}"
+    # The interval is that of one pair, p is corrected for all of them: said where the two seem to differ.
+    alone = " for this pair alone" if float(ends[0]) > 0 else ""
+    sure = sure.replace(", p ", f"{alone}, p ", 1)
     return f"{a} and {b} cannot be told apart: {a} is ahead by {ahead} {told.unit}, {sure}"
 
 
@@ -187,6 +190,7 @@ def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure:
     means : mapping of distance to its score
     """
     better = COMPARED[measure].better
-    names = sorted(means, key=lambda name: -better * means[name])
+    # A mean that is not finite cannot be compared, and has no letter.
+    names = sorted((name for name in means if np.isfinite(means[name])), key=lambda name: -better * means[name])
     pairs = [(r["a"], r["b"]) for r in comparisons if r["measure"] == measure and r["different"]]
     return letters(names, pairs)

@@ -104,6 +104,16 @@ class Dependence:
         # A signed sum may fall below what the rows would give if each stood alone, by chance; it is not believed then.
         return np.maximum(total, _squares(self._alone, influence, weight, stratum, count))
 
+    def own_share(self, weight: FloatArray, strata: IntArray) -> FloatArray:
+        """Factor 1 / sqrt(1 - s) of each row, s the share of its stratum that its largest set holds; NaN where all."""
+        largest = np.zeros(self.size)
+        for labels in self.kinds or (np.arange(self.size),):
+            dense: IntArray = np.unique(labels, return_inverse=True)[1]
+            place = np.unique(strata * len(dense) + dense, return_inverse=True)[1]
+            largest = np.maximum(largest, np.bincount(place, weight)[place])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(largest < 1 - 1e-12, 1 / np.sqrt(1 - largest), np.nan)
+
     def skewness(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
         """Skewness of weighted means, from the influence of each row on them, shape (count, k).
 
@@ -228,11 +238,16 @@ def dependence(labels: pl.DataFrame) -> Dependence:
     elif any(labels[name].n_unique() < size for name in references):
         named = references
     kinds, words = [numbers[name] for name in named], [", ".join(named)] if named else []
-    if "observer" in labels.columns and FEWEST <= labels["observer"].n_unique() < size:
+    known = labels["observer"].n_unique() if "observer" in labels.columns else size
+    if FEWEST <= known < size:
         kinds.append(-1 - _numbered(labels, ["observer"])["observer"])
         words.append("observer")
     told = f"clustered by {' and by '.join(words)}" if words else "each triplet stands alone"
-    return Dependence(size, tuple(kinds), f"{told}; the few references are taken as given" if few else told)
+    given = ["references"] if few else []
+    given += ["observers"] if known < min(FEWEST, size) else []
+    return Dependence(
+        size, tuple(kinds), f"{told}; the few {' and '.join(given)} are taken as given" if given else told
+    )
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:

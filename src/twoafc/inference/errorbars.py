@@ -47,11 +47,14 @@ class Together:
 
     rows: Dependence
     votes: Ballots | None
+    few_observers: bool = False
 
     @property
     def told(self) -> str:
         """The same in words."""
-        return self.rows.told if self.votes is None else f"{self.rows.told}; votes by observer too"
+        if self.votes is not None:
+            return f"{self.rows.told}; votes by observer too"
+        return f"{self.rows.told}; the few observers are taken as given" if self.few_observers else self.rows.told
 
     def standard_errors(
         self,
@@ -70,6 +73,28 @@ class Together:
             variance = variance + np.maximum(added, -LEAST * variance)
         return np.sqrt(variance)
 
+    def linear_errors(
+        self,
+        coefficient: FloatArray,
+        residual: FloatArray,
+        centre: FloatArray,
+        weight: FloatArray,
+        strata: IntArray | None = None,
+        count: int = 1,
+    ) -> FloatArray:
+        """Standard errors of sums of coefficient times residual votes, shape (count,).
+
+        Parameters
+        ----------
+        residual : array, shape (T,)
+            n - M centre of each triplet, where centre, shape (T,), is what each of its votes is held against.
+        """
+        moved = None
+        if self.votes is not None:
+            row = self.votes.row
+            moved = (coefficient[row] * (self.votes.chosen - centre[row]))[:, None]
+        return self.standard_errors((coefficient * residual)[:, None], weight, moved, strata, count)[:, 0]
+
     def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
         """Effective number of independent units in each stratum, shape (count,)."""
         units = self.rows.units(weight, strata, count)
@@ -81,7 +106,9 @@ class Together:
 
 def together(table: Triplets) -> Together:
     """Find how the triplets of a table go together."""
-    return Together(dependence(table.labels), ballots(table))
+    votes = ballots(table)
+    few = votes is None and table.votes is not None and "observer" in table.votes.columns
+    return Together(dependence(table.labels), votes, few)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +188,9 @@ def _errors(
     ratio = (np.bincount(code, nll, minlength=count) / np.bincount(code, M, minlength=count))[code]
     per_vote = (nll - ratio * M) / votes * total
     influence = np.column_stack([weight[:, None] * (values.columns - means), per_vote])
+    if across:
+        # Each row was held against the mean of its own group, and moved that, not the mean of groups.
+        influence = influence * link.rows.own_share(weight / total, code)[:, None]
     moved = None
     if values.moved is not None and link.votes is not None:
         row = link.votes.row

@@ -63,7 +63,7 @@ def share_interval(value: float, se: float, units: float, *, level: float = LEVE
     """
     p = value / 100
     spread = p * (1 - p)
-    tosses = units if se == 0 or spread <= 0 else max(spread / (se / 100) ** 2, 1.0)
+    tosses = units if se < 1e-9 or spread <= 0 else max(spread / (se / 100) ** 2, 1.0)
     q = _quantile(units, level) ** 2
     if not np.isfinite(tosses) or not np.isfinite(q):
         return Interval(value, se, float("nan"), float("nan"))
@@ -80,8 +80,9 @@ def p_value(difference: float, se: float, units: float) -> float:
     >>> round(p_value(0.2, 0.1, units=11.0), 3)
     0.073
     """
-    if se == 0:
-        return 1.0 if difference == 0 else 0.0
+    if se <= 1e-12 * abs(difference):
+        # The same difference in every unit: signs drawn by a coin are all alike with this chance.
+        return 1.0 if difference == 0 else float(min(1.0, 2.0 ** (1 - units)))
     if units <= 1 or not np.isfinite(se):
         return float("nan")
     return float(2 * stdtr(units - 1, -abs(difference) / se))
