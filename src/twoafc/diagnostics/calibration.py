@@ -16,7 +16,8 @@ from twoafc.inference.intervals import Interval, share_interval, t_interval
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-BINS = 20
+BINS, IN_EACH = 20, 50
+"""As many bins as this, with as many triplets in each at least."""
 EXTREME = 1e-9
 """P is kept this far from 0 and 1 where its logit is taken."""
 STEEPEST = 20.0
@@ -76,7 +77,7 @@ class Calibration:
         return asdict(self) | {"slope": self.slope._asdict()}
 
 
-def calibration(n: IntArray, M: IntArray, P: FloatArray, link: Together, *, bins: int = BINS) -> Calibration:
+def calibration(n: IntArray, M: IntArray, P: FloatArray, link: Together, *, bins: int | None = None) -> Calibration:
     """Hold P against the votes, in bins of as many triplets each.
 
     Examples
@@ -89,7 +90,7 @@ def calibration(n: IntArray, M: IntArray, P: FloatArray, link: Together, *, bins
     True
     """
     P = np.clip(P, EXTREME, 1 - EXTREME)
-    code, count = _binned(P, bins)
+    code, count = _binned(P, bins or int(np.clip(len(P) // IN_EACH, 1, BINS)))
     votes = np.bincount(code, M, minlength=count)
     gap = np.bincount(code, n - M * P, minlength=count) / votes
     se, units = _gap_errors(n, M, P, code, count, gap, link)
