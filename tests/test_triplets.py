@@ -412,3 +412,8 @@ def test_the_clic_answers_merge_as_known(shared: Path) -> None:
     assert len(answers) == 5_220
     assert len(table) == 4_812
     assert np.bincount(table.M)[1:].tolist() == [4550, 192, 45, 10, 2, 2, 3, 5, 2, 1]
+
+
+def test_judgements_of_difference_scaling_are_told_where_to_go() -> None:
+    told = message({"Response": [1], "S1": [1], "S2": [2], "S3": [3], "S4": [4], "d0": [1.0], "d1": [1.0]})
+    assert told.endswith("; judgements of difference scaling are read by twoafc.datasets.read_quadruples")

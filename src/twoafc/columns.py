@@ -48,7 +48,9 @@ def says_votes(columns: list[str]) -> bool:
         raise DataError(f"a table has n and M, or choice; found choice and {' and '.join(counts)}")
     if "choice" not in columns and len(counts) < 2:
         missing = " and ".join(name for name in ("n", "M") if name not in counts)
-        raise DataError(f"missing column {missing}; a table has n and M, or choice; found {', '.join(columns)}")
+        scaling = "; judgements of difference scaling are read by twoafc.datasets.read_quadruples"
+        hint = scaling if {"s1", "s2", "s3", "s4"} <= {column.lower() for column in columns} else ""
+        raise DataError(f"missing column {missing}; a table has n and M, or choice; found {', '.join(columns)}{hint}")
     return "choice" in columns
 
 
