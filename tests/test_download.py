@@ -257,7 +257,7 @@ def test_no_server_at_all(here: Path) -> None:
         "come; or: pip install toy_package, which brings it along, or get toy.zip elsewhere and run "
         "twoafc fetch toy --from FILE"
     )
-    assert os.listdir(checkpoints(here)) == []
+    assert os.listdir(here) == []
 
 
 def test_a_silent_server_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

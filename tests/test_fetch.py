@@ -91,8 +91,7 @@ except DataError as error:
     assert re.fullmatch(
         r"the disk is full; large could not be written to \S+ \(File too large\); free some room\n", done.stdout
     )
-    assert os.listdir(here / "data" / "toy") == [".twoafc"]
-    assert os.listdir(here / "data" / "toy" / ".twoafc") == []
+    assert os.listdir(here) == ["toy.tar.gz"]
     (got,) = fetch.import_file("toy_val", Path("toy.tar.gz"), files={"toy_val": file})
     assert len(tree(got.where)) == len(FILES) + 1
 
@@ -282,7 +281,19 @@ def test_an_archive_of_something_else_is_refused(toy: Archive, here: Path) -> No
         Path("a.tar.gz").write_bytes(tarred(root, root=""))
         file = dataclasses.replace(toy, digest=None, marker=marker)
         assert refusal(fetch.import_file, "toy_val", Path("a.tar.gz"), files={"toy_val": file}) == f"a.tar.gz {message}"
-        assert tree(here / "data") == {}
+        assert os.listdir(here) == ["a.tar.gz"]
+
+
+def test_a_failed_download_of_a_data_set_leaves_nothing_new(toy: Archive, server: Server, here: Path) -> None:
+    server.answers["toy.tar.gz"] = Answer(status=404)
+    assert refusal(get, toy).startswith("toy_val was not fetched; ")
+    assert os.listdir(here) == []
+    (here / "data" / "toy").mkdir(parents=True)
+    refusal(get, toy)
+    assert [path.name for path in (here / "data").rglob("*")] == ["toy"]
+    server.answers["toy.tar.gz"] = Answer(content=tarred(FILES), cuts=[50, 0, 0, 0, 0])
+    refusal(get, toy)
+    assert sorted(os.listdir(here / "data" / "toy" / ".twoafc")) == [".toy.tar.gz.part", ".toy.tar.gz.part.json"]
 
 
 def test_a_kill_while_unpacking_leaves_no_data_set(toy: Archive, here: Path) -> None:
@@ -314,6 +325,30 @@ def test_a_damaged_data_set_is_replaced_when_it_is_asked_for(toy: Archive, here:
     (got.where / "more.txt").touch()
     (got,) = fetch.import_file("toy_val", Path("toy.tar.gz"), files={"toy_val": toy})
     assert tree(got.where) == FILES
+
+
+def test_what_verify_found_damaged_is_fetched_again(toy: Archive, server: Server) -> None:
+    got = get(toy)
+    image = got.where / "cnn" / "p0" / "000001.png"
+    whole = image.read_bytes()
+    image.write_bytes(b"!")
+    # Nobody has looked yet.
+    assert not get(toy).new
+    (found,) = fetch.verify(files={"toy_val": toy})
+    (state,) = fetch.status(files={"toy_val": toy})
+    assert state == found
+    assert (state.state, state.note) == ("damaged", "1 of 24 files changed, first 2afc/val/cnn/p0/000001.png")
+    # Whoever repairs it needs no download.
+    image.write_bytes(whole)
+    assert [state.state for state in fetch.verify(files={"toy_val": toy})] == ["there"]
+    assert not get(toy).new
+    image.write_bytes(b"!")
+    fetch.verify(files={"toy_val": toy})
+    assert get(toy).new
+    assert tree(got.where) == FILES
+    assert len(server.answers["toy.tar.gz"].asked) == 2
+    assert sorted(os.listdir(got.where.parents[1] / ".twoafc")) == ["toy_val.json", "toy_val.sha256"]
+    assert [state.state for state in fetch.status(files={"toy_val": toy})] == ["there"]
 
 
 def toy_weights(**changes: Any) -> tuple[Published, dict[str, Any]]:
@@ -381,17 +416,94 @@ def test_imports_from_a_folder_and_what_cannot_be_imported(here: Path, offline: 
     (here / "copies").mkdir()
     for name in ("a.zip", "b.zip"):
         (here / "copies" / name).write_bytes(CONTENT)
-    files = {name: a_zip("https://example.org/a", name=name, file=f"{name}.zip") for name in "ab"}
+    (here / "copies" / "b.zip").write_bytes(CONTENT + b"b")
+    files = {
+        name: a_zip("https://example.org/a", content, name=name, file=f"{name}.zip")
+        for name, content in (("a", CONTENT), ("b", CONTENT + b"b"))
+    }
     got = fetch.import_file("weights", here / "copies", files=files)
     assert [one.where.name for one in got] == ["a.zip", "b.zip"]
     with pytest.raises(
         ValueError, match=r"^weights is several files \(a, b\); name one of them, or a folder that holds"
     ):
         fetch.import_file("weights", here / "copies" / "a.zip", files=files)
-    (here / "copies" / "b.zip").unlink()
-    message = refusal(fetch.import_file, "weights", here / "copies", files=files)
-    assert message == f"no such file: {here / 'copies' / 'b.zip'}"
+    (here / "copies" / "b.zip").rename(here / "copies" / "other")
+    assert [one.note for one in fetch.import_file("weights", here / "copies", to=here / "to", files=files)] == [
+        "sha256 as this package records it"
+    ] * 2
+    assert sorted(os.listdir(here / "to")) == ["a.zip", "b.zip"]
+    (here / "copies" / "other").unlink()
+    message = refusal(fetch.import_file, "weights", here / "copies", to=here / "none", files=files)
+    assert message == (f"b is not in {here / 'copies'}; none of its 1 files holds these weights; wanted: {files['b']}")
+    assert not (here / "none").exists()
+    (here / "copies" / "a.zip").unlink()
+    message = refusal(fetch.import_file, "a", here / "copies", files=files)
+    assert message == f"a is not in {here / 'copies'} (an empty folder); wanted: {files['a']}"
+    toy = an_archive("https://example.org/a", b"other")
+    message = refusal(fetch.import_file, "toy_val", here / "copies", files={"toy_val": toy})
+    assert message == f"no such file: {here / 'copies' / 'toy.tar.gz'}"
     assert refusal(fetch.import_file, "a", here / "none", files=files) == f"no such file: {here / 'none'}"
+
+
+def test_weights_of_a_folder_are_known_by_what_they_hold(
+    here: Path, monkeypatch: pytest.MonkeyPatch, offline: None
+) -> None:
+    torch = pytest.importorskip("torch")
+    file, tensors = toy_weights()
+    (here / "copies").mkdir()
+    (here / "copies" / "cut.pth").write_bytes(Path("whole.pth").read_bytes()[:-200])
+    (here / "copies" / "notes.txt").write_text("no weights")
+    torch.save(tensors, here / "copies" / "anything.bin")
+    (got,) = fetch.import_file("toy", here / "copies", files={"toy": file})
+    assert got.where == checkpoints(here) / "twoafc-toy.pth"
+    # A damaged file under the published name does not stand in the way of a good one.
+    (here / "copies" / "toy-1234.pth").write_bytes(b"PK")
+    assert fetch.import_file("toy", here / "copies", files={"toy": file})[0].where == got.where
+    (here / "copies" / "anything.bin").unlink()
+    message = refusal(fetch.import_file, "toy", here / "copies", files={"toy": file})
+    assert message.startswith(f"{here / 'copies' / 'toy-1234.pth'} is not toy (toy-1234.pth); its sha256 is ")
+    (here / "copies" / "toy-1234.pth").unlink()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert refusal(fetch.import_file, "toy", here / "copies", files={"toy": file}) == (
+        f"toy is not in {here / 'copies'}; none of its 2 files holds these weights, which without torch are known by "
+        f"their digest alone; wanted: {file}"
+    )
+
+
+def test_a_folder_of_real_weights_by_command(
+    shared: Path, here: Path, offline: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    main(["fetch", "lpips", "--from", str(shared / "weights")])
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == ["alexnet", "lpips_alex_head"]
+    assert sorted(os.listdir(checkpoints(here))) == ["lpips_lin_v0.1_alex.pth", "twoafc-alexnet.pth"]
+    main(["fetch"])
+    lines = capsys.readouterr().out.splitlines()
+    # The size is that of the file which is there, not of the published one.
+    assert next(line.split()[:4] for line in lines if "alexnet" in line) == ["alexnet", "there", "9.9", "MB"]
+
+
+def test_an_unreadable_file_is_blamed_on_the_weights_that_it_is_named_after(
+    here: Path, monkeypatch: pytest.MonkeyPatch, offline: None
+) -> None:
+    torch = pytest.importorskip("torch")
+    (here / "given").mkdir()
+    monkeypatch.setenv("TWOAFC_WEIGHTS", str(here / "given"))
+    torch.save({"features.0.weight": torch.zeros(64, 3, 11, 11)}, "whole.pth")
+    cut = Path("whole.pth").read_bytes()[:-200]
+
+    def damaged(*names: str) -> list[str]:
+        for name in names:
+            (here / "given" / name).write_bytes(cut)
+        states = fetch.verify(["alexnet", "vgg16", "squeezenet1_1"])
+        assert {state.state for state in states} <= {"damaged", "missing"}
+        assert all(state.bytes == len(cut) for state in states if state.state == "damaged")
+        return [state.file.name for state in states if state.state == "damaged"]
+
+    assert damaged() == []
+    assert damaged("mine.pth") == []
+    assert damaged("twoafc-alexnet.pth") == ["alexnet"]
+    assert damaged("vgg16-397923af.pth") == ["alexnet", "vgg16"]
 
 
 def test_an_import_makes_half_of_a_download_needless(server: Server, here: Path) -> None:
@@ -414,7 +526,7 @@ def test_a_full_disk_while_importing_leaves_nothing(here: Path, monkeypatch: pyt
         f"the disk is full; toy.zip could not be written to {checkpoints(here)} (No space left on device); "
         "free some room"
     )
-    assert os.listdir(checkpoints(here)) == []
+    assert os.listdir(here) == ["toy.zip"]
 
 
 @pytest.mark.parametrize("with_torch", [True, False])
@@ -536,7 +648,7 @@ def test_the_list(known: dict[str, Any], here: Path, capsys: pytest.CaptureFixtu
     main(["fetch"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == f"  toy there 300 kB MIT {checkpoints(here) / 'toy.zip'}"
-    assert lines[4].startswith(f"  toy_val there ? unstated {here / 'data' / 'toy' / '2afc' / 'val'} (24 files; ")
+    assert lines[4].startswith(f"  toy_val there 2.4 kB unstated {here / 'data' / 'toy' / '2afc' / 'val'} (24 files; ")
     main(["fetch", "toy"])
     assert capsys.readouterr().out == f"toy: there already, {checkpoints(here) / 'toy.zip'}\n"
     main(["fetch", "toy", "--quiet"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twoafc import distance
+import trees
+from twoafc import check_distance, distance
+from twoafc.cli import main
 from twoafc.distances import OneByOne, Own, own, rmse
 
 torch = pytest.importorskip("torch")
@@ -43,6 +46,20 @@ class Net(torch.nn.Module):
         self.drop = torch.nn.Dropout()
     def forward(self, ref, x):
         return (self.drop(self.layer(ref)) - self.drop(self.layer(x))).abs().mean(dim=(1, 2, 3))
+
+class Mute:
+    pass
+
+class Needy:
+    def __init__(self, power):
+        pass
+
+class Quitter:
+    def __init__(self):
+        raise SystemExit("no licence")
+
+def quits(ref, x):
+    raise SystemExit(3)
 
 number = 3
 """
@@ -209,33 +226,107 @@ def test_wrong_images_are_refused_as_by_all_distances() -> None:
         own(mean_difference)(255 * images(0), 255 * images(1))
 
 
+CALLABLE = "a distance must be callable, (ref, x) -> (B,); "
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    ("name", "error", "message"),
+    ("name", "message"),
     [
-        ("nosuch:f", ValueError, "there is no distance 'nosuch:f'; No module named 'nosuch'"),
-        (
-            "mydistances:nosuch",
-            ValueError,
-            "there is no distance 'mydistances:nosuch'; module 'mydistances' has no attribute 'nosuch'",
-        ),
+        ("nosuch:f", "there is no distance 'nosuch:f'; No module named 'nosuch'"),
         (
             "mydistances:number",
-            TypeError,
-            "a distance must be callable, (ref, x) -> (B,); mydistances:number is of type int",
+            f"{CALLABLE}mydistances:number is of type int; name a function, or a class with __call__",
+        ),
+        (
+            "mydistances:Mute",
+            f"{CALLABLE}mydistances:Mute is of type Mute; name a function, or a class with __call__",
+        ),
+        (
+            "mydistances:Needy",
+            "mydistances:Needy cannot be made with no arguments; it raised TypeError: Needy.__init__() missing 1 "
+            "required positional argument: 'power'",
+        ),
+        (
+            "mydistances:Quitter",
+            "mydistances:Quitter cannot be made with no arguments; it raised SystemExit: no licence",
         ),
     ],
 )
-def test_a_wrong_name_is_told_in_one_line(name, error, message) -> None:
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+def test_a_wrong_name_is_told_in_one_line(name, message) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         distance(name)
 
 
-def test_a_broken_file_is_told_in_one_line(folder: Path) -> None:
-    (folder / "mydistances_broken.py").write_text("def f(:\n")
-    message = "there is no distance 'mydistances_broken:f'; importing mydistances_broken raised SyntaxError: "
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+def test_what_is_not_callable_is_refused() -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(CALLABLE)}int is of type int$"):
+        distance(3)  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_not_in_the_module_names_its_file(folder: Path) -> None:
+    message = "there is no distance 'mydistances:nosuch'; module 'mydistances' has no attribute 'nosuch'; it was "
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}imported from {folder}/mydistances.py$"):
+        distance("mydistances:nosuch")
+    message = "there is no distance 'sys:nosuch'; module 'sys' has no attribute 'nosuch'; it was imported from "
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}Python itself$"):
+        distance("sys:nosuch")
+
+
+def test_a_file_hidden_by_an_installed_module_is_told(folder: Path) -> None:
+    (folder / "json.py").write_text("def f(ref, x): pass")
+    message = f"there is no distance 'json:f'; module 'json' has no attribute 'f'; it was imported from {json.__file__}"
+    hidden = f"; {folder / 'json.py'} is hidden by another module json: give it another name"
+    with pytest.raises(ValueError, match=f"^{re.escape(message + hidden)}$"):
+        distance("json:f")
+    (folder / "json.py").unlink()
+    (folder / "json").mkdir()
+    (folder / "json" / "mine.py").write_text("def f(ref, x): pass")
+    message = "there is no distance 'json.mine:f'; No module named 'json.mine'"
+    hidden = f"; {folder / 'json'} is hidden by another module json: give it another name"
+    with pytest.raises(ValueError, match=f"^{re.escape(message + hidden)}$"):
+        distance("json.mine:f")
+
+
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        ("def f(:\n", "SyntaxError: "),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        ("import sys\nsys.nosuch\n", "AttributeError: module 'sys' has no attribute 'nosuch'"),
+    ],
+)
+def test_a_broken_file_is_told_in_one_line(folder: Path, text: str, raised: str) -> None:
+    (folder / "mydistances_broken.py").write_text(text)
+    message = "there is no distance 'mydistances_broken:f'; importing mydistances_broken raised "
+    with pytest.raises(ValueError, match=f"^{re.escape(message + raised)}"):
         distance("mydistances_broken:f")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_call_that_would_end_the_program_is_an_error() -> None:
+    found = distance("mydistances:quits")
+    with pytest.raises(RuntimeError, match=r"^it called sys\.exit\(3\)$"):
+        found(images(0), images(1))
+    assert check_distance(found).problems[0].startswith("it raises RuntimeError: it called sys.exit(3)")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Mute", f"{CALLABLE}mydistances:Mute is of type Mute"),
+        ("Needy", "mydistances:Needy cannot be made with no arguments; it raised TypeError: "),
+        ("quits", "it called sys.exit(3)"),
+    ],
+)
+def test_by_command(folder: Path, capsys: pytest.CaptureFixture[str], name: str, told: str) -> None:
+    trees.write_bapps(folder / "data", 2)
+    with pytest.raises(SystemExit) as caught:
+        main(["measure", "data", "--distance", f"mydistances:{name}", "--out", "out.parquet", "--workers", "1"])
+    assert caught.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith("twoafc: ")
+    assert told in line
+    assert line.count("\n") == 1
 
 
 def test_a_wrong_kind_is_refused() -> None:

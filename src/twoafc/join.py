@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import Where, distance, distance_names, labels_of, refuse
+from twoafc.columns import FloatArray, Where, distance, distance_names, labels_of, refuse
 from twoafc.errors import DataError
 from twoafc.frames import as_frame, check_unique, read_frame, row_name
 from twoafc.votes import QUADRUPLE, TRIPLET
 
 PAIR = ("ref", "x")
-SWAPPED = {"x0": "x1", "x1": "x0", "ref0": "ref1", "ref1": "ref0"}
+# Of a distance's usual value: what is this little below 0 is rounding, as it is to `twoafc.check_distance`.
+ROUNDING = 1e-4
+
+Values = dict[str, FloatArray]
 
 
 def join_columns(table: Any, columns: Any) -> pl.DataFrame:
@@ -24,17 +27,19 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
     Parameters
     ----------
     table : path or frame
-        Votes, one row per triplet or per vote; its rows and columns stay as they are.
+        Votes, one row per triplet, per pair or per vote; its rows and columns stay as they are.
     columns : path or frame
         Either one row per triplet with ``NAME_d0`` and ``NAME_d1``, found by ``triplet`` where both tables have it,
         else by ``ref, x0, x1`` (quadruples: ``ref0, x0, ref1, x1``); rows that show x0 and x1 the other way round have
         their distances changed over. Or one row per pair of images: ``ref``, ``x`` and ``NAME_d``. Where both tables
-        have ``group``, groups stay apart. Rows of other triplets are ignored.
+        have ``group``, groups stay apart. Rows of other triplets are ignored, and so are repeats that agree. Distances
+        are at least 0; what is below by no more than rounding becomes 0.
 
     Returns
     -------
     polars.DataFrame
-        The table with ``NAME_d0`` and ``NAME_d1`` for each distance.
+        The table with ``NAME_d0`` and ``NAME_d1`` for each distance; with ``NAME_d`` where it has pairs, ``ref`` and
+        ``x``, itself.
 
     Examples
     --------
@@ -45,11 +50,11 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
     """
     frame, where = _opened(table)
     other, elsewhere = _opened(columns)
-    labels, keys = labels_of(frame, where), _names(other, elsewhere)
+    keys = _names(other, elsewhere)
     if set(PAIR) <= set(keys.columns):
-        found = _by_pairs(labels, keys, other, where, elsewhere)
+        found = _by_pairs(_names(frame, where), keys, other, where, elsewhere)
     else:
-        found = _by_triplets(labels, keys, other, where, elsewhere)
+        found = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
     taken = [name for name in found if name in frame.columns]
     if taken:
         raise DataError(f"the table has the column {taken[0]} already; drop it there, or give the new one another name")
@@ -71,88 +76,124 @@ def _names(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
 
 def _by_triplets(
     labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where
-) -> dict[str, NDArray[np.float64]]:
+) -> Values:
     names = distance_names(other.columns)
     if not names:
         raise DataError(f"no distance to add; expected columns NAME_d0 and NAME_d1; found {', '.join(other.columns)}")
     both = set(labels.columns) & set(keys.columns)
     images = next((shown for shown in (TRIPLET, QUADRUPLE) if set(shown) <= both), ())
-    if "triplet" in both:
-        rows, swapped = _places(labels, keys, ("triplet",), where, elsewhere), np.zeros(len(labels), dtype=np.bool_)
-        if images:
-            swapped = _turned(labels.select(images), keys[rows].select(images), where)
-    elif images:
-        rows = _places(labels, keys, images, where, elsewhere)
-        swapped, rows = rows >= len(keys), rows % len(keys)
-    else:
+    if not images and "triplet" not in both:
         wanted = "triplet, or ref, x0 and x1, or ref0, x0, ref1 and x1"
         raise DataError(
             f"both tables must name the triplets by {wanted}; both have {', '.join(sorted(both)) or 'none'}"
         )
-    found: dict[str, NDArray[np.float64]] = {}
+    # One way round for all, on which repeats can be compared; the rows of the table are turned back in the end.
+    asked, turned = _ordered(labels, images)
+    given, swapped = _ordered(keys, images)
+    values: Values = {}
     for columns in names.values():
-        d0, d1 = (values[rows] for values in distance(other, columns, elsewhere))
-        found |= {columns[0]: np.where(swapped, d1, d0), columns[1]: np.where(swapped, d0, d1)}
+        d0, d1 = _distances(other, columns, elsewhere)
+        values |= {columns[0]: np.where(swapped, d1, d0), columns[1]: np.where(swapped, d0, d1)}
+    rows = _places(Side(asked, labels, where), Side(given, keys, elsewhere), images, values)
+    if "triplet" in both and images:
+        shown, measured = labels.select(images), keys[rows].select(images)
+        rule = "rows of one triplet must show the same images in both tables"
+        other_images = ~_agree(asked, given[rows], images)
+        refuse(other_images, rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
+    found: Values = {}
+    for name0, name1 in names.values():
+        d0, d1 = values[name0][rows], values[name1][rows]
+        found |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
     return found
 
 
-def _by_pairs(
-    labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where
-) -> dict[str, NDArray[np.float64]]:
+def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> Values:
     names = [name for name in other.columns if name.endswith("_d") and name != "_d"]
     if not names:
         raise DataError(
             f"no distance to add; pairs of ref and x need a column NAME_d; found {', '.join(other.columns)}"
         )
-    shown = next((roles for roles in (TRIPLET, QUADRUPLE) if set(roles) <= set(labels.columns)), None)
+    shown = next((roles for roles in (TRIPLET, QUADRUPLE, PAIR) if set(roles) <= set(labels.columns)), None)
     if shown is None:
         have = ", ".join(labels.columns) or "none"
-        raise DataError(f"pairs of ref and x need a table with ref, x0 and x1, or ref0, x0, ref1 and x1; it has {have}")
-    found = {}
-    for side in ("0", "1"):
-        ref = "ref" if shown == TRIPLET else f"ref{side}"
+        wanted = "ref, x0 and x1, or ref0, x0, ref1 and x1, or ref and x"
+        raise DataError(f"pairs of ref and x need a table with {wanted}; it has {have}")
+    values = {name: _distances(other, (name, name), elsewhere)[0] for name in names}
+    found: Values = {}
+    for side in ("",) if shown == PAIR else ("0", "1"):
+        ref = f"ref{side}" if shown == QUADRUPLE else "ref"
         group = ["group"] * ("group" in labels.columns)
         asked = labels.select(*group, pl.col(ref).alias("ref"), pl.col(f"x{side}").alias("x"))
-        rows = _places(asked, keys, PAIR, where, elsewhere)
-        for name in names:
-            found[name + side] = distance(other, (name, name), elsewhere)[0][rows]
+        rows = _places(Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, values)
+        found |= {name + side: values[name][rows] for name in names}
     return found
 
 
-def _places(
-    labels: pl.DataFrame, keys: pl.DataFrame, by: tuple[str, ...], where: Where, elsewhere: Where
-) -> NDArray[np.int64]:
-    """Find the row of `keys` that each row of `labels` names; from len(keys) on, seen the other way round."""
-    on = [*by, *["group"] * ("group" in labels.columns and "group" in keys.columns)]
-    given = keys.select(on).with_columns(place=pl.Series(np.arange(len(keys))))
-    if by in (TRIPLET, QUADRUPLE):
-        turned = given.rename({name: SWAPPED[name] for name in by if name in SWAPPED}).select(given.columns)
-        # What is the same either way round is there already.
-        new = pl.any_horizontal(pl.col(name) != given[name] for name in by)
-        given = pl.concat([given, turned.with_columns(pl.col("place") + len(keys)).filter(new)])
+def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> tuple[FloatArray, FloatArray]:
+    """Take the two columns of a distance, finite and at least 0."""
+    found = distance(other, columns, where)
+    usual = np.median(np.abs(found)) if len(other) else 0.0
+    low = np.minimum(*found)
+    below = low < -ROUNDING * usual
 
-    def told(frame: pl.DataFrame, row: int) -> str:
-        return ", ".join(f"{name}={frame[name][row]!r}" for name in on)
+    def told(row: int) -> str:
+        return f"{columns[0] if found[0][row] == low[row] else columns[1]}={low[row]:g}"
 
-    again = given.select(on).is_duplicated().to_numpy()[: len(keys)]
+    refuse(below, "a distance must be at least 0", where, told)
+    return np.maximum(found[0], 0), np.maximum(found[1], 0)
+
+
+def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """Show x0 and x1 of every row, with their references, in the order of their names; tell which rows were turned."""
+    if not images:
+        return labels, np.zeros(len(labels), dtype=np.bool_)
+    after = labels["x0"] > labels["x1"]
+    if images == QUADRUPLE:
+        after = (labels["ref0"] > labels["ref1"]) | ((labels["ref0"] == labels["ref1"]) & after)
+    partners = {name: f"{name[:-1]}{1 - int(name[-1])}" for name in images if name != "ref"}
+    sides = {name: pl.when(after).then(pl.col(partner)).otherwise(pl.col(name)) for name, partner in partners.items()}
+    return labels.with_columns(**sides), after.to_numpy()
+
+
+class Side(NamedTuple):
+    """One of the two tables: what its rows are found by, the same as it was given, and where a row is."""
+
+    names: pl.DataFrame
+    given: pl.DataFrame
+    where: Where
+
+
+def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values) -> NDArray[np.int64]:
+    """Find the row of distances that each row of votes names; of repeats that agree, the first."""
+    both = set(table.names.columns) & set(columns.names.columns)
+    on = [*(("triplet",) if "triplet" in both and images != PAIR else images), *["group"] * ("group" in both)]
+    keys = columns.names.with_columns(place=pl.Series(np.arange(len(columns.names))))
+    lead = keys.select(pl.col("place").first().over(on))["place"].to_numpy()
+
+    def told(side: Side, row: int) -> str:
+        return ", ".join(f"{name}={side.given[name][row]!r}" for name in on)
+
+    other = ~_agree(keys, keys[lead], images)
+    for d in values.values():
+        # Room for the rounding of a distance measured twice, near 0 too, and no more.
+        other |= abs(d - d[lead]) > 1e-6 * np.maximum(d, d[lead]) + 1e-9 * d.max(initial=0)
+    rule = "repeated rows of distances must agree"
     refuse(
-        again, "a row of distances must be given once", elsewhere, lambda row: f"{told(given, row)}, and so has another"
+        other,
+        rule,
+        columns.where,
+        lambda row: f"{told(columns, row)}, for which {columns.where(int(lead[row]))} has others",
     )
-    found = labels.join(given, on=on, how="left", maintain_order="left")["place"]
+    first = keys.filter(pl.col("place") == pl.Series(lead))
+    found = table.names.join(first.select(*on, "place"), on=on, how="left", maintain_order="left")["place"]
     absent = found.is_null().to_numpy()
-    refuse(absent, "every row needs its distances", where, lambda row: f"{told(labels, row)}, for which there are none")
+    rule = "every row needs its distances"
+    refuse(absent, rule, table.where, lambda row: f"{told(table, row)}, for which there are none")
     return found.to_numpy().astype(np.int64)
 
 
-def _turned(shown: pl.DataFrame, measured: pl.DataFrame, where: Where) -> NDArray[np.bool_]:
-    """Tell which rows show their images the other way round; other images under the same name are refused."""
-    same = _agree(shown, measured)
-    other = measured.rename({name: SWAPPED[name] for name in measured.columns if name in SWAPPED})
-    swapped = ~same & _agree(shown, other.select(shown.columns))
-    rule = "rows of one triplet must show the same images in both tables"
-    refuse(~(same | swapped), rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
-    return swapped
-
-
-def _agree(a: pl.DataFrame, b: pl.DataFrame) -> NDArray[np.bool_]:
-    return np.asarray(np.logical_and.reduce([(a[name] == b[name]).to_numpy() for name in a.columns]))
+def _agree(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    same = np.ones(len(a), dtype=np.bool_)
+    for name in names:
+        same &= (a[name] == b[name]).to_numpy()
+    return same

@@ -22,6 +22,7 @@ from twoafc.faults import (
     half_range,
     independent,
     input_range,
+    is_similarity,
     leaves_images_alone,
     nearly_0,
     repeatable,
@@ -105,6 +106,33 @@ def check_distance(f: Distance, *, size: int = 64, seed: int = 0) -> Report:
         # What it warns of at the edge of its powers is told in the report.
         warnings.simplefilter("ignore")
         return _report(subject, size, seed)
+
+
+def looks_like_similarity(f: Distance, *, size: int = 64, seed: int = 0) -> str | None:
+    """Say that values of a callable fall as images are spoiled; None where they do not, or where it cannot be tried.
+
+    The quickest of the checks of `check_distance`, whose parameters it takes.
+
+    Examples
+    --------
+    >>> from twoafc.distances import rmse
+    >>> looks_like_similarity(lambda ref, x: 1 / (1 + rmse(ref, x)))[:50]
+    'larger means closer: it is 1 for equal images and '
+    >>> looks_like_similarity(rmse) is None
+    True
+    """
+    subject = subject_of(f)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        used, _ = working_size(subject, size, seed)
+        if used is None:
+            return None
+        ref = photographs(used, seed=seed)
+        trial = Trial(subject, ref, spoiled(ref, seed=seed))
+        try:
+            return next(direction(trial), None) if is_similarity(trial) else None
+        except Raised:
+            return None
 
 
 def _report(subject: Subject, size: int, seed: int) -> Report:

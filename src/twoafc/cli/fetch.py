@@ -36,7 +36,8 @@ def fetch(
     to
         Folder for weights, default TWOAFC_WEIGHTS or torch's cache; or a data set's own, default in TWOAFC_DATA.
     from_
-        Take a file that you have, or a folder of such files, instead of downloading; it is checked and copied.
+        Take a file that you have, or a folder of such files, weights under any names, instead of downloading; it is
+        checked and copied.
     verify
         Download nothing; read all that is there again, and say what is missing or damaged.
     json
@@ -152,7 +153,7 @@ def _line(state: State) -> tuple[str, ...]:
     from twoafc.fetch.registry import size_of
     from twoafc.fetch.room import in_words
 
-    size = size_of(state.file)
+    size = state.bytes or size_of(state.file)
     where = str(state.where) if state.where else state.file.url
     note = f"({state.note})" if state.note else ""
     return state.file.name, state.state, in_words(size) if size else "?", state.file.terms, f"{where} {note}".rstrip()

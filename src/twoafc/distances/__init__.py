@@ -12,11 +12,12 @@ import importlib
 from typing import Any, cast
 
 from twoafc.distances.batches import Batch, Distance
+from twoafc.distances.by_name import imported
 from twoafc.distances.euclidean import euclidean, rmse
 from twoafc.distances.ms_ssim import ms_ssim, ms_ssim_3
 from twoafc.distances.nlpd import nlpd, nlpd_rgb
 from twoafc.distances.nlpd_2017 import nlpd_2017, nlpd_2017_5
-from twoafc.distances.own import OneByOne, Own, imported, own
+from twoafc.distances.own import OneByOne, Own, own
 from twoafc.distances.ssim import ssim, ssim_luma
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A user's own distance: any callable ``(ref, x) -> (B,)``, given by itself or by ``package.module:name``.
+"""A user's own distance: any callable ``(ref, x) -> (B,)``.
 
 Whether it is given numpy arrays or torch tensors is settled once, when it is wrapped:
 
@@ -10,9 +10,6 @@ Whether it is given numpy arrays or torch tensors is settled once, when it is wr
 
 from __future__ import annotations
 
-import functools
-import importlib
-import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
@@ -134,41 +131,6 @@ def own(function: Any, *, name: str | None = None, takes: Kind | None = None, de
     return Own(label, function, takes, "cpu" if takes == "numpy" else device)
 
 
-def imported(name: str, **settings: Any) -> Own:
-    """Import the distance ``package.module:name``; a class is made with the settings, a function is given them.
-
-    Parameters
-    ----------
-    name : str
-        Looked for where Python looks, and then in the current folder.
-    **settings
-        ``takes`` and ``device`` are for `own`; the others are the class's or the function's.
-
-    Examples
-    --------
-    >>> imported("twoafc.distances.euclidean:rmse")
-    Own(name='twoafc.distances.euclidean:rmse', takes='numpy', device='cpu')
-    """
-    module, _, attribute = name.partition(":")
-    # Looked for where the command is given, too, but last: a user's file must not stand in for a library.
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"there is no distance {name!r}; {error}") from error
-    except Exception as error:  # a user's file may raise anything
-        raised = f"{type(error).__name__}: {error}"
-        raise ValueError(f"there is no distance {name!r}; importing {module} raised {raised}") from error
-    ours = {key: settings.pop(key) for key in ("takes", "device") if key in settings}
-    if isinstance(found, type):
-        found = found(**settings)
-    elif settings and callable(found):
-        found = functools.partial(found, **settings)
-    return own(found, name=name, **ours)
-
-
 def kind(function: Any, *, device: str = "cpu") -> Kind:
     """Find out whether a callable takes arrays or tensors, by the rules of this module.
 
@@ -190,11 +152,14 @@ def kind(function: Any, *, device: str = "cpu") -> Kind:
 
 def called(function: Distance, takes: Kind, device: str, *batches: Batch) -> Any:
     """Call with copies of some batches, as arrays or as tensors, and give what comes back as it is."""
-    if takes == "numpy":
-        return function(*(np.array(as_array(images)) for images in batches))
-    torch = require("torch", extra="torch")
-    with torch.no_grad():
-        return function(*(_tensor(images, device) for images in batches))
+    try:
+        if takes == "numpy":
+            return function(*(np.array(as_array(images)) for images in batches))
+        torch = require("torch", extra="torch")
+        with torch.no_grad():
+            return function(*(_tensor(images, device) for images in batches))
+    except SystemExit as error:  # which would end the program without a word
+        raise RuntimeError(f"it called sys.exit({error.code!r})") from error
 
 
 def as_array(values: Any) -> np.ndarray[Any, Any]:

@@ -80,6 +80,10 @@ class Unfit(Exception):  # noqa: N818 - not an error of the caller's: the search
         self.foreign = foreign
 
 
+class Unreadable(Unfit):
+    """A file of torch's, by its first bytes, that torch cannot read: whose it is, only its name can tell."""
+
+
 @cache
 def published() -> dict[str, Published]:
     """Give the table of published weights by name.
@@ -130,7 +134,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
         # Mapped, a file of half a gigabyte gives up its convolutions without being read to its end.
         found = torch.load(file, weights_only=True, map_location="cpu", mmap=start == b"PK")
     except Exception as error:  # a broken file may raise almost anything in there
-        raise Unfit(f"torch cannot read it: {(str(error) or repr(error)).splitlines()[0]}") from error
+        raise Unreadable(f"torch cannot read it: {(str(error) or repr(error)).splitlines()[0]}") from error
     if not isinstance(found, dict) or not wanted.tensors.keys() <= found.keys():
         raise Unfit("holds other tensors", foreign=True)
     for tensor, (shape, _) in wanted.tensors.items():
@@ -192,7 +196,7 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
     """Read the first fit file, or raise DataError with all that was tried and what is wanted."""
     paths = [path] if isinstance(path, str | Path) else path
     tried = []
-    for place, files in usual(wanted) if paths is None else (_within(Path(given), wanted) for given in paths):
+    for place, files in usual(wanted) if paths is None else (within(Path(given), wanted) for given in paths):
         refused = 0
         for file in files:
             try:
@@ -215,7 +219,7 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
 def usual(wanted: Published) -> Iterator[tuple[str, list[Path]]]:
     """Give the places to look in when none is named, each with its files; without files, the place says why."""
     folder = os.environ.get("TWOAFC_WEIGHTS")
-    yield _within(Path(folder).expanduser(), wanted) if folder else ("TWOAFC_WEIGHTS (not set)", [])
+    yield within(Path(folder).expanduser(), wanted) if folder else ("TWOAFC_WEIGHTS (not set)", [])
     cached = [cache_folder() / wanted.file, excerpt_file(wanted)]
     there = [file for file in cached if file.is_file()]
     yield (str(cache_folder()), there) if there else (f"{cached[0]} (no such file)", [])
@@ -231,7 +235,7 @@ def usual(wanted: Published) -> Iterator[tuple[str, list[Path]]]:
         )
 
 
-def _within(path: Path, wanted: Published) -> tuple[str, list[Path]]:
+def within(path: Path, wanted: Published) -> tuple[str, list[Path]]:
     """Give a file, or the files of a folder: first the one with the published name, then the smaller ones."""
     if path.is_file():
         return str(path), [path]

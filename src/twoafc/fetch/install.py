@@ -12,7 +12,7 @@ from typing import Any
 
 from twoafc.errors import DataError
 from twoafc.fetch.digests import Progress, digests
-from twoafc.fetch.places import HIDDEN, read_json, write_json
+from twoafc.fetch.places import HIDDEN, made, read_json, write_json
 from twoafc.fetch.registry import Archive, worth
 from twoafc.fetch.room import told
 from twoafc.fetch.unpack import Unpacked, unpack
@@ -41,8 +41,7 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
         The receipt, which is also kept in the folder, beside a list that ``sha256sum --check`` reads.
     """
     hidden = folder / HIDDEN
-    hidden.mkdir(parents=True, exist_ok=True)
-    with _in_turn(hidden):
+    with made(hidden), _in_turn(hidden):
         unpacked = hidden / f"{archive.name}.unpacked"
         shutil.rmtree(unpacked, ignore_errors=True)  # of a run that was killed
         try:
@@ -60,11 +59,34 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
             write_json(hidden / f"{archive.name}.json", receipt)
             for entry, source in entries.items():
                 _move(source, folder / entry, hidden)
+            _mark(archive, folder).unlink(missing_ok=True)
         except OSError as error:
             raise told(error, folder, archive.name) from error
         finally:
             shutil.rmtree(unpacked, ignore_errors=True)
     return receipt
+
+
+def marked_damage(archive: Archive, folder: Path) -> str:
+    """Say what `damage` found the last time, or nothing."""
+    try:
+        return _mark(archive, folder).read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return ""
+
+
+def mark_damage(archive: Archive, folder: Path, wrong: str) -> None:
+    """Note what `damage` found, so that the data set is fetched again when it is asked for."""
+    mark = _mark(archive, folder)
+    with contextlib.suppress(OSError):  # where nothing can be written, nothing can be fetched either
+        if wrong:
+            mark.write_text(wrong, encoding="utf-8")
+        else:
+            mark.unlink(missing_ok=True)
+
+
+def _mark(archive: Archive, folder: Path) -> Path:
+    return folder / HIDDEN / f"{archive.name}.damaged"
 
 
 def damage(archive: Archive, folder: Path, *, progress: Progress | None = None) -> str:

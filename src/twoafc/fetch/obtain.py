@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from twoafc.distances.weights import Published, Unfit, excerpt_file
+from twoafc.distances.weights import Published, Unfit, excerpt_file, within
 from twoafc.errors import DataError
 from twoafc.fetch.digests import Progress, compare
 from twoafc.fetch.download import Source, abandon, download, finish
 from twoafc.fetch.install import install
-from twoafc.fetch.places import folder_of, part_of, remember, stored, weights_folder
+from twoafc.fetch.places import folder_of, made, part_of, remember, stored, weights_folder
 from twoafc.fetch.registry import Archive, File, Files, chosen, size_of, worth
 from twoafc.fetch.room import require_room, told
 from twoafc.fetch.state import fits, state_of
@@ -79,13 +80,13 @@ def import_file(
     name : str
         A file, a distance, a data set.
     path : Path
-        The copy; or a folder with copies under their published names.
+        The copy; or a folder with copies, of weights under any names, of data sets under their published ones.
     to, files, progress
         As for `get`.
     """
     asked = chosen([name], files)
     if path.is_dir():
-        pairs = [(file, path / file.file) for file in asked]
+        pairs = [(file, _found_in(path, file)) for file in asked]
     elif len(asked) == 1:
         pairs = [(asked[0], path)]
     else:
@@ -97,6 +98,25 @@ def import_file(
     return [_import(file, copy, to, progress) for file, copy in pairs]
 
 
+def _found_in(folder: Path, file: File) -> Path:
+    """Find the copy of a file in a folder: an archive by its name, weights by what they hold."""
+    named = folder / file.file
+    if isinstance(file, Archive):
+        return named
+    place, copies = within(folder, file)
+    for copy in copies:
+        try:
+            fits(copy, file)
+            return copy
+        except (Unfit, OSError):
+            continue
+    if named.is_file():  # what is wrong with it is told when it is imported
+        return named
+    known = "" if importlib.util.find_spec("torch") else ", which without torch are known by their digest alone"
+    held = f"; none of its {len(copies)} files holds these weights{known}" if copies else ""
+    raise DataError(f"{file.name} is not in {place}{held}; wanted: {file}")
+
+
 def _get(file: File, to: Path | None, progress: Progress | None, pause: float) -> Got:
     found = state_of(file, to)
     if found.state == "there" and found.where:
@@ -106,15 +126,8 @@ def _get(file: File, to: Path | None, progress: Progress | None, pause: float) -
         part = path
     else:
         part = part_of(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # An archive of images unpacks to about its own size, and is there until then.
-        needed = (size_of(file) or 0) * (2 if isinstance(file, Archive) else 1)
-        require_room(path.parent, needed - _size(part), file.file)
-        try:
-            source = Source(file.url, file.bytes, checked=file.digest is not None)
-            download(source, part, progress=progress, pause=pause)
-        except DataError as error:
-            raise DataError(f"{file.name} was not fetched; {error}; {_otherwise(file)}") from error
+        with made(path.parent):
+            _download(file, part, progress, pause)
     sha256, wrong = compare(part, file.digest, progress=progress)
     if wrong:
         aside = path.with_name(f".{path.name}.wrong")
@@ -129,6 +142,17 @@ def _get(file: File, to: Path | None, progress: Progress | None, pause: float) -
     got = _unpack(file, path, to, sha256, progress)
     path.unlink()
     return got
+
+
+def _download(file: File, part: Path, progress: Progress | None, pause: float) -> None:
+    # An archive of images unpacks to about its own size, and is there until then.
+    needed = (size_of(file) or 0) * (2 if isinstance(file, Archive) else 1)
+    require_room(part.parent, needed - _size(part), file.file)
+    try:
+        source = Source(file.url, file.bytes, checked=file.digest is not None)
+        download(source, part, progress=progress, pause=pause)
+    except DataError as error:
+        raise DataError(f"{file.name} was not fetched; {error}; {_otherwise(file)}") from error
 
 
 def _import(file: File, copy: Path, to: Path | None, progress: Progress | None) -> Got:
@@ -162,18 +186,18 @@ def _unpack(archive: Archive, packed: Path, to: Path | None, sha256: str, progre
 def _copy(source: Path, path: Path) -> None:
     if path.exists() and path.samefile(source):
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    require_room(path.parent, source.stat().st_size, path.name)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        shutil.copyfile(source, partial)
-        with partial.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise told(error, path.parent, path.name) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with made(path.parent):
+        require_room(path.parent, source.stat().st_size, path.name)
+        try:
+            shutil.copyfile(source, partial)
+            with partial.open("rb+") as stream:
+                os.fsync(stream.fileno())
+            partial.replace(path)
+        except OSError as error:
+            raise told(error, path.parent, path.name) from error
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def _otherwise(file: File) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,20 @@ def remember(archive: Archive, folder: Path) -> None:
 
 def _remembered() -> dict[str, Any]:
     return read_json(data_folder() / "folders.json") or {}
+
+
+@contextlib.contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Make a folder for what is done within; if that fails, what was made for it and is empty goes again."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # of a folder with something in it, and those above it
+            for path in new:
+                path.rmdir()
+        raise
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

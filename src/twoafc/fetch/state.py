@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from twoafc.distances.weights import Published, Unfit, excerpt_file, read_archive, read_tensors, usual
+from twoafc.distances.weights import (
+    Published,
+    Unfit,
+    Unreadable,
+    excerpt_file,
+    read_archive,
+    read_tensors,
+    usual,
+)
 from twoafc.fetch.digests import Progress, compare
-from twoafc.fetch.install import damage, receipt_of
+from twoafc.fetch.install import damage, mark_damage, marked_damage, receipt_of
 from twoafc.fetch.places import HIDDEN, folder_of, part_of, stored
 from twoafc.fetch.registry import Archive, File, Files, chosen, worth
 from twoafc.fetch.room import in_words
@@ -32,12 +40,15 @@ class State:
         Where it is.
     note : str
         What else is to be said: what is wrong with it, who vouches for it, how much of it has come.
+    bytes : int or None
+        Size of what is there, where it is known; of a data set, unpacked.
     """
 
     file: File
     state: Found
     where: Path | None = None
     note: str = ""
+    bytes: int | None = None
 
 
 def status(names: Iterable[str] | None = None, *, to: Path | None = None, files: Files | None = None) -> list[State]:
@@ -72,7 +83,7 @@ def verify(
     """Look for files, and read every one that is there again; parameters as for `status`."""
     found = []
     for state in status(names, to=to, files=files):
-        if isinstance(state.file, Published) or state.state != "there" or state.where is None:
+        if isinstance(state.file, Published) or state.where is None:
             found.append(state)
             continue
         folder = folder_of(state.file, to)
@@ -80,8 +91,9 @@ def verify(
             found.append(state)
             continue
         wrong = damage(state.file, folder, progress=progress)
-        unchanged = "unchanged since it was unpacked"
-        found.append(State(state.file, "damaged" if wrong else "there", state.where, wrong or unchanged))
+        mark_damage(state.file, folder, wrong)
+        note = wrong or "unchanged since it was unpacked"
+        found.append(replace(state, state="damaged" if wrong else "there", note=note))
     return found
 
 
@@ -112,15 +124,23 @@ def _weights(wanted: Published, to: Path | None) -> State:
         try:
             if path.is_file():
                 fits(path, wanted)
-                return State(wanted, "there", path)
-        except Unfit as unfit:
-            if not unfit.foreign or path.name == wanted.file:
-                damaged = damaged or State(wanted, "damaged", path, str(unfit))
-        except OSError as error:
-            damaged = damaged or State(wanted, "damaged", path, error.strerror or str(error))
+                return State(wanted, "there", path, bytes=path.stat().st_size)
+        except (Unfit, OSError) as error:
+            if damaged is None and _blamed(path, wanted, error):
+                note = getattr(error, "strerror", None) or str(error)
+                damaged = State(wanted, "damaged", path, note, path.stat().st_size if path.is_file() else None)
     packages = ", ".join(package for package, _ in wanted.installed)
     note = f"also inside the packages {packages}" if packages else ""
     return damaged or State(wanted, "missing", None, _begun(stored(wanted, to)) or note)
+
+
+def _blamed(path: Path, wanted: Published, error: Unfit | OSError) -> bool:
+    """Whether a file that does not fit is to be told as these weights, damaged."""
+    if isinstance(error, Unfit) and not isinstance(error, Unreadable):
+        return not error.foreign or path.name in (wanted.file, excerpt_file(wanted).name)
+    # What cannot be read may be anyone's: only its name tells whose.
+    names = (wanted.file, *(Path(inside).name for _, inside in wanted.installed))
+    return path.name in names or wanted.name in path.name
 
 
 def _data_set(archive: Archive, to: Path | None) -> State:
@@ -135,9 +155,9 @@ def _data_set(archive: Archive, to: Path | None) -> State:
     gone = [entry for entry in receipt["entries"] if not (folder / entry).exists()]
     if len(gone) == len(receipt["entries"]):
         return State(archive, "missing", None, _begun(folder / HIDDEN / archive.file) or worth(archive))
-    if gone:
-        return State(archive, "damaged", place, f"{len(gone)} of its entries are missing, first {gone[0]}")
-    return State(archive, "there", place, f"{receipt['files']} files; {receipt['checked']}")
+    wrong = f"{len(gone)} of its entries are missing, first {gone[0]}" if gone else marked_damage(archive, folder)
+    note = wrong or f"{receipt['files']} files; {receipt['checked']}"
+    return State(archive, "damaged" if wrong else "there", place, note, bytes=receipt.get("bytes"))
 
 
 def _begun(path: Path) -> str:
