@@ -57,9 +57,7 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
     link = together(table)
     notes.append(f"{len(table)} triplets; {link.told}")
     ways = dict.fromkeys(each.way for each in results if each.way != "analytic")
-    notes += [
-        f"a folder has its error bars by {way}; these are by formula, of the fitted surfaces" for way in ways
-    ]
+    notes += [f"a folder has its error bars by {way}; these are by formula, of the fitted surfaces" for way in ways]
     rules = {each.ties for each in results}
     if len(rules) > 1:
         raise DataError("folders must have one rule for ties; found half and x0: evaluate them alike")

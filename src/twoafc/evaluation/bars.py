@@ -104,9 +104,7 @@ class Refit:
     def told(self) -> str:
         """What the error bars are of."""
         draws = len(next(iter(self.replicates.values())))
-        return (
-            f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
-        )
+        return f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
 
     def of_scores(self, one: Scored, link: Together) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
