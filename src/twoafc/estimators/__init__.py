@@ -68,7 +68,7 @@ def estimator(name: str) -> Estimator:
     Examples
     --------
     >>> estimator("density")
-    Density(sigma=0.022727272727272728, grid_size=20, prior=0.001)
+    Density(sigma=0.022727272727272728, grid_size=20, prior=0.001, sigma_along=None)
     """
     if name in SETTINGS:
         named: Estimator = SETTINGS[name]()
