@@ -255,7 +255,20 @@ def test_votes_that_cannot_be_read(root: Path, kind: str, monkeypatch: pytest.Mo
 def test_how_many_people_judged_must_be_known(root: Path) -> None:
     moved = (root / "2afc/val").rename(root / "2afc/mine")
     assert message(root) == (
-        f"how many people judged is told by the folder train (2) or val (5); {moved / 'cnn'} is in 'mine': give M"
+        f"how many people judged is told by the folder train (2) or val (5); {moved / 'cnn'}"
+        " is in 'mine': give M (--M of the command)"
     )
     assert set(open_dataset(root, M=5).M) == {5}
     assert message(root, M=0) == "M must be at least 1; found 0"
+
+
+def test_subsets_at_unequal_depth_are_refused(tmp_path: Path) -> None:
+    trees.write_bapps(tmp_path, 1, subsets={"val": ("cnn", "color")})
+    val = tmp_path / "2afc" / "val"
+    (val / "more").mkdir()
+    (val / "color").rename(val / "more" / "color")
+    unlike = f"{val / 'cnn'} and {val / 'more' / 'color'} do not"
+    with pytest.raises(DataError) as caught:
+        open_dataset(tmp_path)
+    assert str(caught.value) == f"BAPPS subsets must lie at one depth; {unlike}: open one alone"
+    assert len(open_dataset(val / "cnn")) == 1

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+import trees
 from twoafc.datasets import open_dataset, open_table
 from twoafc.datasets.counted import counted
 from twoafc.errors import DataError
@@ -157,3 +158,34 @@ def test_votes_are_counted_as_a_table_of_votes_counts_them(votes: list[tuple[str
     table, _ = counted(labels, np.array(choice))
     same = Triplets.from_frame(labels.with_columns(choice=pl.Series(choice), d0=0.5, d1=0.5))
     assert table.equals(same.to_frame().select(table.columns))
+
+
+def test_difference_scaling_is_told_where_to_go(tmp_path: Path) -> None:
+    path = tmp_path / "mlds.csv"
+    path.write_text("Response,S1,S2,S3,S4\n1,1,2,3,4\n")
+    with pytest.raises(DataError) as caught:
+        open_dataset(path)
+    assert str(caught.value) == (
+        f"{path}: difference scaling (s1 to s4) has no images to measure; twoafc.datasets.read_quadruples(PATH) gives "
+        "its table of n, M, d0, d1: write that to a file, which evaluate reads"
+    )
+
+
+def test_names_without_endings(tmp_path: Path) -> None:
+    path = trees.write_table(tmp_path, 3)
+    frame = pl.read_csv(path).with_columns(pl.col("x0").str.strip_suffix(".png"))
+    frame.write_csv(path)
+    data = open_dataset(path)
+    assert data.files["x0"].to_list() == [f"images/{number}-x0.png" for number in range(3)]
+    assert data.table["x0"].to_list() == [f"images/{number}-x0" for number in range(3)]
+    assert data.notes == ("3 images are named without their endings: images/0-x0 is taken for images/0-x0.png",)
+    assert len(data.missing()) == 0
+    (tmp_path / "images" / "1-x0.jpg").touch()
+    with pytest.raises(DataError) as caught:
+        open_dataset(path)
+    assert str(caught.value) == (
+        f"{path}: an image must be one file; images/1-x0 may be 1-x0.jpg or 1-x0.png: add the ending"
+    )
+    # A file of that very name is the one that is meant.
+    (tmp_path / "images" / "1-x0").touch()
+    assert open_dataset(path).files["x0"][1] == "images/1-x0"

@@ -19,7 +19,7 @@ from PIL import Image
 from trees import picture
 from twoafc import png
 from twoafc.errors import DataError
-from twoafc.images import ImageError, _decoded, _RefusedError, as_float, pixel_size, read_image, read_pixels
+from twoafc.images import ImageError, _decoded, _RefusedError, as_float, pixel_size, read_image, read_pixels, trace
 
 RGB = picture(np.random.default_rng(0), (13, 10))
 DEEP = np.random.default_rng(1).integers(0, 65536, (13, 10, 4)).astype(np.uint16)
@@ -372,3 +372,37 @@ def test_an_error_can_go_from_process_to_process() -> None:
     error = pickle.loads(pickle.dumps(ImageError("a.png", "the file is empty")))
     assert isinstance(error, DataError)
     assert (error.path, error.reason, str(error)) == ("a.png", "the file is empty", "a.png: the file is empty")
+
+
+def test_a_png_of_too_many_pixels(file: Any) -> None:
+    head = b"IHDR" + struct.pack(">II", 40_000, 40_000) + bytes([8, 2, 0, 0, 0])
+    parts = (head, b"IDAT" + zlib.compress(bytes(1000)), b"IEND")
+    chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in parts]
+    told = reason(file(png.START + b"".join(chunks)))
+    assert told == "the image has 40000 x 40000 pixels, more than the 178956970 that are read: it may be an attack"
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_a_tiff_stored_as_a_negative_is_turned(file: Any, kind: Any) -> None:
+    most = np.iinfo(kind).max
+    grey = np.linspace(0, most, 8 * 8).round().astype(kind).reshape(8, 8)
+    content = bytearray(encoded(grey, "TIFF"))
+    tag = struct.pack("<HHI", 262, 3, 1)
+    place = content.index(tag) + len(tag)
+    assert content[place] == 1  # black is 0
+    assert np.array_equal(read_pixels(file(bytes(content)))[0], grey)
+    content[place] = 0
+    assert np.array_equal(read_pixels(file(bytes(content), "negative"))[0], most - grey)
+
+
+def test_a_compressed_tiff_cut_short_is_told_as_such() -> None:
+    out = io.BytesIO()
+    Image.fromarray(RGB).save(out, "TIFF", compression="tiff_lzw")
+    for share in (0.3, 0.6):
+        with pytest.raises(_RefusedError, match=r"^the image is truncated or damaged \("):
+            _decoded(out.getvalue()[: int(share * len(out.getvalue()))])
+
+
+def test_a_trace_tells_files_apart() -> None:
+    assert trace(b"") not in (0, trace(b"\0"))
+    assert trace(EXACT["png"]) == trace(bytes(EXACT["png"])) < 2**64

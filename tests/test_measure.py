@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -531,3 +532,126 @@ def test_bapps_with_gaps_in_its_images_still_reads(here: Path) -> None:
     found = measure("bapps", ["rmse"])
     assert [(each.triplet, each.reason) for each in found.failures] == [("val/cnn/000002", "the file is empty")]
     assert len(found.table) == 7
+
+
+def test_a_small_image_that_comes_first_is_a_failure_like_any_other(here: Path) -> None:
+    trees.write_table(here, 4, sizes=(30, 64))
+    found = measure("table.csv", ["ms_ssim_3", "rmse"])
+    small = (
+        "ms_ssim_3 cannot measure images of 30 x 30 pixels (images must be at least 41 x 41 pixels for this distance; "
+        "got 30 x 30)"
+    )
+    assert [str(each) for each in found.failures] == [f"t0: {small}", f"t2: {small}"]
+    same_as_row_by_row(found.table, datasets.open_dataset("table.csv").where([1, 3]), "ms_ssim_3", "rmse")
+    with pytest.raises(ValueError, match=r"^ms_ssim cannot measure images of 30 x 30 pixels .*; got 30 x 30\)$"):
+        measure("table.csv", ["rmse", "ms_ssim"], "u.parquet")
+
+
+def test_a_small_image_that_comes_first_for_a_network(here: Path) -> None:
+    pytest.importorskip("torch")
+    from twoafc.distances import pim
+    from twoafc.distances.pim_archive import Architecture
+
+    shape = Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
+    variables = {name: np.ones(size, dtype=np.float32) for name, size in shape.shapes().items()}
+    network = pim.of_variables(variables, shape, draws=2, seed=0)
+    trees.write_table(here, 4, sizes=(network.least - 1, 64))
+    found = measure("table.csv", {"pim": network})
+    assert [each.triplet for each in found.failures] == ["t0", "t2"]
+    assert found.table["triplet"].to_list() == ["t1", "t3"]
+
+
+def test_a_distance_that_breaks_is_not_taken_for_one_that_size_does_not_suit(here: Path) -> None:
+    trees.write_table(here, 6, sizes=(64, 40, 48))
+    calls = iter(range(1000))
+
+    def breaking(ref: Any, x: Any) -> Any:
+        if next(calls) > 4:
+            raise RuntimeError("out of order")
+        return abs(ref - x).mean(axis=(1, 2, 3))
+
+    breaking.takes = "numpy"  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"^breaking raised RuntimeError: out of order, on triplet t"):
+        measure("table.csv", [breaking], batch_size=1)
+
+
+def test_answers_without_images_are_told_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = trees.write_clic(here / "clic")
+    for path in answers.parent.glob("*.png"):
+        path.unlink()
+    said = failure(capsys, str(answers), "--distance", "rmse", "--out", "t.csv", "--device", "cpu")
+    assert said.startswith(f"none of the images is there; triplet 0, ref: no such file: {answers.parent}/")
+    assert not list(here.glob("t.csv*"))
+
+
+def test_options_are_named_as_they_were_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_bapps(here / "bapps", 2, subsets={"val": ("cnn",)})
+    trees.write_table(here, 2)
+    asked = ["--distance", "rmse", "--out", "t.csv", "--device", "cpu"]
+    said = failure(capsys, "bapps", *asked, "--images", "images")
+    assert said == "--images is not for data of this layout: bapps takes --split, --M"
+    said = failure(capsys, "table.csv", *asked, "--M", "5")
+    assert said == "--M is not for data of this layout: table.csv takes --images"
+    (here / "bapps" / "2afc" / "val").rename(here / "bapps" / "2afc" / "test")
+    assert failure(capsys, "bapps", *asked).endswith(": give M (--M of the command)")
+    main(["measure", "bapps", *asked, "--M", "5", "--quiet"])
+    assert twoafc.Triplets.read("t.csv").M.tolist() == [5, 5]
+
+
+def test_rounding_below_0_counts_as_0(here: Path) -> None:
+    trees.write_table(here, 4)
+    for x in ("x0", "x1"):
+        shutil.copy("images/2-ref.png", f"images/2-{x}.png")
+
+    def scaled(ref: Any, x: Any, *, scale: float, offset: float) -> Any:
+        d = scale * abs(ref - x).mean(axis=(1, 2, 3))
+        return np.where(d == 0, offset, d)
+
+    def with_offset(scale: float, offset: float) -> Any:
+        return lambda ref, x: scaled(ref, x, scale=scale, offset=offset)
+
+    found = measure("table.csv", {"d": with_offset(1, -2.4e-7)})
+    assert found.notes == ["d gave 2 values just below 0, by rounding; they are taken for 0"]
+    assert found.table.row(2, named=True)["d_d0"] == 0
+    assert found.table["d_d0"].min() == 0
+    said = (
+        r"^a distance must be finite and at least 0; d gave -0\.0003 \(if that is rounding, clip it at 0\), on triplet"
+    )
+    with pytest.raises(ValueError, match=said):
+        measure("table.csv", {"d": with_offset(1, -3e-4)}, "u.parquet")
+    # A distance of another scale rounds on that scale.
+    assert measure("table.csv", {"d": with_offset(1e5, -0.1)}, "v.parquet").table["d_d0"].min() == 0
+    with pytest.raises(ValueError, match=r"^a distance must be finite and at least 0; d gave -1, on triplet t2"):
+        measure("table.csv", {"d": with_offset(1, -1)}, "w.parquet")
+
+
+def test_a_wrong_shape_is_told_as_such(here: Path) -> None:
+    trees.write_table(here, 2)
+    said = r"^a distance gives one value for each image; own_distances:single gave a single value for a batch of 1; "
+    with pytest.raises(ValueError, match=said):
+        measure("table.csv", ["own_distances:single"])
+
+
+def test_materials_named_without_their_endings(shared: Path, here: Path) -> None:
+    folder = shared / "data" / "material"
+    known = pl.read_csv(folder / "train.csv", schema_overrides={"triplet": pl.String}).head(20)
+    known.select("triplet", "group", "n", "M", "ref", "x0", "x1").write_csv("names.csv")
+    arguments = ["--images", str(folder / "images"), "--distance", "ssim_luma", "--out", "t.parquet", "--device", "cpu"]
+    main(["measure", "names.csv", *arguments, "--quiet"])
+    found = pl.read_parquet("t.parquet")
+    assert found["ref"].equals(known["ref"])
+    np.testing.assert_allclose(found["ssim_luma_d0"], known["ssim_d0"], rtol=0, atol=1e-4)
+
+
+def test_a_single_failure_and_a_warning_of_pillow(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 6)
+    image = Image.fromarray(trees.picture(np.random.default_rng(0)))
+    image.save("images/3-x0.png", format="TIFF")
+    whole = Path("images/3-x0.png").read_bytes()
+    Path("images/3-x0.png").write_bytes(whole[: len(whole) - 200])
+    with pytest.raises(SystemExit):
+        main(["measure", "table.csv", "--distance", "rmse", "--out", "t.csv", "--device", "cpu", "--quiet"])
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "twoafc: 1 row could not be measured and is not in the table:"
+    assert said[1].startswith("  t3: images/3-x0.png: the image is truncated or damaged (")
+    assert said[2:] == ["  all of them: t.csv.failures.csv"]

@@ -332,3 +332,38 @@ def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: p
             path.write_bytes(content)
         crashed += 1
     assert crashed == (10 if out == "t.csv" else 6)
+
+
+def test_files_of_others_in_the_folder_of_parts_are_left_alone(here: Path) -> None:
+    trees.write_table(here, 6)
+    measure(["rmse"], shard=(1, 2))
+    folder = here / "t.parquet.parts"
+    pl.DataFrame({"mine": [1]}).write_parquet(folder / "mine.parquet")
+    found = measure(["rmse"])
+    assert len(found.table) == 6
+    assert [path.name for path in folder.iterdir()] == ["mine.parquet"]
+    assert pl.read_parquet(folder / "mine.parquet")["mine"].to_list() == [1]
+    assert measure(["ssim"]).notes == []
+    assert [path.name for path in folder.iterdir()] == ["mine.parquet"]
+
+
+def test_what_a_kill_has_left_half_written_is_cleared(here: Path) -> None:
+    trees.write_table(here, 4)
+    left = [".t.csv.123.part", ".t.csv.json.99999.part", ".t.csv.failures.csv.7.part"]
+    others = [".t.csv2.123.part", ".t.csv.part", "t.csv.123.part"]
+    for name in (*left, *others):
+        Path(name).write_text("half")
+    measure(["rmse"], "t.csv")
+    assert not [name for name in left if Path(name).exists()]
+    assert [name for name in others if Path(name).exists()] == others
+
+
+def test_a_folder_of_parts_that_cannot_be_made(here: Path) -> None:
+    trees.write_table(here, 2)
+    Path("t.parquet.parts").write_text("a file")
+    with pytest.raises(OSError, match="what is finished") as caught:
+        measure(["rmse"])
+    assert str(caught.value) == (
+        "what is finished is kept in a folder beside the table; t.parquet.parts cannot be written (File exists); "
+        "name another table"
+    )

@@ -15,7 +15,7 @@ from PIL import Image
 
 import twoafc
 from twoafc.datasets import Dataset
-from twoafc.images import as_float
+from twoafc.images import as_float, trace
 from twoafc.measurement import outfile
 from twoafc.measurement.assemble import complete_rows, from_earlier, left_over, table
 from twoafc.measurement.block import Block, Decoder, by_size
@@ -95,7 +95,8 @@ def test_a_table_and_what_is_left_over_hold_all_that_is_known(rows: list[tuple[s
     whole = complete_rows(found, asked)
     made = table(found, asked, whole)
     assert made["triplet"].to_list() == [f"row {row}" for row in np.flatnonzero(whole)]
-    back = from_earlier(found, Earlier(made, {"distances": {"d": {"identity": {}, "made": []}}}))
+    card = {"distances": {"d": {"identity": {}, "made": []}}}
+    back = from_earlier(found, Earlier(made, card, np.zeros(0, dtype=np.uint64)))
     items, kept = left_over(found, values, {"d"}, whole)
     for name, known in values.items():
         again = back.get(name, np.full(known.shape, np.nan)).copy()
@@ -127,7 +128,8 @@ def test_pixels_come_through_as_they_are(room: int) -> None:
     pytest.importorskip("torch")
     pixels = images_of(np.random.default_rng(0))
     shelf = Shelf.make(room) if room else None
-    decoded = pack(pixels, shelf)
+    decoded = pack(pixels, [1, 2, 3, 4, 0], shelf)
+    assert decoded.traces == [1, 2, 3, 4, 0]
     assert decoded.found == [(8, 8), (8, 8), (5, 9), (8, 8), "no such file"]
     there = copies(decoded, shelf)
     assert there[4] == "no such file"
@@ -143,7 +145,7 @@ def test_pixels_come_through_as_they_are(room: int) -> None:
 def test_all_levels_become_the_same_numbers_on_a_device() -> None:
     pytest.importorskip("torch")
     levels = np.arange(256, dtype=np.uint8).repeat(3).reshape(3, 16, 16)
-    tensors = Tensors(pack([levels], None), None, "cpu")
+    tensors = Tensors(pack([levels], [1], None), None, "cpu")
     np.testing.assert_array_equal(tensors.batch(np.array([0]))[0].numpy(), as_float(levels))
 
 
@@ -152,12 +154,14 @@ def test_a_decoder_keeps_what_fits(tmp_path: Path) -> None:
         Image.fromarray(np.full((4, 4, 3), number, dtype=np.uint8)).save(tmp_path / f"{number}.png")
     decoder = Decoder(most=2 * 48)
     for number in (0, 1, 2, 3, 3, 0):
-        pixels = decoder.read(str(tmp_path / f"{number}.png"))
+        path = tmp_path / f"{number}.png"
+        pixels, found = decoder.read(str(path))
         assert not isinstance(pixels, str)
         assert pixels.max() == number
-        assert decoder.bytes == sum(each.nbytes for each in decoder.kept.values()) <= 2 * 48
+        assert found == trace(path.read_bytes())
+        assert decoder.bytes == sum(each.nbytes for each, _ in decoder.kept.values()) <= 2 * 48
     assert [Path(path).stem for path in decoder.kept] == ["3", "0"]
-    assert decoder.read(str(tmp_path / "4.png")) == "no such file"
+    assert decoder.read(str(tmp_path / "4.png")) == ("no such file", 0)
 
 
 def test_items_are_sorted_by_size() -> None:
@@ -217,13 +221,15 @@ def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
         with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
             outfile.read_earlier(path, "f")
     told = {"data": {"fingerprint": "f"}, "distances": {"rmse": {"identity": {}, "made": []}}}
-    outfile.write(frame, path, told)
+    traces = np.array([3, 0, 2**64 - 1], dtype=np.uint64)
+    outfile.write(frame, path, told, traces)
     earlier = outfile.read_earlier(path, "f")
     assert earlier is not None
     assert earlier.card == told
+    np.testing.assert_array_equal(earlier.traces, traces)
     data = dataset([("a", "b", "c")])
     with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which the data set has not"):
         from_earlier(plan(data), earlier)
-    renamed = Earlier(frame.with_columns(triplet=pl.lit("row 0")), told)
+    renamed = Earlier(frame.with_columns(triplet=pl.lit("row 0")), told, traces)
     with pytest.raises(twoafc.DataError, match="the earlier table has no column rmse_d1, of which its card tells"):
         from_earlier(plan(data), renamed)

@@ -6,6 +6,7 @@ are stored: colour profiles (ICC) and gamma are not applied, and nothing is resi
 
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".
 """How the names of such files usually end, in lower case."""
 PLAIN = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
 DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
-ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102
+ORIENTATION, BITS_PER_SAMPLE, PHOTOMETRIC = 0x0112, 0x0102, 0x0106
+WHITE_IS_ZERO = 0
 
 Pixels = NDArray[np.uint8] | NDArray[np.uint16]
 
@@ -72,13 +74,35 @@ def as_float(pixels: Pixels) -> NDArray[np.float32]:
 
 def read_pixels(path: str | Path) -> Pixels:
     """Read an image as uint8, or uint16 where the file has 16 bits, of shape (3, H, W)."""
+    return decode(read_bytes(path), path)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a file as it is."""
     try:
         with open(path, "rb") as file:
-            return _decoded(file.read())
-    except _RefusedError as refused:
-        raise ImageError(path, str(refused)) from None
+            return file.read()
     except OSError as error:
         raise ImageError(path, _told(error)) from error
+
+
+def decode(content: bytes, path: str | Path) -> Pixels:
+    """Decode an image's bytes; `path` names it in errors."""
+    try:
+        return _decoded(content)
+    except _RefusedError as refused:
+        raise ImageError(path, str(refused)) from None
+
+
+def trace(content: bytes) -> int:
+    """Give 64 bits of a digest of a file's bytes, by which another file of that name is known; never 0.
+
+    Examples
+    --------
+    >>> trace(b"one") == trace(b"one"), trace(b"one") == trace(b"two")
+    (True, False)
+    """
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") or 1
 
 
 def pixel_size(path: str | Path) -> tuple[int, int]:
@@ -103,6 +127,8 @@ def _decoded(content: bytes) -> Pixels:
     flaw = png.flaw(content) if is_png else None
     if flaw:
         raise _RefusedError(f"the image is {flaw}")
+    if is_png:
+        _check_pixels(png.size(content[:24]))
     try:
         # A PNG goes the way that Image.open would find for it, after a search.
         image = PngImagePlugin.PngImageFile(io.BytesIO(content)) if is_png else _opened(io.BytesIO(content))
@@ -123,11 +149,22 @@ def _opened(file: io.BufferedReader | io.BytesIO) -> Image.Image:
     try:
         return Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
+        file.seek(0)
+        if file.read(4) in (b"II*\0", b"MM\0*"):  # what tells a TIFF's size may stand at its end
+            raise _RefusedError("the image is truncated or damaged (a TIFF without its directory)") from None
         raise _RefusedError(f"no image that can be read; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from None
     except Image.DecompressionBombError as error:
         raise _RefusedError(_first_line(error)) from None
     except Exception as error:
         raise _RefusedError(f"the image is truncated or damaged ({_first_line(error)})") from error
+
+
+def _check_pixels(size: tuple[int, int] | None) -> None:
+    """Hold a PNG to the size at which Pillow refuses other formats: a small file may unfold to fill the memory."""
+    limit = Image.MAX_IMAGE_PIXELS
+    if size and limit and size[0] * size[1] > 2 * limit:
+        told = f"{size[0]} x {size[1]} pixels"
+        raise _RefusedError(f"the image has {told}, more than the {2 * limit} that are read: it may be an attack")
 
 
 def _check_header(image: Image.Image) -> None:
@@ -183,7 +220,11 @@ def _deep(content: bytes, image: Image.Image) -> NDArray[np.uint16]:
     if image.mode in ("RGB", "RGBA"):
         colours = png.sixteen_bits(content)
         return _channels_first(_opaque(colours) if image.mode == "RGBA" else colours)
-    return np.repeat(np.asarray(image).astype(np.uint16)[np.newaxis], 3, axis=0)
+    grey = np.asarray(image).astype(np.uint16)
+    # Pillow turns what is stored as a negative the right way round with 8 bits, not with 16.
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.tag_v2.get(PHOTOMETRIC) == WHITE_IS_ZERO:
+        grey = np.iinfo(np.uint16).max - grey
+    return np.repeat(grey[np.newaxis], 3, axis=0)
 
 
 def _opaque(rgba: NDArray[Any]) -> NDArray[Any]:

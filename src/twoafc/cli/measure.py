@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ def measure(
     out: Path,
     images: Path | None = None,
     split: str | None = None,
+    M: Annotated[int | None, Parameter(name="--M")] = None,
     without_anchors: Switch = False,
     device: str | None = None,
     precision: Literal["fp32", "tf32"] = "fp32",
@@ -54,6 +56,8 @@ def measure(
         Folder of the images, where they do not lie beside their CSV.
     split
         Part of a BAPPS or NIGHTS folder, such as val; default all.
+    M
+        How many people judged each triplet of a BAPPS folder; default 2 in train, 5 in val (pairs: 3).
     without_anchors
         Leave out triplets in which a choice has the very pixels of its reference.
     device
@@ -76,8 +80,9 @@ def measure(
     from twoafc.measurement.run import measure as run
 
     start = time.monotonic()
-    with _interruptible(), rate(quiet or json) as show:
-        opened = open_dataset(data, folder=images, split=split, progress=show)
+    with _interruptible(), _quiet_images(), rate(quiet or json) as show:
+        _check_options(data, {"--images": ("folder", images), "--split": ("split", split), "--M": ("M", M)})
+        opened = open_dataset(data, folder=images, split=split, M=M, progress=show)
         found = run(
             remove_anchors(opened, progress=show) if without_anchors else opened,
             distance,
@@ -99,6 +104,17 @@ def measure(
         raise SystemExit(1)
 
 
+def _check_options(data: Path, given: dict[str, tuple[str, object]]) -> None:
+    """Refuse an option that means nothing for the data's layout, by the name that it has here."""
+    from twoafc.datasets import options_of
+
+    known = options_of(data)
+    for option, (name, value) in given.items():
+        if value is not None and name not in known:
+            there = ", ".join(each for each, (name, _) in given.items() if name in known) or "none of these"
+            raise ValueError(f"{option} is not for data of this layout: {data} takes {there}")
+
+
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Say what Ctrl-C leaves; the library that parses commands would end without a word."""
@@ -108,6 +124,14 @@ def _interruptible() -> Iterator[None]:
         told = "interrupted; what is finished is kept, and the same command goes on from there"
         print(f"twoafc: {told}", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+@contextmanager
+def _quiet_images() -> Iterator[None]:
+    """Let Pillow not warn of what the list of failures tells."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\b")
+        yield
 
 
 def _share(text: str) -> tuple[int, int]:
@@ -132,8 +156,8 @@ def _tell(found: Measured, out: Path, shard: str | None, seconds: float) -> None
 
 
 def _tell_failures(failures: list[Failure], written: Path | None) -> None:
-    rows = f"{len(failures)} row{'s' * (len(failures) != 1)}"
-    print(f"twoafc: {rows} could not be measured and are not in the table:", file=sys.stderr)
+    rows, are = ("1 row", "is") if len(failures) == 1 else (f"{len(failures)} rows", "are")
+    print(f"twoafc: {rows} could not be measured and {are} not in the table:", file=sys.stderr)
     for failure in failures[:MOST_SHOWN]:
         print(f"  {failure}", file=sys.stderr)
     more = f"  and {len(failures) - MOST_SHOWN} more\n" if len(failures) > MOST_SHOWN else ""

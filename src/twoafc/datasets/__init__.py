@@ -46,14 +46,19 @@ def open_dataset(path: str | Path, **options: Any) -> Dataset:
         `open_clic` and `open_table` (folder). An option that is None is not given; ``progress`` may always be.
     """
     path = Path(path)
-    opener = _opener(path)
-    known = [name for name, each in inspect.signature(opener).parameters.items() if each.kind == each.KEYWORD_ONLY]
+    opener, known = _opener(path), options_of(path)
     given = {name: value for name, value in options.items() if value is not None}
     foreign = [name for name in given if name not in (*known, "progress")]
     if foreign:
         layout = opener.__name__.removeprefix("open_")
         raise ValueError(f"{path}, in the layout {layout}, takes no option {foreign[0]}; it takes {', '.join(known)}")
     return opener(path, **{name: value for name, value in given.items() if name in known})
+
+
+def options_of(path: str | Path) -> list[str]:
+    """List the options of the reader that opens a data set."""
+    parameters = inspect.signature(_opener(Path(path))).parameters
+    return [name for name, each in parameters.items() if each.kind == each.KEYWORD_ONLY]
 
 
 def _opener(path: Path) -> Opener:

@@ -81,7 +81,13 @@ def subsets(path: Path, layout: Layout) -> list[Path]:
         inside = {folder: _folders(folder) for folder in level}
         if any(layout.votes in names for names in inside.values()):
             # A subset that has lost a folder, beside one that is whole, is still meant, and refused later.
-            return [each for each, names in inside.items() if names & {*layout.folders} and not names & layout.never]
+            found = [each for each, names in inside.items() if names & {*layout.folders} and not names & layout.never]
+            deeper = [each for other in inside if other not in found for each in subsets(other, layout)]
+            if found and deeper:
+                raise DataError(
+                    f"BAPPS subsets must lie at one depth; {found[0]} and {deeper[0]} do not: open one alone"
+                )
+            return found
         level = [folder / name for folder, names in inside.items() for name in sorted(names)]
     return []
 
@@ -160,7 +166,7 @@ def _people(part: Subset, layout: Layout) -> int:
     if part.split not in layout.M:
         known = " or ".join(f"{name} ({M})" for name, M in layout.M.items())
         where = f"{part.folder} is in {part.split!r}"
-        raise DataError(f"how many people judged is told by the folder {known}; {where}: give M")
+        raise DataError(f"how many people judged is told by the folder {known}; {where}: give M (--M of the command)")
     return layout.M[part.split]
 
 

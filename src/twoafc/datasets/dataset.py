@@ -170,13 +170,24 @@ class Dataset:
         return digest.hexdigest()
 
 
+def require_images(data: Dataset) -> None:
+    """Refuse a data set that has no image at all."""
+    absent = data.missing()
+    if len(absent) == len(data) * len(data.roles):
+        raise DataError(f"none of the images is there; {_first(data, absent)}")
+
+
+def _first(data: Dataset, absent: pl.DataFrame) -> str:
+    first = absent.row(0, named=True)
+    return f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
+
+
 def note_missing(data: Dataset) -> Dataset:
     """Note of how many rows images are missing, with the first of them; refuse a data set that has no image at all."""
     absent = data.missing()
     if absent.is_empty():
         return data
-    first = absent.row(0, named=True)
-    which = f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
+    which = _first(data, absent)
     if len(absent) == len(data) * len(data.roles):
         raise DataError(f"none of the images is there; {which}")
     rows = absent["triplet"].n_unique()

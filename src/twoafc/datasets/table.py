@@ -10,6 +10,7 @@ import polars as pl
 from twoafc.columns import Where, choices, counts, labels_of, refuse, says_votes
 from twoafc.datasets.counted import counted
 from twoafc.datasets.dataset import PAIR, Dataset, note_missing
+from twoafc.datasets.endings import with_endings
 from twoafc.errors import DataError
 from twoafc.frames import check_unique, read_frame
 from twoafc.votes import QUADRUPLE, TRIPLET
@@ -20,8 +21,8 @@ def open_table(path: str | Path, *, folder: str | Path | None = None) -> Dataset
 
     Quadruples have ``ref0, x0, ref1, x1``; pairs ``ref, x``, with n the votes for "same". The other columns are those
     of any table: n and M, or choice; triplet, group and observer where known. Repeats of a triplet that come as
-    choices are merged, shown either way round. Paths may have been written on Windows. Distances that the table has
-    are left aside.
+    choices are merged, shown either way round. Paths may have been written on Windows, and may lack their endings
+    where only one file can be meant. Distances that the table has are left aside.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def open_table(path: str | Path, *, folder: str | Path | None = None) -> Dataset
     try:
         frame, where = read_frame(path)
         data = _dataset(frame, where, Path(path.parent if folder is None else folder))
-        return note_missing(data)
+        return note_missing(with_endings(data))
     except DataError as error:
         raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
@@ -53,6 +54,11 @@ def roles_of(columns: list[str]) -> tuple[str, ...] | None:
 def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
     check_unique(frame.columns)
     roles = roles_of(frame.columns)
+    if roles is None and {"s1", "s2", "s3", "s4"} <= {name.lower() for name in frame.columns}:
+        raise DataError(
+            "difference scaling (s1 to s4) has no images to measure; twoafc.datasets.read_quadruples(PATH) gives its "
+            "table of n, M, d0, d1: write that to a file, which evaluate reads"
+        )
     if roles is None:
         raise DataError(
             "no images in the table; expected columns of paths, ref, x0, x1 (or ref0, x0, ref1, x1, or ref, x); "

@@ -100,6 +100,15 @@ def table(plan: Plan, values: Mapping[str, NDArray[np.float64]], rows: NDArray[n
     return found.hstack(made)
 
 
+def traces(plan: Plan, known: NDArray[np.uint64], rows: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Keep the traces of the images of some rows; 0 elsewhere."""
+    kept = np.zeros_like(known)
+    for item, _ in plan.places.values():
+        images = plan.items[item[rows]]
+        kept[images] = known[images]
+    return kept
+
+
 def rows_of(plan: Plan, items: Iterable[ItemFailure]) -> NDArray[np.bool_]:
     """Tell which rows have a failed item."""
     rows = np.zeros(len(plan.data), dtype=np.bool_)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.distances.batches import Batch, Distance
-from twoafc.images import ImageError, Pixels, as_float, read_pixels
-
-IntArray = NDArray[np.int64]
-Size = tuple[int, int]
+from twoafc.distances.batches import Batch
+from twoafc.images import ImageError, Pixels, as_float, decode, read_bytes, trace
+from twoafc.measurement.calling import IntArray, Size, Tools, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +48,16 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a block: by distance an array (number of wanted items, slots), NaN where an item has failed."""
+    """What came of a block: by distance an array (number of wanted items, slots), NaN where an item has failed.
+
+    Of each of its images the trace of the file, 0 where it could not be read; and by distance how many values were
+    rounded up to 0.
+    """
 
     values: dict[str, NDArray[np.float64]]
     failures: list[Failure]
+    traces: list[int]
+    rounded: dict[str, int]
 
 
 class Images(Protocol):
@@ -61,33 +65,6 @@ class Images(Protocol):
 
     def batch(self, images: IntArray) -> Batch:
         """Give images of one size, by their numbers in the block, as one float batch in [0, 1]."""
-
-
-@dataclass(frozen=True, eq=False)
-class Tools:
-    """What a process measures with.
-
-    Parameters
-    ----------
-    distances : mapping of name to callable
-        All those wanted, and perhaps more.
-    pixels : int
-        Pixels of an image, times images, that one role of a call may have: what bounds the memory.
-    proven : set of (name, (height, width))
-        Sizes of images that a distance is known to take; what it raises on those is a fault.
-    """
-
-    distances: Mapping[str, Distance]
-    pixels: int
-    proven: set[tuple[str, Size]]
-
-
-class DistanceError(Exception):
-    """A distance that raised, or gave what no distance gives, with the items of the block it was given."""
-
-    def __init__(self, told: str, items: list[int], image: int = 0) -> None:
-        super().__init__(told, items, image)
-        self.told, self.items, self.image = told, items, image
 
 
 class Arrays:
@@ -105,21 +82,27 @@ class Decoder:
     """Reads images, and keeps the latest, up to so many bytes."""
 
     def __init__(self, most: int) -> None:
-        self.most, self.kept, self.bytes = most, dict[str, Pixels](), 0
+        self.most, self.kept, self.bytes = most, dict[str, tuple[Pixels, int]](), 0
 
-    def read(self, path: str) -> Pixels | str:
-        """Give an image's pixels, or the reason why there are none."""
+    def read(self, path: str) -> tuple[Pixels | str, int]:
+        """Give an image's pixels, or the reason why there are none; and its file's trace, 0 where there are none."""
         if path in self.kept:
             return self.kept[path]
         try:
-            pixels = read_pixels(path)
+            content = read_bytes(path)
+            found = decode(content, path), trace(content)
         except ImageError as error:
-            return error.reason
-        self.kept[path] = pixels
-        self.bytes += pixels.nbytes
+            return error.reason, 0
+        self.kept[path] = found
+        self.bytes += found[0].nbytes
         while self.bytes > self.most:
-            self.bytes -= self.kept.pop(next(iter(self.kept))).nbytes
-        return pixels
+            self.bytes -= self.kept.pop(next(iter(self.kept)))[0].nbytes
+        return found
+
+    def read_all(self, paths: Sequence[str]) -> tuple[list[Pixels | str], list[int]]:
+        """Read images, and list what `read` gives of each."""
+        both = [self.read(path) for path in paths]
+        return [pixels for pixels, _ in both], [found for _, found in both]
 
 
 def by_size(block: Block, found: Sequence[Size | str]) -> tuple[dict[Size, IntArray], list[Failure]]:
@@ -146,32 +129,44 @@ def by_size(block: Block, found: Sequence[Size | str]) -> tuple[dict[Size, IntAr
     return {size: np.array(items) for size, items in members.items()}, failures
 
 
-def measure_block(block: Block, found: Sequence[Size | str], images: Images, tools: Tools) -> Outcome:
+class Read(NamedTuple):
+    """What a block is measured from.
+
+    Of each image its height and width, or the reason why it cannot be read; its file's trace; where batches come from.
+    """
+
+    found: Sequence[Size | str]
+    traces: list[int]
+    images: Images
+
+
+def measure_block(block: Block, read: Read, tools: Tools) -> Outcome:
     """Measure what is wanted of a block.
 
     Parameters
     ----------
-    found : sequence
-        Of each image its height and width, or the reason why it cannot be read.
-    images : Images
-        Where batches come from.
+    block : Block
+        The items.
+    read : Read
+        Its images.
     tools : Tools
         The distances, and what they may be given.
     """
-    groups, failures = by_size(block, found)
+    groups, failures = by_size(block, read.found)
     values = {name: np.full((len(items), block.places.shape[1] - 1), np.nan) for name, items in block.wanted.items()}
     for size, members in groups.items():
         step = max(1, tools.pixels // (size[0] * size[1]))
         for names, chosen in _together(block.wanted, members):
             for some in np.split(chosen, range(step, len(chosen), step)):
-                batches = [images.batch(block.places[some, role]) for role in range(block.places.shape[1])]
+                batches = [read.images.batch(block.places[some, role]) for role in range(block.places.shape[1])]
                 for name in names:
-                    measured = _measured(name, batches, some, tools)
-                    if isinstance(measured, str):
-                        failures += [Failure(item, -1, measured) for item in some.tolist()]
+                    found = measured(name, batches, some, tools)
+                    if isinstance(found, str):
+                        failures += [Failure(item, -1, found) for item in some.tolist()]
                     else:
-                        values[name][np.searchsorted(block.wanted[name], some)] = measured
-    return Outcome(values, failures)
+                        values[name][np.searchsorted(block.wanted[name], some)] = found
+    rounded = {name: int((known < 0).sum()) for name, known in values.items()}
+    return Outcome({name: np.maximum(known, 0) for name, known in values.items()}, failures, read.traces, rounded)
 
 
 def _together(wanted: Mapping[str, IntArray], members: IntArray) -> Iterator[tuple[list[str], IntArray]]:
@@ -182,61 +177,3 @@ def _together(wanted: Mapping[str, IntArray], members: IntArray) -> Iterator[tup
         if len(chosen):
             groups.setdefault(chosen.tobytes(), ([], chosen))[0].append(name)
     yield from groups.values()
-
-
-def _measured(name: str, batches: list[Batch], items: IntArray, tools: Tools) -> NDArray[np.float64] | str:
-    """Give a batch's distances, shape (B, slots), or the reason why the distance cannot take images of that size."""
-    distance, size = tools.distances[name], (name, tuple(batches[0].shape[2:]))
-    try:
-        found = call(distance, batches)
-    except Exception as error:
-        reason = None if size in tools.proven else cannot_take(name, distance, [batch[:1] * 0 for batch in batches])
-        if reason:
-            return reason
-        blamed = _blamed(distance, batches, items)
-        raise DistanceError(f"{name} raised {type(error).__name__}: {_first_line(error)}", blamed) from error
-    tools.proven.add(size)
-    for number, values in enumerate(found, start=1):
-        if values.shape != (len(items),):
-            told = f"{name} gave shape {values.shape} for a batch of {len(items)}"
-            raise DistanceError(f"a distance gives one number for each pair; {told}", items.tolist())
-        wrong = ~(np.isfinite(values) & (values >= 0))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            told = f"a distance must be finite and at least 0; {name} gave {values[at]:g}"
-            raise DistanceError(told, [int(items[at])], number)
-    return np.stack(found, axis=1)
-
-
-def call(distance: Distance, batches: list[Batch]) -> list[NDArray[np.float64]]:
-    """Give the distances of the first batch to each of the others, as numpy arrays."""
-    ref, *others = batches
-    if len(others) == 2 and hasattr(distance, "triplet"):
-        found: Sequence[Any] = distance.triplet(ref, *others)
-    else:
-        found = [distance(ref, x) for x in others]
-    return [np.asarray(each.detach().cpu() if hasattr(each, "detach") else each, dtype=np.float64) for each in found]
-
-
-def cannot_take(name: str, distance: Distance, batches: list[Batch]) -> str | None:
-    """Say why a distance cannot take images of some size, tried on black ones; None if it can."""
-    try:
-        call(distance, batches)
-    except Exception as error:
-        height, width = batches[0].shape[2:]
-        return f"{name} cannot measure images of {height} x {width} pixels ({_first_line(error)})"
-    return None
-
-
-def _blamed(distance: Distance, batches: list[Batch], items: IntArray) -> list[int]:
-    """Find the item on which a distance raises; all of them where it takes each by itself."""
-    for place, item in enumerate(items.tolist()):
-        try:
-            call(distance, [batch[place : place + 1] for batch in batches])
-        except Exception:
-            return [item]
-    return [int(item) for item in items]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
 import importlib
-import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import twoafc
 from twoafc.distances import ALIASES, DEEP, DISTANCES, FOREIGN, Distance, Own, distance, own
+from twoafc.distances.deep import Deep
 from twoafc.errors import DataError, require
+from twoafc.measurement.origin import library, made_by_name, made_here
 
 Asked = str | Callable[..., Any]
 
@@ -35,7 +32,8 @@ class Candidate:
     distance : callable
         It, made in this process.
     identity : mapping
-        What its values depend on: two columns of equal identity may be joined.
+        What its values depend on: two columns of equal identity may be joined, unless it tells why that cannot be
+        known, as ``unidentified``.
     """
 
     name: str
@@ -98,19 +96,30 @@ def candidates(
         if not name or "\n" in name:
             raise ValueError(f"a distance needs a name for its columns; found {name!r}")
         made = make(text, device, precision) if text else _wrapped(each, name)
-        found.append(Candidate(name, text, made, identity(text or name, made, device)))
+        found.append(Candidate(name, text, made, identity(text, made, device, name=name)))
     return found
 
 
-def identity(text: str, made: Distance, device: str) -> dict[str, Any]:
+def identity(text: str | None, made: Distance, device: str, *, name: str = "") -> dict[str, Any]:
     """Tell what the values of a distance depend on beside the images.
+
+    Parameters
+    ----------
+    text : str or None
+        What any process can make it from.
+    made : callable
+        It, made.
+    device : str
+        Where it is measured.
+    name : str
+        What it is called, where it has no text and does not say itself.
 
     Examples
     --------
     >>> identity("ssim", distance("ssim"), "cpu")
     {'variant': 'ssim', 'precision': 'fp64', 'device': 'cpu', 'twoafc': '...'}
     """
-    full = ALIASES.get(text, text)
+    full = ALIASES.get(text, text) if text else str(getattr(made, "name", name))
     # A network takes arrays to its own device, and tensors where they are.
     kind = str(getattr(made, "device", device) if device == "cpu" else device).partition(":")[0]
     native = "fp64" if full in DISTANCES and device == "cpu" else "fp32"
@@ -122,9 +131,10 @@ def identity(text: str, made: Distance, device: str) -> dict[str, Any]:
     settings = getattr(getattr(made, "compare", None), "keywords", None)
     if settings:
         told["settings"] = dict(settings)
-    if full not in DISTANCES and full not in DEEP:
-        told |= _origin(full, getattr(made, "function", made))
-    return told
+    if isinstance(made, Deep) or (text and full in DISTANCES):
+        return told
+    function = made.function if isinstance(made, Own) else made
+    return told | library(full) | (made_by_name(function) if text else made_here(function))
 
 
 def differences(asked: Mapping[str, Any], there: Mapping[str, Any]) -> str:
@@ -134,9 +144,18 @@ def differences(asked: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     --------
     >>> differences({"variant": "dists", "precision": "tf32"}, {"variant": "dists", "precision": "fp32"})
     'precision fp32, now tf32'
+    >>> differences({"settings": {"k": "2.0", "size": "8"}}, {"settings": {"k": "1.0", "size": "8"}})
+    'settings k 1.0, now k 2.0'
     """
-    keys = [key for key in {**there, **asked} if asked.get(key) != there.get(key)]
-    return "; ".join(f"{key} {_told(there.get(key))}, now {_told(asked.get(key))}" for key in keys)
+    told = []
+    for key in {**there, **asked}:
+        old, new = there.get(key), asked.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            unlike = [each for each in {**old, **new} if old.get(each) != new.get(each)]
+            told += [f"{key} {each} {_told(old.get(each))}, now {each} {_told(new.get(each))}" for each in unlike]
+        elif old != new:
+            told.append(f"{key} {_told(old)}, now {_told(new)}")
+    return "; ".join(told)
 
 
 def require_same(name: str, where: Path, asked: Mapping[str, Any], there: Mapping[str, Any]) -> None:
@@ -146,6 +165,15 @@ def require_same(name: str, where: Path, asked: Mapping[str, Any], there: Mappin
         raise DataError(
             f"{name} in {where} was measured otherwise: {unlike}; name another table, or remove {where.name}"
         )
+
+
+def require_joinable(name: str, where: Path, asked: Mapping[str, Any]) -> None:
+    """Refuse to join values of a distance of which nobody can tell whether it is the same as before."""
+    reason = asked.get("unidentified")
+    if reason:
+        rule = f"whether {name} is the same as in another run cannot be told, so its values are not joined"
+        remedy = "give it as package.module:function, name another table"
+        raise DataError(f"{rule}: {reason}; {remedy}, or remove {where.name}")
 
 
 def _told(value: Any) -> str:
@@ -203,20 +231,3 @@ def _text(function: Any) -> str | None:
 def _wrapped(function: Any, name: str) -> Distance:
     known = isinstance(function, Own) or hasattr(function, "triplet")
     return function if known else own(function, name=name)
-
-
-def _origin(text: str, function: Any) -> dict[str, Any]:
-    """Tell which code a distance of somebody else's is: a change of it is another distance."""
-    library = text.partition(":")[0].partition(".")[0]
-    told: dict[str, Any] = {}
-    with contextlib.suppress(PackageNotFoundError, ValueError):
-        told["library"] = f"{library} {version(library)}"
-    while isinstance(function, functools.partial):
-        function = function.func
-    target = function if inspect.isroutine(function) else type(function)
-    try:
-        file = inspect.getsourcefile(inspect.unwrap(target))
-        told["source"] = f"sha256 {hashlib.sha256(Path(str(file)).read_bytes()).hexdigest()}"
-    except (TypeError, OSError):
-        pass
-    return told

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
+
+PARTIAL = r"\.\d+\.part"
+"""How the names of files end that are not yet whole, after the number of their process."""
 
 
 def write_whole(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
@@ -32,6 +36,14 @@ def write_text(text: str, path: Path) -> None:
         _settle(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def clear_partial(folder: Path, names: list[str]) -> None:
+    """Remove what processes that were killed have left of some files; nobody else may be writing them."""
+    left = re.compile(rf"\.({'|'.join(map(re.escape, names))}){PARTIAL}")
+    for path in folder.glob(".*.part"):
+        if left.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _settle(partial: Path, path: Path) -> None:

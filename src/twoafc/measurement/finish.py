@@ -16,6 +16,7 @@ from twoafc.measurement.files import write_whole
 from twoafc.measurement.ledger import Ledger
 from twoafc.measurement.outfile import beside
 from twoafc.measurement.parts import Parts
+from twoafc.measurement.traces import TraceArray, summary
 from twoafc.measurement.way import Run
 
 
@@ -58,14 +59,15 @@ def finish(run: Run, ledger: Ledger) -> Measured:
     rows = assemble.complete_rows(run.plan, values)
     failures = assemble.rows_failed(run.plan, ~rows, ledger.failures, run.out)
     _write_failures(failures, beside(run.out, "failures.csv"))
-    notes = [*run.plan.data.notes, *run.notes]
+    notes = [*run.plan.data.notes, *run.notes, *_rounded(ledger)]
     if not rows.any():
         notes.append(f"no row could be measured; {run.out} is not written")
         return Measured(None, failures, notes, {}, ledger.measured, run.plan.kind)
     table = assemble.table(run.plan, values, rows)
-    card = _card(run, ledger.parts, names, len(table))
+    traces = assemble.traces(run.plan, ledger.parts.traces.known, rows)
+    card = _card(run, ledger.parts, names, len(table), traces)
     if ledger.learnt or run.earlier is None:
-        outfile.write(table, run.out, card)
+        outfile.write(table, run.out, card, traces)
     items, kept = assemble.left_over(run.plan, ledger.values, set(names), rows)
     if len(items):
         notes.append(f"{beside(run.out, 'parts')} keeps what is known of rows or distances that are not in the table")
@@ -80,13 +82,22 @@ def finish_shard(run: Run, ledger: Ledger) -> Measured:
     size = run.way.block(run.first)
     unknown = np.any(list(ledger.unknown(run.names).values()), axis=0) & ~run.way.share(len(run.plan), size)
     left = len(np.unique(np.flatnonzero(unknown) // size))
-    return Measured(None, failed, [*run.plan.data.notes, *run.notes], {}, ledger.measured, run.plan.kind, left)
+    notes = [*run.plan.data.notes, *run.notes, *_rounded(ledger)]
+    return Measured(None, failed, notes, {}, ledger.measured, run.plan.kind, left)
 
 
-def _card(run: Run, parts: Parts, names: list[str], rows: int) -> dict[str, Any]:
+def _rounded(ledger: Ledger) -> list[str]:
+    counts = {name: count for name, count in ledger.rounded.items() if count}
+    return [
+        f"{name} gave {count} values just below 0, by rounding; they are taken for 0" for name, count in counts.items()
+    ]
+
+
+def _card(run: Run, parts: Parts, names: list[str], rows: int, traces: TraceArray) -> dict[str, Any]:
     """Say what made the table; the same measurement gives the same card, so it tells no time."""
     data = run.plan.data
     told = {"layout": data.name, "fingerprint": data.fingerprint(), "rows": len(data), "in_table": rows}
+    told["images"] = summary(traces)
     distances = {name: {"identity": parts.identities[name], "made": parts.makers[name]} for name in names}
     return {"twoafc": twoafc.__version__, "data": told, "distances": distances}
 

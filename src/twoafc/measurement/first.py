@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from twoafc.distances import DISTANCES
-from twoafc.measurement.block import (
-    Arrays,
-    Block,
-    Decoder,
-    DistanceError,
-    Images,
-    Size,
-    Tools,
-    cannot_take,
-    measure_block,
-)
+from twoafc.images import ImageError, pixel_size
+from twoafc.measurement.block import Arrays, Block, Decoder, Images, Read, measure_block
+from twoafc.measurement.calling import DistanceError, Size, Tools, cannot_take
 from twoafc.measurement.candidates import Candidate
 from twoafc.measurement.plan import Plan
 from twoafc.measurement.transport import Tensors, pack
@@ -36,41 +27,78 @@ class First:
 
 
 def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> First | None:
-    """Measure the first item that can be read; None where none of the first thousand can."""
-    decoder = Decoder(0)
-    for item in range(min(len(plan), MOST_TRIED)):
-        paths = [plan.path(image) for image in plan.items[item]]
-        pixels: list[Any] = [decoder.read(path) for path in paths]
-        if not any(isinstance(each, str) for each in pixels) and len({each.shape for each in pixels}) == 1:
+    """Measure the first item that can be read, and where a distance cannot take its size, the first of another size.
+
+    None where none of the first thousand can be read; a distance that no size in the data suits is refused.
+    """
+    first: Size | None = None
+    left, tried, proven = list(chosen), set[Size](), set[tuple[str, Size]]()
+    refused: dict[str, tuple[str, Size]] = {}
+    for item in range(len(plan)):
+        if not left or (first is None and item == MOST_TRIED):
             break
-    else:
+        size = _size(plan, item)
+        read = _read(plan, item, device) if size and size not in tried else None
+        if size is None or read is None:
+            continue
+        first = first or size
+        tried.add(size)
+        for each in left:
+            small = _too_small(each, size)
+            reason = small or (None if hasattr(each.distance, "least") else _reason(each, plan, item, read))
+            if reason:
+                refused.setdefault(each.name, (reason, size))
+            else:
+                proven.add((each.name, size))
+        left = [each for each in left if (each.name, size) not in proven]
+    if first is None:
         return None
-    size: Size = pixels[0].shape[1:]
-    images: Images = Arrays(pixels) if device == "cpu" else Tensors(pack(pixels, None), None, device)
-    block = Block(0, np.array([item]), paths, np.arange(len(paths))[None], {})
-    for each in chosen:
-        measured = _too_small if hasattr(each.distance, "least") else _measured
-        reason = measured(each, replace(block, wanted={each.name: np.array([0])}), size, images)
-        if reason:
-            raise ValueError(reason + _hint(each.name, size))
-    return First(size, frozenset((each.name, size) for each in chosen))
+    if left:
+        reason, size = refused[left[0].name]
+        raise ValueError(reason + _hint(left[0].name, size))
+    return First(first, frozenset(proven))
 
 
-def _measured(candidate: Candidate, block: Block, size: Size, images: Images) -> str | None:
-    tools = Tools({candidate.name: candidate.distance}, 1, set())
+def _paths(plan: Plan, item: int) -> list[str]:
+    return [plan.path(image) for image in plan.items[item]]
+
+
+def _size(plan: Plan, item: int) -> Size | None:
+    """Give the size of an item's images, as their headers tell it; None where they tell none, or several."""
     try:
-        outcome = measure_block(block, [size] * len(block.images), images, tools)
+        sizes = {pixel_size(path) for path in _paths(plan, item)}
+    except ImageError:
+        return None
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _read(plan: Plan, item: int, device: str) -> Read | None:
+    pixels, traces = Decoder(0).read_all(_paths(plan, item))
+    if any(isinstance(each, str) for each in pixels):
+        return None
+    decoded = pack(pixels, traces, None)
+    images: Images = Arrays(pixels) if device == "cpu" else Tensors(decoded, None, device)
+    return Read(decoded.found, traces, images)
+
+
+def _reason(candidate: Candidate, plan: Plan, item: int, read: Read) -> str | None:
+    """Say why a distance cannot take an item's size; what else it does wrong is raised."""
+    paths = _paths(plan, item)
+    wanted = {candidate.name: np.array([0])}
+    block = Block(0, np.array([item]), paths, np.arange(len(paths))[None], wanted)
+    try:
+        outcome = measure_block(block, read, Tools({candidate.name: candidate.distance}, 1, set()))
     except DistanceError as error:
-        return f"{error.told}, on {' and '.join(block.images)}"
+        raise ValueError(f"{error.told}, on {' and '.join(paths)}") from error
     return next((failure.reason for failure in outcome.failures), None)
 
 
-def _too_small(candidate: Candidate, block: Block, size: Size, images: Images) -> str | None:
+def _too_small(candidate: Candidate, size: Size) -> str | None:
     """Hold a size to what a network needs, which it says without being run."""
-    least: int = candidate.distance.least  # type: ignore[attr-defined]
+    least: int = getattr(candidate.distance, "least", 0)
+    height, width = size
     if min(size) >= least:
         return None
-    height, width = size
     return (
         f"{candidate.name} cannot measure images of {height} x {width} pixels (at least {least} x {least} are needed)"
     )

@@ -35,6 +35,7 @@ class Ledger:
         self.parts, self.values, self.shape = parts, values, shape
         self.failures: list[ItemFailure] = []
         self.measured = 0
+        self.rounded: dict[str, int] = {}
         self.learnt = False
         self.pending: list[tuple[Block, Outcome]] = []
         self.started = time.monotonic()
@@ -53,17 +54,28 @@ class Ledger:
 
     def add(self, block: Block, outcome: Outcome) -> None:
         """Enter what came of a block, and write it if the last part is old enough."""
+        self._trace(block, outcome)
         for name, found in outcome.values.items():
             self.of(name)[block.items[block.wanted[name]]] = found
         for item, image, reason in outcome.failures:
             file = os.path.normpath(block.images[image]) if image >= 0 else ""
             self.failures.append(ItemFailure(int(block.items[item]), file, reason))
+        for name, count in outcome.rounded.items():
+            self.rounded[name] = self.rounded.get(name, 0) + count
         self.measured += len(block.items) - len({failure.item for failure in outcome.failures})
         self.learnt = True
         self.pending.append((block, outcome))
         now = time.monotonic()
         if now - self.written >= min(LONGEST, max(SHORTEST, PAUSE * (now - self.started))):
             self.flush()
+
+    def _trace(self, block: Block, outcome: Outcome) -> None:
+        """Enter the files from which some value came; of a failed item nothing is kept that they could spoil."""
+        some = np.zeros(len(block.items), dtype=np.bool_)
+        for name, found in outcome.values.items():
+            some[block.wanted[name][~np.isnan(found).all(axis=1)]] = True
+        traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
+        self.parts.traces.enter(block.items[some], traces[some])
 
     def flush(self) -> None:
         """Write what is not yet on disk as one part."""

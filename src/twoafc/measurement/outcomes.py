@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.measurement.block import Arrays, Block, DistanceError, Images, Outcome, Size, Tools, measure_block
+from twoafc.measurement.block import Arrays, Block, Outcome, Read, measure_block
+from twoafc.measurement.calling import DistanceError, Tools
 from twoafc.measurement.plan import Plan
 from twoafc.measurement.pool import BlockError, Pool
 from twoafc.measurement.transport import Decoded, Shelf, Tensors, copies
@@ -46,17 +47,17 @@ def _here(run: Run, blocks: Iterator[Block], workers: int, size: int) -> Iterato
     tools = Tools({each.name: each.distance for each in run.chosen}, run.way.pixels, set(proven))
     height, width = run.first.size if run.first else (64, 64)
 
-    def take(decoded: Decoded, shelf: Shelf | None) -> tuple[list[Size | str], Images]:
-        if run.way.device == "cpu":
-            return decoded.found, Arrays(copies(decoded, shelf))
-        return decoded.found, Tensors(decoded, shelf, run.way.device)
+    def take(decoded: Decoded, shelf: Shelf | None) -> Read:
+        on_cpu = run.way.device == "cpu"
+        images = Arrays(copies(decoded, shelf)) if on_cpu else Tensors(decoded, shelf, run.way.device)
+        return Read(decoded.found, decoded.traces, images)
 
     with Pool(
         Job(None, cached=_cached(run)), workers=workers, shelf=size * run.plan.items.shape[1] * 3 * height * width
     ) as pool:
-        for block, (found, images) in pool.answer(blocks, take):
+        for block, read in pool.answer(blocks, take):
             try:
-                outcome = measure_block(block, found, images, tools)
+                outcome = measure_block(block, read, tools)
             except DistanceError as error:
                 raise BlockError(block, error) from error
             yield block, outcome

@@ -14,8 +14,10 @@ import polars as pl
 from twoafc.errors import DataError
 from twoafc.frames import read_frame
 from twoafc.measurement.files import write_text, write_whole
+from twoafc.measurement.traces import TraceArray, as_text, from_text
 
-KEY = "twoafc"
+KEY, TRACES = "twoafc", "twoafc.traces"
+"""Of what a Parquet table says of itself: the card, and the traces of its images."""
 Card = dict[str, Any]
 
 
@@ -29,10 +31,13 @@ class Earlier:
         As it is.
     card : mapping
         What made it.
+    traces : array of uint64, shape (images,)
+        The files that were measured; see `twoafc.measurement.traces`.
     """
 
     frame: pl.DataFrame
     card: Card
+    traces: TraceArray
 
     @property
     def identities(self) -> dict[str, Any]:
@@ -76,32 +81,34 @@ def read_earlier(path: Path, data: str) -> Earlier | None:
     """
     if not path.exists():
         return None
-    card = _card(path)
+    card, traces = _card(path) or (None, "")
     if card is None:
         raise DataError(f"{path} has no card that says what it holds; name another file, or remove it")
     if card["data"]["fingerprint"] != data:
         raise DataError(f"{path} was measured on other data than these; name another file, or remove it")
-    return Earlier(read_frame(path)[0], card)
+    return Earlier(read_frame(path)[0], card, from_text(traces))
 
 
-def write(frame: pl.DataFrame, path: Path, card: Card) -> None:
+def write(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; whenever it is interrupted, one of the two tables stands with its own card."""
     if path.suffix == ".parquet":
-        write_whole(frame, path, {KEY: json.dumps(card)})
+        write_whole(frame, path, {KEY: json.dumps(card), TRACES: as_text(traces)})
         return
     digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
-    new = {**card, "sha256": digest}
+    new = {**card, "sha256": digest, "traces": as_text(traces)}
+    old, text = (_card(path) if path.exists() else None) or (None, "")
     # The new card comes first and keeps the old one, until the table that it tells of is there.
-    write_text(_json(new | {"before": _card(path) if path.exists() else None}), beside(path, "json"))
+    write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
     write_whole(frame, path, {})
     write_text(_json(new), beside(path, "json"))
 
 
-def _card(path: Path) -> Card | None:
-    """Read the card of a table; None where it has none, or one that is not its own."""
+def _card(path: Path) -> tuple[Card, str] | None:
+    """Read the card of a table, and its traces; None where it has none, or one that is not its own."""
     try:
         if path.suffix == ".parquet":
-            return _checked(json.loads(pl.read_parquet_metadata(path)[KEY]))
+            metadata = pl.read_parquet_metadata(path)
+            return _checked(json.loads(metadata[KEY]) | {"traces": metadata[TRACES]})
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         told = json.loads(beside(path, "json").read_text(encoding="utf-8"))
         known = next((card for card in (told, told.get("before")) if card and card["sha256"] == digest), None)
@@ -110,13 +117,14 @@ def _card(path: Path) -> Card | None:
         return None
 
 
-def _checked(card: Any) -> Card:
-    """Hold a card to the form that it is read by."""
+def _checked(card: Any) -> tuple[Card, str]:
+    """Hold a card to the form that it is read by, and part it from its traces."""
     if not isinstance(card["data"]["fingerprint"], str):
         raise TypeError("a fingerprint is text")
     for told in card["distances"].values():
         dict(told["identity"]), list(told["made"])
-    return {name: told for name, told in card.items() if name != "before"}
+    from_text(card["traces"])
+    return {name: told for name, told in card.items() if name not in ("before", "traces")}, card["traces"]
 
 
 def _json(card: Mapping[str, Any]) -> str:

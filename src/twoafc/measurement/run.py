@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from twoafc.datasets import Dataset, open_dataset
+from twoafc.datasets.dataset import require_images
 from twoafc.errors import DataError
 from twoafc.measurement import assemble, outfile
-from twoafc.measurement.candidates import Asked, candidates, require_same
+from twoafc.measurement.candidates import Asked, candidates, require_joinable, require_same
 from twoafc.measurement.device import maker, resolve
+from twoafc.measurement.files import clear_partial
 from twoafc.measurement.finish import Measured, finish, finish_shard
 from twoafc.measurement.first import try_first
 from twoafc.measurement.ledger import Ledger
@@ -20,6 +22,7 @@ from twoafc.measurement.outcomes import outcomes
 from twoafc.measurement.outfile import beside
 from twoafc.measurement.parts import Lock, Parts
 from twoafc.measurement.plan import plan
+from twoafc.measurement.traces import Traces
 from twoafc.measurement.way import Run, Way, cores
 
 Progress = Callable[[int, int, str], None]
@@ -41,8 +44,9 @@ def measure(
     """Measure distances on all rows of a data set, and write a table of votes and distances.
 
     What is finished is kept in ``OUT.parts`` until the table is complete: a run that was killed is resumed by the same
-    call. A distance that the table has already is not measured again, one that it has not is added. Rows whose images
-    cannot be read are left out, listed in ``OUT.failures.csv``, and tried again by the next call.
+    call. A distance that the table has already is not measured again, one that it has not is added; images that have
+    changed since are refused. Rows whose images cannot be read are left out, listed in ``OUT.failures.csv``, and tried
+    again by the next call.
 
     Parameters
     ----------
@@ -78,8 +82,13 @@ def measure(
     assemble.check_columns(dataset, todo, (each.name for each in chosen))
     for each in chosen:
         if earlier and each.name in earlier.identities:
+            require_joinable(each.name, out, each.identity)
             require_same(each.name, out, each.identity, earlier.identities[each.name])
+        if shard is not None:
+            require_joinable(each.name, out, each.identity)
     first = try_first(todo, chosen, way.device)
+    if first is None:
+        require_images(dataset)
     lock = Lock(beside(out, "parts"), None if shard is None else f"{shard[0]}/{shard[1]}")
     try:
         return _locked(Run(out, way, todo, chosen, first, earlier), progress)
@@ -99,11 +108,16 @@ def _locked(run: Run, progress: Progress | None) -> Measured:
         identities,
         {each.name: maker(each.distance, run.way.device) for each in run.chosen},
         run.earlier.makers if run.earlier else {},
+        Traces(run.plan, run.out, run.earlier.traces if run.earlier else None),
         run.notes,
     )
     shape = (len(run.plan), run.plan.slots)
     ledger = Ledger(parts, assemble.from_earlier(run.plan, run.earlier) if run.earlier else {}, shape)
     ledger.learn(parts.read(*shape))
+    if run.way.shard is None:
+        clear_partial(run.out.parent, [f"{run.out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
+        # Shards compare what they read; the run that puts them together reads all once more.
+        parts.traces.check(progress)
     try:
         _measure(run, ledger, progress)
     finally:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.images import Pixels, as_float
-from twoafc.measurement.block import IntArray, Size
+from twoafc.measurement.calling import IntArray, Size
 
 
 class Group(NamedTuple):
@@ -26,9 +26,10 @@ class Group(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """A decoded block: of each image its size, or why it cannot be read; and the pixels."""
+    """A decoded block: of each image its size, or why it cannot be read, and its file's trace; and the pixels."""
 
     found: list[Size | str]
+    traces: list[int]
     groups: list[Group]
 
 
@@ -65,7 +66,7 @@ class Shelf:
         os.close(self.file)
 
 
-def pack(pixels: Sequence[Pixels | str], shelf: Shelf | None) -> Decoded:
+def pack(pixels: Sequence[Pixels | str], traces: list[int], shelf: Shelf | None) -> Decoded:
     """Lay images on a shelf, those of one size and depth side by side."""
     members: dict[tuple[str, Size], list[int]] = {}
     found: list[Size | str] = []
@@ -83,7 +84,7 @@ def pack(pixels: Sequence[Pixels | str], shelf: Shelf | None) -> Decoded:
         content = None if fits else np.stack(stack).tobytes()
         groups.append(Group(kind, size, images, start if fits else -1, content))
         start += -(-length // 16) * 16 if fits else 0
-    return Decoded(found, groups)
+    return Decoded(found, traces, groups)
 
 
 def unpack(group: Group, shelf: Shelf | None) -> NDArray[Any]:

@@ -11,11 +11,13 @@ import pickle
 import queue
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from twoafc.measurement.block import Arrays, Block, Decoder, DistanceError, Outcome, Size, Tools, measure_block
+from twoafc.measurement.block import Arrays, Block, Decoder, Outcome, Read, measure_block
+from twoafc.measurement.calling import DistanceError, Size, Tools
 from twoafc.measurement.transport import Decoded, Shelf, pack
 
 
@@ -49,6 +51,8 @@ def serve() -> None:
     # What a distance prints must not come between answers.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    # What is wrong with an image is told in the list of failures; Pillow would tell it once more, of itself.
+    warnings.filterwarnings("ignore", module=r"PIL\b")
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, messages), daemon=True).start()
     try:
@@ -76,7 +80,7 @@ def answering(job: Job) -> Callable[[Block], Outcome | Decoded]:
     decoder = Decoder(job.cached)
     if job.distances is None:
         shelf = Shelf(*job.shelf) if job.shelf else None
-        return lambda block: pack([decoder.read(path) for path in block.images], shelf)
+        return lambda block: pack(*decoder.read_all(block.images), shelf)
     from twoafc.measurement.candidates import make
 
     made = {name: make(text, "cpu", "fp32") for name, text in job.distances.items()}
@@ -86,9 +90,9 @@ def answering(job: Job) -> Callable[[Block], Outcome | Decoded]:
         torch.set_num_threads(1)
 
     def measured(block: Block) -> Outcome:
-        pixels = [decoder.read(path) for path in block.images]
+        pixels, traces = decoder.read_all(block.images)
         found = [each if isinstance(each, str) else (each.shape[1], each.shape[2]) for each in pixels]
-        return measure_block(block, found, Arrays(pixels), tools)
+        return measure_block(block, Read(found, traces, Arrays(pixels)), tools)
 
     return measured
 

@@ -1,0 +1,414 @@
+"""Values are joined only where the images and the distance are the same as before."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trees
+import twoafc
+from test_measurement import dataset
+from twoafc.cli import main
+from twoafc.errors import DataError
+from twoafc.measurement.candidates import candidates
+from twoafc.measurement.origin import made_here
+from twoafc.measurement.plan import plan
+from twoafc.measurement.traces import Traces, as_text, from_text
+
+CHANGED = "values of other images are not mixed; {} has changed since it was measured; name another table, or remove "
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def measure(distances: Any, out: str = "t.parquet", data: Any = "table.csv", **options: Any) -> Any:
+    return twoafc.measure(data, distances, out, **({"device": "cpu", "workers": 1, "batch_size": 4} | options))
+
+
+def refused(*arguments: Any, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        measure(*arguments, **options)
+    return str(caught.value)
+
+
+def mix_up(name: str) -> None:
+    """Write another image of that name, of the same size and date."""
+    path = Path(name)
+    times = path.stat()
+    trees.save(trees.picture(np.random.default_rng(99)), path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", ["t.parquet", "t.csv"])
+def test_a_folder_of_other_images_with_the_same_names(here: Path, capsys: pytest.CaptureFixture[str], out: str) -> None:
+    trees.write_table(here / "a", 5)
+    trees.write_table(here / "b", 5, seed=1)
+    shutil.copytree(here / "a", here / "copy")
+    asked = ["measure", "a/table.csv", "--out", out, "--device", "cpu", "--distance"]
+    main([*asked, "euclidean"])
+    before = Path(out).read_bytes()
+    for distance in ("euclidean", "rmse"):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main([*asked, distance, "--images", "b"])
+        assert caught.value.code == 2
+        assert capsys.readouterr().err == f"twoafc: {CHANGED.format('b/images/0-ref.png')}{out} and {out}.parts\n"
+        assert Path(out).read_bytes() == before
+    # The same images elsewhere are the same.
+    main([*asked, "rmse", "--images", "copy"])
+    assert twoafc.Triplets.read(out).distances.keys() == {"euclidean", "rmse"}
+    assert not Path(f"{out}.parts").exists()
+
+
+def test_an_image_replaced_in_place(here: Path) -> None:
+    trees.write_table(here, 12)
+    first = measure(["rmse"])
+    mix_up("images/7-x1.png")
+    said = CHANGED.format("images/7-x1.png") + "t.parquet and t.parquet.parts"
+    assert refused(["rmse"]) == said
+    assert refused(["ssim"]) == said
+    other = measure(["rmse"], "u.parquet")
+    assert other.card["data"]["images"] != first.card["data"]["images"]
+    assert other.card["data"]["fingerprint"] == first.card["data"]["fingerprint"]
+    changed = other.table["rmse_d1"] != first.table["rmse_d1"]
+    assert other.table.filter(changed)["triplet"].to_list() == ["t7"]
+
+
+def test_an_image_replaced_before_a_run_is_resumed(here: Path) -> None:
+    trees.write_table(here, 12)
+    measure(["rmse"], shard=(1, 3))
+    mix_up("images/0-x0.png")
+    said = CHANGED.format("images/0-x0.png") + "t.parquet and t.parquet.parts"
+    assert refused(["rmse"]) == said
+    # A shard reads only what is its own, and so does not see it; the run that puts them together does.
+    measure(["rmse"], shard=(2, 3))
+    measure(["rmse"], shard=(3, 3))
+    assert refused(["rmse"]) == said
+    shutil.rmtree("t.parquet.parts")
+    assert len(measure(["rmse"]).table) == 12
+
+
+def test_shards_that_saw_different_images_are_not_put_together(here: Path) -> None:
+    trees.write_table(here, 4)
+    rows = pl.read_csv("table.csv").with_columns(ref=pl.lit("images/0-ref.png"))
+    rows.write_csv("shared.csv")
+    measure(["rmse"], data="shared.csv", shard=(1, 2), batch_size=2)
+    mix_up("images/0-ref.png")
+    said = CHANGED.format("images/0-ref.png") + "t.parquet and t.parquet.parts"
+    assert refused(["rmse"], data="shared.csv", shard=(2, 2), batch_size=2) == said
+
+
+def test_an_image_that_is_gone_is_no_other_image(here: Path) -> None:
+    trees.write_table(here, 6)
+    whole = measure(["rmse"]).table
+    Path("images/2-x0.png").unlink()
+    again = measure(["rmse"])
+    assert again.table.equals(whole)
+    assert again.items == 0
+
+
+def test_images_of_failed_rows_may_be_replaced(here: Path) -> None:
+    trees.write_table(here, 6)
+    Path("images/2-x0.png").unlink()
+    measure(["rmse"])
+    for role in ("ref", "x0", "x1"):
+        trees.save(trees.picture(np.random.default_rng(5)), Path(f"images/2-{role}.png"))
+    found = measure(["rmse"])
+    assert found.items == 1
+    measure(["rmse"], "u.parquet")
+    assert Path("t.parquet").read_bytes() == Path("u.parquet").read_bytes()
+
+
+def test_the_card_tells_the_images(here: Path) -> None:
+    trees.write_table(here, 3)
+    card = measure(["rmse"]).card
+    known = from_text(pl.read_parquet_metadata("t.parquet")["twoafc.traces"])
+    assert len(known) == 9
+    assert (known > 0).all()
+    assert card["data"]["images"].startswith("sha256 ")
+    assert measure(["rmse"], "t.csv").card["data"] == card["data"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=12))
+@settings(deadline=None)
+def test_traces_are_entered_once_for_each_image(seen: list[tuple[int, int]]) -> None:
+    """Against the obvious way: a dictionary."""
+    found = plan(dataset([("a", "b"), ("a", "c"), ("b", "c")]))
+    traces, obvious = Traces(found, Path("t.csv")), dict[int, int]()
+    items = np.array([item for item, _ in seen])
+    given_ = np.array([[7, value] for _, value in seen], dtype=np.uint64)
+    clash = False
+    for (ref, x), (_, value) in zip(found.items[items].tolist(), seen, strict=True):
+        for image, each in ((ref, 7), (x, value)):
+            clash = clash or (each != 0 and obvious.setdefault(image, each) != each)
+    if clash:
+        with pytest.raises(DataError, match="has changed since it was measured"):
+            traces.enter(items, given_)
+    else:
+        traces.enter(items, given_)
+        assert {image: int(each) for image, each in enumerate(traces.known) if each} == obvious
+        assert (from_text(as_text(traces.known)) == traces.known).all()
+
+
+def test_traces_that_do_not_fit() -> None:
+    found = plan(dataset([("a", "b")]))
+    with pytest.raises(DataError) as caught:
+        Traces(found, Path("t.csv"), np.zeros(3, dtype=np.uint64))
+    assert str(caught.value) == (
+        "the card of t.csv does not fit its data; it has 3 traces of images, and the data set 2 images; "
+        "name another table, or remove it"
+    )
+
+
+# --- distances --------------------------------------------------------------------------------------------------------
+
+
+def weighted(ref: Any, x: Any, k: float = 1.0) -> Any:
+    return k * abs(ref - x).mean(axis=(1, 2, 3))
+
+
+@functools.cache
+def window(size: int) -> Any:
+    return np.ones((1, 3, size, size))
+
+
+def kept(ref: Any, x: Any, k: float) -> Any:
+    return k * abs(window(ref.shape[-1]) * (ref - x)).mean(axis=(1, 2, 3))
+
+
+class Weighted:
+    """A distance with a setting."""
+
+    def __init__(self, k: Any) -> None:
+        self.k = k
+
+    def __call__(self, ref: Any, x: Any) -> Any:
+        return self.k * abs(ref - x).mean(axis=(1, 2, 3))
+
+    def bound(self, ref: Any, x: Any) -> Any:
+        return self(ref, x)
+
+
+def closed(k: Any) -> Callable[..., Any]:
+    def inner(ref: Any, x: Any) -> Any:
+        return k * abs(ref - x).mean(axis=(1, 2, 3))
+
+    return inner
+
+
+def typed_in(k: Any) -> Callable[..., Any]:
+    """A function as a notebook has it: without a file, and with values around it."""
+    space: dict[str, Any] = {"np": np, "k": k, "__name__": "__main__"}
+    code = (
+        "def scaled(d):\n    return k * d\ndef mine(ref, x):\n    return scaled(np.abs(ref - x).mean(axis=(1, 2, 3)))\n"
+    )
+    exec(compile(code, "<cell>", "exec"), space)
+    mine = space["mine"]
+    assert isinstance(mine, FunctionType)
+    return mine
+
+
+def typed_class() -> Any:
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("class Typed:\n    def __call__(self, ref, x):\n        return ref\n", "<cell>", "exec"), space)
+    return space["Typed"]()
+
+
+MAKERS: dict[str, Callable[[float], Any]] = {
+    "partial": lambda k: functools.partial(weighted, k=k),
+    "partial by place": lambda k: functools.partial(functools.partial(weighted), k=k),
+    "object": Weighted,
+    "object of an array": lambda k: Weighted(np.array([k])),
+    "object of objects": lambda k: Weighted([{"k": k}]) if k < 0 else Weighted(np.float32(k)),
+    "method": lambda k: Weighted(k).bound,
+    "closure": closed,
+    "lambda": lambda k: lambda ref, x: k * abs(ref - x).mean(axis=(1, 2, 3)),
+    "default": lambda k: lambda ref, x, k=k: k * abs(ref - x).mean(axis=(1, 2, 3)),
+    "cached": lambda k: functools.partial(kept, k=k),
+    "closure of a cached": lambda k: lambda ref, x: k * kept(ref, x, 1.0),
+    "typed in": typed_in,
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_settings_are_part_of_a_distance(here: Path, make: Callable[[float], Any]) -> None:
+    trees.write_table(here, 2)
+    first = measure({"d": make(1.0)}).table
+    again = measure({"d": make(1.0), "rmse": "rmse"})
+    assert again.table.select(first.columns).equals(first)
+    said = refused({"d": make(2.0)})
+    assert said.startswith("d in t.parquet was measured otherwise: settings ")
+    assert said.endswith("; name another table, or remove t.parquet")
+
+
+def test_two_functions_of_one_file_are_not_one() -> None:
+    assert made_here(functools.partial(weighted)) != made_here(functools.partial(closed))
+
+
+UNKNOWN: dict[str, tuple[Any, str]] = {
+    "generator": (Weighted(np.random.default_rng(0)), "k is of type Generator, which cannot be written down"),
+    "objects": (Weighted(np.array([object()])), "k is an array of objects, which cannot be written down"),
+    "iterator": (closed(iter([1])), "k is of type list_iterator, which cannot be written down"),
+    "typed in": (typed_in(iter([1])), "scaled.k is of type list_iterator, which cannot be written down"),
+    "deep": (Weighted(functools.reduce(lambda inner, _: [inner], range(20), 1)), "k.0.0.0.0.0.0.0.0.0.0.0.0 is nested"),
+    "class": (typed_class(), "the code of Typed is in no file"),
+}
+
+
+@pytest.mark.parametrize(("function", "reason"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_cannot_be_told_is_told_so(function: Any, reason: str) -> None:
+    assert made_here(function)["unidentified"].startswith(reason)
+
+
+def test_what_cannot_be_told_is_never_joined(here: Path) -> None:
+    trees.write_table(here, 12)
+
+    def odd(spare: Any = np.random.default_rng(0)) -> Any:  # noqa: B008
+        return lambda ref, x: abs(ref - x).mean(axis=(1, 2, 3)) + 0 * (spare is None)
+
+    rule = "whether d is the same as in another run cannot be told, so its values are not joined: "
+    reason = "spare is of type Generator, which cannot be written down; "
+    remedy = "give it as package.module:function, name another table, or remove "
+    first = measure({"d": odd()}).table
+    assert refused({"d": odd()}) == f"{rule}{reason}{remedy}t.parquet"
+    # What is there stays there, beside others.
+    assert measure(["rmse"]).table.select(first.columns).equals(first)
+    assert refused({"d": odd()}, "u.parquet", shard=(1, 2)) == f"{rule}{reason}{remedy}u.parquet"
+    stopped = iter(range(100))
+
+    def stop(*_: Any) -> None:
+        if next(stopped) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure({"d": odd()}, "v.parquet", progress=stop)
+    assert list(here.glob("v.parquet.parts/*.parquet"))
+    assert refused({"d": odd()}, "v.parquet") == f"{rule}{reason}{remedy}v.parquet.parts"
+    assert "rmse_d0" in measure(["rmse"], "v.parquet").table.columns
+
+
+def test_a_network_is_known_by_its_weights(here: Path) -> None:
+    torch = pytest.importorskip("torch")
+    trees.write_table(here, 2)
+
+    class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, seed: int, power: float = 1.0) -> None:
+            super().__init__()
+            torch.manual_seed(seed)
+            self.layer = torch.nn.Conv2d(3, 2, 3)
+            self.power = power
+
+        def forward(self, ref: Any, x: Any) -> Any:
+            return (self.layer(ref) - self.layer(x)).abs().mean(dim=(1, 2, 3)) ** self.power
+
+    class Around:
+        def __init__(self, net: Any) -> None:
+            self.net = net
+            self.takes = "torch"
+
+        def __call__(self, ref: Any, x: Any) -> Any:
+            return self.net(ref, x)
+
+    first = measure({"net": Net(0)})
+    assert first.card["distances"]["net"]["identity"]["weights"].startswith("sha256 ")
+    assert measure({"net": Net(0)}).items == 0
+    assert refused({"net": Net(1)}).startswith("net in t.parquet was measured otherwise: weights sha256 ")
+    assert "measured otherwise: settings sha256 " in refused({"net": Net(0, power=0.5)})
+    measure({"around": Around(Net(0))})
+    assert measure({"around": Around(Net(0))}).items == 0
+    assert "was measured otherwise: " in refused({"around": Around(Net(1))})
+
+
+def test_weights_of_a_network_that_goes_by_its_name(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    trees.write_table(here, 2)
+    monkeypatch.delitem(sys.modules, "own_net", raising=False)
+    code = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 2, 3)
+        self.load_state_dict(torch.load("weights.pt"))
+
+    def forward(self, ref, x):
+        return (self.layer(ref) - self.layer(x)).abs().mean(dim=(1, 2, 3))
+"""
+    Path("own_net.py").write_text(code)
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        layer = torch.nn.Conv2d(3, 2, 3)
+        torch.save({f"layer.{name}": value for name, value in layer.state_dict().items()}, "weights.pt")
+        if seed:
+            assert refused(["own_net:Net"]).startswith("Net in t.parquet was measured otherwise: weights sha256 ")
+        else:
+            measure(["own_net:Net"])
+
+
+@pytest.fixture
+def no_torchmetrics() -> Iterator[None]:
+    """Nothing of that library is loaded before or after, but what was there."""
+    before = {name: sys.modules.pop(name) for name in _torchmetrics()}
+    yield
+    for name in _torchmetrics():
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+def _torchmetrics() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == "torchmetrics"]
+
+
+@pytest.mark.usefixtures("no_torchmetrics")
+def test_a_librarys_distance_is_known_by_its_settings_and_version(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library of that name, with the one function that the adapter asks for."""
+    pytest.importorskip("torch")
+    for folder in ("torchmetrics/functional", "torchmetrics-1.2.3.dist-info"):
+        Path(folder).mkdir(parents=True)
+    Path("torchmetrics/__init__.py").touch()
+    Path("torchmetrics/functional/__init__.py").touch()
+    Path("torchmetrics/functional/image.py").write_text(
+        "def structural_similarity_index_measure(x, ref, reduction, data_range, sigma=1.5):\n"
+        "    return 1 - sigma * (ref - x).abs().mean(dim=(1, 2, 3)) / 2\n"
+    )
+    Path("torchmetrics-1.2.3.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: torchmetrics\nVersion: 1.2.3\n"
+    )
+    monkeypatch.syspath_prepend(str(here))
+    trees.write_table(here, 2)
+    text = "torchmetrics:structural_similarity_index_measure"
+    first = measure({"s": twoafc.distance(text, sigma=1.5)})
+    identity = first.card["distances"]["s"]["identity"]
+    assert (identity["variant"], identity["library"]) == (text, "torchmetrics 1.2.3")
+    assert identity["settings"]["settings.sigma"] == "1.5"
+    assert measure({"s": twoafc.distance(text, sigma=1.5)}).items == 0
+    said = refused({"s": twoafc.distance(text, sigma=0.5)})
+    assert said.startswith("s in t.parquet was measured otherwise: settings ")
+    assert measure([text], "u.parquet").card["distances"][text]["identity"]["library"] == "torchmetrics 1.2.3"
+
+
+def test_identities_survive_their_card() -> None:
+    for make in MAKERS.values():
+        (found,) = candidates({"d": make(1.0)}, "cpu", "fp32")
+        assert json.loads(json.dumps(found.identity)) == found.identity
