@@ -73,7 +73,7 @@ class Uniform:
         u = np.interp(d, self.values, levels, left=0.0, right=1.0)
         # Rounding may carry a value that lies just below a training value past it, by one bit.
         above = np.minimum(np.searchsorted(self.values, d), len(levels) - 1)
-        return np.where(d <= self.values[-1], np.minimum(u, levels[above]), u)
+        return np.asarray(np.where(d <= self.values[-1], np.minimum(u, levels[above]), u))
 
     def inverse(self, u: ArrayLike) -> FloatArray:
         """Give the distances that map to u; below the first and above the last level, the extreme distances.
