@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -155,6 +155,7 @@ def test_one_vote_on_some_triplets_adds_the_trivial_bound() -> None:
     seed=st.integers(0, 2**32),
     level=st.floats(0.5, 0.99),
 )
+@example(counts=[6, 0, 8, 18, 41, 27, 0], seed=0, level=0.5)  # a bit of rounding moved a bound, once
 @settings(max_examples=6, deadline=None)
 def test_orientation_and_order_are_irrelevant_and_certainty_costs_width(
     counts: list[int], seed: int, level: float

@@ -78,7 +78,9 @@ class Histogram:
     @property
     def observed(self) -> FloatArray:
         """Number of triplets in each cell."""
-        return np.asarray(np.bincount(self.n, minlength=self.M + 1) @ self.rows)
+        # Folded as whole numbers, so that no bit depends on which image was called x1.
+        half = self.M // 2 + 1
+        return np.asarray(np.bincount(np.minimum(self.n, self.M - self.n), minlength=half) @ self.rows[:half])
 
     def expected(self, q: FloatArray) -> FloatArray:
         """Number to expect in each cell if all triplets had the chance q, shape (cells, len(q))."""
