@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
-import pytest
+# Two processes of tests on two cores: more threads in each would only wait for one another.
+for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(library, "1")
 
-from twoafc.triplets import Triplets
+import numpy as np  # noqa: E402 - after the number of threads is set
+import pytest  # noqa: E402
+
+from twoafc.triplets import Triplets  # noqa: E402
 
 
 @pytest.fixture(scope="session")

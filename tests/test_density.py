@@ -82,7 +82,8 @@ def test_the_real_votes_give_the_figures_of_a_dense_double_loop(material: tuple[
         P = Density().fit(train[name]).probability(test[name].d0, test[name].d1)
         slow = slow_probability(train[name], Density(), test[name].d0, test[name].d1)
         assert nll(test.n, test.M, P) == pytest.approx(nll(test.n, test.M, slow), abs=1e-9)
-        assert agreement(test.n, test.M, P) == pytest.approx(agreement(test.n, test.M, slow), abs=0.01)
+        # Where P is 1/2 the loop's rounding would decide which of two counts is the more likely.
+        assert agreement(test.n, test.M, P) == pytest.approx(agreement(test.n, test.M, slow.round(12)), abs=0.01)
 
 
 @pytest.mark.parametrize(
