@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Two processes of tests on two cores: more threads in each would only wait for one another.
 for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -12,6 +15,7 @@ for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np  # noqa: E402 - after the number of threads is set
 import pytest  # noqa: E402
 
+from serving import Server, serving  # noqa: E402
 from twoafc.triplets import Triplets  # noqa: E402
 
 
@@ -42,3 +46,32 @@ def random_table(T: int = 200, M: int | None = None, seed: int = 0, **columns: o
 @pytest.fixture
 def table() -> Triplets:
     return random_table()
+
+
+# For what fetches: a server of the test's own, and no other place or network.
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No places but folders of this test, and no proxy."""
+    for variable, folder in (("TORCH_HOME", "torch"), ("TWOAFC_DATA", "data")):
+        monkeypatch.setenv(variable, str(tmp_path / folder))
+    monkeypatch.delenv("TWOAFC_WEIGHTS", raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: Any) -> None:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)

@@ -11,10 +11,8 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,6 @@ from serving import (
     checkpoints,
     get,
     refusal,
-    serving,
     sha256,
     tarred,
     tree,
@@ -43,31 +40,7 @@ from twoafc.distances.weights import NEEDS, Published
 from twoafc.fetch import registry
 from twoafc.fetch.registry import Archive
 
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No places but folders of this test, and no proxy."""
-    for variable, folder in (("TORCH_HOME", "torch"), ("TWOAFC_DATA", "data")):
-        monkeypatch.setenv(variable, str(tmp_path / folder))
-    monkeypatch.delenv("TWOAFC_WEIGHTS", raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect(*_: Any) -> None:
-        raise AssertionError("the network was used")
-
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    monkeypatch.setattr(socket, "getaddrinfo", connect)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_a_full_disk_while_unpacking_leaves_nothing(here: Path) -> None:

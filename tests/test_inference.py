@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from conftest import random_table
 from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means, drawn_rows, row_weights
-from twoafc.inference.comparisons import compare, lettered, sentence
+from twoafc.inference.comparisons import COMPARED, compare, lettered, sentence
 from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.errorbars import Together, Values, bar, errors, mean_values, together, values_of
 from twoafc.inference.intervals import Interval, holm, p_value, share_interval, t_interval
@@ -350,7 +350,8 @@ def test_comparisons_are_paired_t_tests() -> None:
     p = [r["p"] for r in found if r["measure"] == "nll"]
     np.testing.assert_allclose([r["p_holm"] for r in found if r["measure"] == "nll"], holm(p))
     means = {name: float(each.columns[:, 0].mean()) for name, each in values.items()}
-    assert lettered(found, means, "nll")["poor"] not in lettered(found, means, "nll")["good"]
+    told = lettered(found, means, "nll", better=-1)
+    assert not set(told["poor"]) & set(told["good"])
 
 
 def test_drawn_scores_may_stand_for_the_formula() -> None:
@@ -372,7 +373,7 @@ def test_what_cannot_be_compared_is_told() -> None:
     assert record["difference"] is None
     assert not record["different"]
     assert record["sentence"] == "good and wild cannot be compared: a mean or its error is not finite"
-    assert lettered([record], {"good": 1.0, "wild": np.inf}, "nll") == {"good": "a"}
+    assert lettered([record], {"good": 1.0, "wild": np.inf}, "nll", better=-1) == {"good": "a"}
     same = compare({"a": values["good"], "b": values["good"]}, link, estimator="any")[0]
     assert same["sentence"] == "a and b are the same on every triplet"
     assert (same["p"], same["p_holm"], same["different"]) == (1.0, 1.0, False)
@@ -380,17 +381,17 @@ def test_what_cannot_be_compared_is_told() -> None:
 
 
 def test_sentences_have_the_decimals_that_their_interval_needs() -> None:
-    told = sentence("nll", "lpips", "ssim", Interval(-0.0123, 0.0004, -0.0131, -0.0115), 0.0004)
+    told = sentence(COMPARED["nll"], "lpips", "ssim", Interval(-0.0123, 0.0004, -0.0131, -0.0115), 0.0004)
     assert told == (
         "lpips explains the votes better than ssim: 0.0123 nats per triplet, 95 % interval 0.0115 to 0.0131, "
         "p = 0.0004 (Holm)"
     )
-    told = sentence("nll", "lpips", "ssim", Interval(-0.06, 0.02, -0.11, -0.01), 0.09)
+    told = sentence(COMPARED["nll"], "lpips", "ssim", Interval(-0.06, 0.02, -0.11, -0.01), 0.09)
     assert told == (
         "lpips and ssim cannot be told apart: lpips is ahead by 0.06 nats per triplet, "
         "95 % interval 0.01 to 0.11 for this pair alone, p = 0.09 (Holm)"
     )
-    told = sentence("score_2afc_distance", "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2)
+    told = sentence(COMPARED["score_2afc_distance"], "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2)
     assert told == (
         "lpips and ssim cannot be told apart: lpips is ahead by 2.0 % of votes (2AFC of the distance alone), "
         "95 % interval -1.0 to 5.0, p = 0.20 (Holm)"

@@ -25,17 +25,18 @@ import trees
 import twoafc
 from twoafc import DataError, Density, Network, Pairs, Settings, Spline, jnd, metrics, modelfile
 from twoafc.cli import main
+from twoafc.inference.comparisons import compare, sentence
 from twoafc.inference.errorbars import together
 from twoafc.jnd import average_precision, fit_curve
 from twoafc.jnd.bandwidth import LATTICE, _clusters_left_out, _pairs_left_out, choose_sigma
 from twoafc.jnd.card import describe, of_evaluation
-from twoafc.jnd.comparisons import compare, sentence
+from twoafc.jnd.comparisons import COMPARED
 from twoafc.jnd.drawn import reweighted, spread
 from twoafc.jnd.errorbars import values_of
 from twoafc.jnd.figures import shown
 from twoafc.jnd.names import file_holds_pairs
 from twoafc.jnd.precision import Ranking
-from twoafc.jnd.results import model_names, write
+from twoafc.jnd.results import write
 from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
 
 FloatArray = NDArray[np.float64]
@@ -575,10 +576,10 @@ def test_sentences() -> None:
     link = together(table.rows())
     one = Prediction("good", "e", "test", table["good"], np.full(60, 0.5), np.full(60, 0.5))
     values = values_of(one, link)
-    alike = compare({"a": values, "b": values}, link, estimator="e")
+    alike = compare({"a": values, "b": values}, link, estimator="e", measures=COMPARED)
     assert [r["sentence"] for r in alike] == ["a and b are the same on every pair"] * 2
     assert [(r["p"], r["different"]) for r in alike] == [(1.0, False)] * 2
-    told = sentence("nll", ("a", "b"), (np.nan, 1, 1, 1), 1.0)
+    told = sentence(COMPARED["nll"], "a", "b", (np.nan, 1, 1, 1), 1.0)
     assert told == "a and b cannot be compared: a mean or its error is not finite"
 
 
@@ -638,7 +639,9 @@ def test_intervals_hold_what_they_promise() -> None:
         link = together(table.rows())
         half = np.full(len(table), 0.5)
         values = {name: values_of(Prediction(name, "e", "test", table[name], half, half), link) for name in "ab"}
-        (one,) = (r for r in compare(values, link, estimator="e") if r["measure"] == "average_precision")
+        (one,) = (
+            r for r in compare(values, link, estimator="e", measures=COMPARED) if r["measure"] == "average_precision"
+        )
         apart += one["low"] <= truth[one["a"]] - truth[one["b"]] <= one["high"]
         column = values["a"].columns[:, [MEASURES.index("average_precision")]]
         weight = np.full(len(table), 1 / len(table))
@@ -805,12 +808,6 @@ def test_a_kill_leaves_no_half_result(tmp_path: Path) -> None:
         assert (tmp_path / "results" / "scores.json").is_file()
     subprocess.run(command, cwd=tmp_path, check=True)
     assert sorted(os.listdir(tmp_path / "results")) == FILES
-
-
-def test_columns_with_odd_names_get_files_of_their_own(evaluated: jnd.PairsEvaluation) -> None:
-    fit = evaluated.runs[0].fit
-    runs = [type(evaluated.runs[0])(name, "e", fit) for name in ("a/b", "a b", "c")]
-    assert list(model_names(runs)) == ["a_b-e.npz", "a_b-e~1.npz", "c-e.npz"]
 
 
 def test_a_figure_shows_the_curve_and_the_votes() -> None:

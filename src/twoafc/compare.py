@@ -81,7 +81,7 @@ def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) ->
 
 
 def _lettered(found: Sequence[Record], means: Mapping[str, float], label: str, measure: str) -> list[Record]:
-    told = lettered(found, means, measure)
+    told = lettered(found, means, measure, better=COMPARED[measure].better)
     head = {"estimator": label, "measure": measure}
     return [{"distance": name, **head, "value": means[name], "letters": letter} for name, letter in told.items()]
 

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -67,15 +68,22 @@ def write(
     data : mapping of file name to frame, optional
         Tables to keep beside the results.
     """
+    with whole(folder) as partial:
+        for name, frame in (data or {}).items():
+            write_frame(frame, partial / name)
+        _fill(partial, evaluation, card)
+
+
+@contextmanager
+def whole(folder: str | Path) -> Iterator[Path]:
+    """Give a folder to fill, which takes the place of an earlier result only when it is filled without an error."""
     check_folder(folder)
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         partial.mkdir()
-        for name, frame in (data or {}).items():
-            write_frame(frame, partial / name)
-        _fill(partial, evaluation, card)
+        yield partial
         _replace(folder, partial)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -147,7 +155,7 @@ def _draw(folder: Path, evaluation: Evaluation) -> None:
         }
         for name, figure in figures.items():
             for ending in ("svg", "pdf") if figure else ():
-                figure.savefig(folder / f"{name}-{_plain(estimator)}.{ending}", dpi=150)  # type: ignore[union-attr]
+                figure.savefig(folder / f"{name}-{plain(estimator)}.{ending}", dpi=150)  # type: ignore[union-attr]
 
 
 def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float64]]:
@@ -164,17 +172,26 @@ def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float6
 
 def model_names(runs: list[Run]) -> dict[str, Run]:
     """Name a file for each fit: distance-estimator.npz, with the seed where there are several."""
-    named: dict[str, Run] = {}
     several = len({run.seed for run in runs if run.seed is not None}) > 1
-    for run in runs:
-        seed = f"-seed{run.seed}" if several and run.seed is not None else ""
-        stem = _plain(f"{run.distance}-{run.estimator}{seed}")
-        taken = sum(name.startswith(f"{stem}.") or name.startswith(f"{stem}~") for name in named)
-        named[f"{stem}~{taken}.npz" if taken else f"{stem}.npz"] = run
-    return named
+    seeds = [f"-seed{run.seed}" if several and run.seed is not None else "" for run in runs]
+    stems = [f"{run.distance}-{run.estimator}{seed}" for run, seed in zip(runs, seeds, strict=True)]
+    return dict(zip(file_names(stems), runs, strict=True))
 
 
-def _plain(name: str) -> str:
+def file_names(stems: Sequence[str]) -> list[str]:
+    """Make names of models fit for files, told apart where they differ by odd signs alone.
+
+    Examples
+    --------
+    >>> file_names(["a/b", "a b"])
+    ['a_b.npz', 'a_b~1.npz']
+    """
+    plainly = [plain(stem) for stem in stems]
+    taken = [plainly[:place].count(stem) for place, stem in enumerate(plainly)]
+    return [f"{stem}~{count}.npz" if count else f"{stem}.npz" for stem, count in zip(plainly, taken, strict=True)]
+
+
+def plain(name: str) -> str:
     """Make a name fit for a file, whatever the column of the table was called."""
     return re.sub(r"[^\w.+-]+", "_", name)
 

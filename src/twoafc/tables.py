@@ -50,13 +50,16 @@ def summary(scores: Sequence[Record], *, split: str = "test", columns: Sequence[
         (record["distance"], _estimator(record), *(_number(record, column) for column in columns)) for record in records
     ]
     first = records[0]
-    caption = f"Scores on {split}: {first['triplets']} triplets, {first['votes']} votes"
+    rows_of = "pairs" if "pairs" in first else "triplets"
+    caption = f"Scores on {split}: {first[rows_of]} {rows_of}, {first['votes']} votes"
     return Table(caption, ("distance", "estimator", *(column.heading for column in columns)), tuple(rows))
 
 
-def by_group(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
+def by_group(
+    scores: Sequence[Record], measure: str = "nll", *, split: str = "test", columns: Sequence[Column] = COLUMNS
+) -> Table | None:
     """One measure by group, with the mean of groups and the pooled value last; None where there are no groups."""
-    column = next(column for column in COLUMNS if column.name == measure)
+    column = next(column for column in columns if column.name == measure)
     groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
     if not 3 <= len(groups) <= MOST_GROUPS:
         return None
@@ -108,9 +111,10 @@ def _number(record: Record, column: Column) -> str:
     return " ".join([text, *([record[f"{column.name}_letters"]] if record.get(f"{column.name}_letters") else [])])
 
 
-def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
+def comparison_table(comparisons: Sequence[Record], measure: str, columns: Sequence[Column] = COLUMNS) -> Table:
     """All pairs of distances under one measure, as one row each."""
-    places = 4 if measure == "nll" else 2
+    column = next(column for column in columns if column.name == measure)
+    places = column.decimals
     rows = tuple(
         (
             f"{r['a']} – {r['b']}",
@@ -123,9 +127,8 @@ def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
         for r in comparisons
         if r["measure"] == measure
     )
-    heading = next(column.heading for column in COLUMNS if column.name == measure)
-    header = ("pair", "estimator", "difference", "95 % interval", "p", "p (Holm)")
-    return Table(f"Paired differences of {heading}", header, rows)
+    header = ("distances", "estimator", "difference", "95 % interval", "p", "p (Holm)")
+    return Table(f"Paired differences of {column.heading}", header, rows)
 
 
 def markdown(table: Table) -> str:

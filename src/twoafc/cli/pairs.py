@@ -36,8 +36,8 @@ def evaluate_pairs(
 
 def tell_pairs(found: PairsEvaluation, out: Path) -> None:
     """Print the table of scores, the notes, and where the results are."""
-    from twoafc.jnd.tables import SHORT, summary
-    from twoafc.tables import READING
+    from twoafc.jnd.tables import SHORT
+    from twoafc.tables import READING, summary
 
     table = summary(found.scores, columns=SHORT)
     print_table(table.caption, table.header, table.rows)

@@ -10,7 +10,6 @@ import polars as pl
 from twoafc import folds as cross_validation
 from twoafc.diagnostics import Finding, check
 from twoafc.diagnostics.goodness import Goodness, goodness
-from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.reach import ceiling_of, told_ceiling, with_explained
@@ -25,7 +24,7 @@ from twoafc.evaluation.records import (
     without_bars,
 )
 from twoafc.evaluation.refits import refits
-from twoafc.evaluation.runs import Job, Run, jobs, predictions
+from twoafc.evaluation.runs import Job, Run, jobs, predictions, shared_distances
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference.ceiling import Ceiling
 from twoafc.inference.errorbars import Together, Values, mean_values, together
@@ -113,7 +112,7 @@ def evaluate(
     """
     settings = settings or Settings()
     chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
-    names, notes = _distances(train, test, distances)
+    names, notes = shared_distances(train, test, distances)
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None if test is not None else cross_validation.assign(train, settings.folds, seed=settings.seed)
@@ -208,24 +207,3 @@ def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str],
         if one.key not in held and one.values is not None and not one.prediction.diverged:
             held[one.key] = goodness(one.prediction.table, one.prediction.P, link)
     return held
-
-
-def _distances(train: Triplets, test: Triplets | None, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Choose the distances to evaluate; say which are left out for want of columns in the other table."""
-    notes = []
-    if asked is None and test is not None:
-        asked = [name for name in train.distances if name in test.distances]
-        lone = [name for name in (*train.distances, *test.distances) if name not in asked]
-        if not asked:
-            raise DataError(
-                f"train and test must share a distance; train has {', '.join(train.distances)}, "
-                f"test has {', '.join(test.distances)}"
-            )
-        if lone:
-            notes.append(f"left out, since only one of the two tables has them: {', '.join(lone)}")
-    names = list(train.distances if asked is None else asked)
-    for role, table in (("train", train), ("test", test)):
-        missing = [name for name in names if table is not None and name not in table.distances]
-        if table is not None and missing:
-            raise DataError(f"the {role} table has no distance {missing[0]}; it has {', '.join(table.distances)}")
-    return names, notes

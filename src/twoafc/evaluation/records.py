@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoafc.evaluation.runs import Prediction
 from twoafc.evaluation.settings import Settings
-from twoafc.inference.comparisons import COMPARED, lettered
+from twoafc.inference.comparisons import COMPARED, Measure, lettered
 from twoafc.inference.errorbars import Error, Errors, Together, Values, bar, values_of
 from twoafc.scores import MEASURES, Record, by_group, over_seeds, per_triplet
 
@@ -103,20 +103,23 @@ def _summary(runs: Sequence[Record], units: float) -> Record:
     return summary
 
 
-def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
-    """Give the tested scores, all triplets pooled, their letters: MEASURE_letters, within each estimator."""
+def with_letters(
+    scores: Sequence[Record], comparisons: Sequence[Record], measures: Mapping[str, Measure] = COMPARED
+) -> list[Record]:
+    """Give the tested scores, all rows pooled, their letters: MEASURE_letters, within each estimator."""
     told: dict[tuple[str, str, str], str] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         pairs = [record for record in comparisons if record["estimator"] == label]
         shown = {r["distance"]: r for r in scores if r["estimator"] == label and is_shown(r, scores)}
-        for measure in COMPARED:
+        for measure, how in measures.items():
             means = {name: r[measure] for name, r in shown.items() if r[measure] is not None}
-            told |= {(label, name, measure): each for name, each in lettered(pairs, means, measure).items()}
+            found = lettered(pairs, means, measure, better=how.better)
+            told |= {(label, name, measure): each for name, each in found.items()}
     return [
         record
         | {
             f"{measure}_letters": told[record["estimator"], record["distance"], measure]
-            for measure in COMPARED
+            for measure in measures
             if is_shown(record, scores) and (record["estimator"], record["distance"], measure) in told
         }
         for record in scores

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,14 @@ from twoafc.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+
+class Measured(Protocol):
+    """A table with distances: of triplets, or of pairs."""
+
+    @property
+    def distances(self) -> Mapping[str, Any]:
+        """Values by the name of the distance."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,29 @@ class Prediction:
     table: Triplets
     P: FloatArray
     diverged: bool
+
+
+def shared_distances(
+    train: Measured, test: Measured | None, asked: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Choose the distances to evaluate; say which are left out for want of columns in the other table."""
+    notes = []
+    if asked is None and test is not None:
+        asked = [name for name in train.distances if name in test.distances]
+        lone = [name for name in (*train.distances, *test.distances) if name not in asked]
+        if not asked:
+            raise DataError(
+                f"train and test must share a distance; train has {', '.join(train.distances)}, "
+                f"test has {', '.join(test.distances)}"
+            )
+        if lone:
+            notes.append(f"left out, since only one of the two tables has them: {', '.join(lone)}")
+    names = list(train.distances if asked is None else asked)
+    for role, table in (("train", train), ("test", test)):
+        missing = [name for name in names if table is not None and name not in table.distances]
+        if table is not None and missing:
+            raise DataError(f"the {role} table has no distance {missing[0]}; it has {', '.join(table.distances)}")
+    return names, notes
 
 
 def jobs(distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings) -> list[Job]:

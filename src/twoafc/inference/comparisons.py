@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.inference.errorbars import Together, Values
-from twoafc.inference.intervals import LEVEL, holm, p_value, t_interval
+from twoafc.inference.intervals import LEVEL, Interval, holm, p_value, t_interval
 from twoafc.inference.letters import letters
 from twoafc.scores import Record
 
@@ -27,12 +27,15 @@ class Measure:
         1 where larger is better.
     verb, unit, decimals : str, str, int
         How a sentence tells it; more decimals where the interval is narrower.
+    row : str
+        What is scored: a triplet, or a pair.
     """
 
     better: int
     verb: str
     unit: str
     decimals: int
+    row: str = "triplet"
 
 
 COMPARED = {
@@ -47,6 +50,7 @@ def compare(
     link: Together,
     *,
     estimator: str,
+    measures: Mapping[str, Measure] = COMPARED,
     instead: Mapping[str, FloatArray] | None = None,
     beside: Mapping[str, FloatArray] | None = None,
     level: float = LEVEL,
@@ -57,6 +61,8 @@ def compare(
     ----------
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
+    measures : mapping of name to Measure
+        What to compare by; every name is a measure of `Values`.
     instead : mapping of distance to array, shape (draws, measures), optional
         Scores on tables drawn anew, the same for all distances: standard errors are then their spread.
     beside : mapping of distance to array, shape (draws, measures), optional
@@ -73,7 +79,7 @@ def compare(
     found: list[Record] = []
     weight = np.full(link.rows.size, 1 / link.rows.size)
     units = float(link.units(weight)[0])
-    for measure, told in COMPARED.items():
+    for measure, told in measures.items():
         pairs = [_ordered(pair, values, measure, told.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
             means, errors = _differences(pairs, values, measure, link, weight)
@@ -85,7 +91,8 @@ def compare(
         p = [p_value(mean, se, units) for mean, se in zip(means, errors, strict=True)]
         intervals = [t_interval(mean, se, units, level=level) for mean, se in zip(means, errors, strict=True)]
         for pair, each, chance, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
-            found.append(_record(measure, pair, estimator, each, chance, corrected, level))
+            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": measure}
+            found.append(head | _figures(told, pair, each, chance, corrected, level))
     return found
 
 
@@ -122,46 +129,37 @@ def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: 
     return float(np.std(apart[np.isfinite(apart)], ddof=1)) if np.isfinite(apart).sum() > 1 else float("nan")
 
 
-def _record(
-    measure: str, pair: tuple[str, str], estimator: str, found: tuple[float, ...], p: float, p_holm: float, level: float
-) -> Record:
-    a, b = pair
+def _figures(told: Measure, pair: tuple[str, str], found: Interval, p: float, p_holm: float, level: float) -> Record:
     known = bool(np.isfinite(found).all())
-    value, se, low, high = (each if known else None for each in found)
-    different = bool(known and p_holm < 1 - level)
+    value, se, low, high = found if known else [None] * 4
     return {
-        "a": a,
-        "b": b,
-        "estimator": estimator,
-        "measure": measure,
         "difference": value,
         "se": se,
         "low": low,
         "high": high,
         "p": p if known else None,
         "p_holm": p_holm if known else None,
-        "different": different,
-        "sentence": sentence(measure, a, b, found, p_holm, level=level),
+        "different": bool(known and p_holm < 1 - level),
+        "sentence": sentence(told, *pair, found, p_holm, level=level),
     }
 
 
-def sentence(measure: str, a: str, b: str, found: Sequence[float], p_holm: float, *, level: float = LEVEL) -> str:
+def sentence(told: Measure, a: str, b: str, found: Sequence[float], p_holm: float, *, level: float = LEVEL) -> str:
     """Tell a difference in one sentence that may be quoted.
 
     Examples
     --------
-    >>> sentence("nll", "lpips", "ssim", (-0.38, 0.005, -0.39, -0.37), 1e-9)
+    >>> sentence(COMPARED["nll"], "lpips", "ssim", (-0.38, 0.005, -0.39, -0.37), 1e-9)
     'lpips explains the votes better than ssim: 0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
-    >>> print(sentence("nll", "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6))
+    >>> print(sentence(COMPARED["nll"], "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6))
     lpips and dists cannot be told apart: lpips is ahead by 0.001 nats per triplet, 95 % interval -0.003 to 0.005,
     p = 0.60 (Holm)
     """
-    told = COMPARED[measure]
     value, se, low, high = found
     if not np.isfinite(found).all():
         return f"{a} and {b} cannot be compared: a mean or its error is not finite"
     if value == se == 0:
-        return f"{a} and {b} are the same on every triplet"
+        return f"{a} and {b} are the same on every {told.row}"
     places = max(told.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else told.decimals + 2
     ahead, *ends = (
         f"{each:.{places}f}" for each in (told.better * value, *sorted((told.better * low, told.better * high)))
@@ -180,7 +178,7 @@ def _chance(p: float) -> str:
     return f"p {figure} (Holm)"
 
 
-def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str) -> dict[str, str]:
+def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:
     """Letters of distances under one measure, the best first; distances that share a letter cannot be told apart.
 
     Parameters
@@ -188,8 +186,9 @@ def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure:
     comparisons : sequence of records
         Of `compare`, for one estimator.
     means : mapping of distance to its score
+    better : {-1, 1}
+        1 where larger is better.
     """
-    better = COMPARED[measure].better
     # A mean that is not finite cannot be compared, and has no letter.
     names = sorted((name for name in means if np.isfinite(means[name])), key=lambda name: -better * means[name])
     pairs = [(r["a"], r["b"]) for r in comparisons if r["measure"] == measure and r["different"]]

@@ -9,11 +9,13 @@ from typing import Any
 import polars as pl
 
 from twoafc import folds as cross_validation
-from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Spline, estimator
 from twoafc.evaluation import Progress, Settings
+from twoafc.evaluation.records import with_letters
+from twoafc.evaluation.runs import shared_distances
+from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import Together, together
-from twoafc.jnd.comparisons import compare, with_letters
+from twoafc.jnd.comparisons import COMPARED
 from twoafc.jnd.curves import fit_curve
 from twoafc.jnd.drawn import Drawn, Key, refitted, reweighted
 from twoafc.jnd.errorbars import values_of, with_bars
@@ -89,7 +91,7 @@ def evaluate(
     if settings.ties != "half":
         raise ValueError(f"ties are a matter of 2AFC scores, which pairs have not; found ties={settings.ties!r}")
     chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
-    names, notes = _distances(train, test, distances)
+    names, notes = shared_distances(train, test, distances)
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None if test is not None else folds_of(train, settings)
@@ -120,7 +122,7 @@ def evaluate(
     notes += [_floor(train, scores), *dict.fromkeys(warnings(scores))]
     comparisons = _comparisons(unseen, links["test"], drawn)
     told = _told(settings, links["test"])
-    scores = with_letters(scores, comparisons)
+    scores = with_letters(scores, comparisons, COMPARED)
     return PairsEvaluation(scores, pl.concat([_tested(one) for one in unseen]), runs, notes, comparisons, told)
 
 
@@ -141,7 +143,7 @@ def _comparisons(unseen: Sequence[Prediction], link: Together, drawn: Mapping[Ke
         those = [one for one in unseen if one.estimator == label]
         values = {one.distance: values_of(one, link) for one in those}
         scores = {one.distance: drawn[one.key]["all"] for one in those} if drawn else None
-        found += compare(values, link, estimator=label, drawn=scores)
+        found += compare(values, link, estimator=label, measures=COMPARED, instead=scores)
     return found
 
 
@@ -170,24 +172,3 @@ def _told(settings: Settings, link: Together) -> str:
         "refit": f"95 % intervals of curves fitted to other votes, from {settings.draws} drawn tables",
     }
     return f"{ways[settings.error_bars]}; {of_pairs(link.told)}"
-
-
-def _distances(train: Pairs, test: Pairs | None, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Choose the distances to evaluate; say which are left out for want of columns in the other table."""
-    notes = []
-    if asked is None and test is not None:
-        asked = [name for name in train.distances if name in test.distances]
-        lone = [name for name in (*train.distances, *test.distances) if name not in asked]
-        if not asked:
-            raise DataError(
-                f"train and test must share a distance; train has {', '.join(train.distances)}, "
-                f"test has {', '.join(test.distances)}"
-            )
-        if lone:
-            notes.append(f"left out, since only one of the two tables has them: {', '.join(lone)}")
-    names = list(train.distances if asked is None else asked)
-    for role, table in (("train", train), ("test", test)):
-        missing = [name for name in names if table is not None and name not in table.distances]
-        if table is not None and missing:
-            raise DataError(f"the {role} table has no distance {missing[0]}; it has {', '.join(table.distances)}")
-    return names, notes
