@@ -102,7 +102,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     whole = table(60, 2, NOISE)
     good = write(tmp_path / "good", whole)
     assert refused(tmp_path, good, good) == "a folder of results is given twice"
-    assert refused(tmp_path, tmp_path) == "~ is not a folder of results; it has no triplets.parquet"
+    assert refused(tmp_path, tmp_path) == "~ is not a folder of results; it has no scores.json"
     other = write(tmp_path / "other", whole.with_columns(triplet=pl.lit("u") + pl.col("triplet")))
     assert refused(tmp_path, good, other) == (
         "the folders share no triplet, by triplet; compare results on the same test table"
@@ -123,6 +123,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [], "comparisons": []}
+    (tmp_path / "scores.json").write_text(json.dumps(told))
     (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
     assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet is not a readable Parquet file: ")
     pl.DataFrame({"triplet": ["a"], "n": [1], "M": [2], "P": [0.5], "seed": [None]}).write_parquet(

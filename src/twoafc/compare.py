@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import polars as pl
 
 from twoafc.columns import LABELS
 from twoafc.errors import DataError
+from twoafc.folder import Results
 from twoafc.inference.comparisons import COMPARED, compare, lettered
 from twoafc.inference.errorbars import Values, mean_values, together, values_of
 from twoafc.metrics import Ties
@@ -88,6 +88,7 @@ def _lettered(found: Sequence[Record], means: Mapping[str, float], label: str, m
 
 def _own(results: Results) -> Comparison:
     """What a folder says of itself."""
+    tested = results.triplets.select("triplet").n_unique()
     letters: list[Record] = []
     shown = [r for r in results.scores if f"{next(iter(COMPARED))}_letters" in r]
     for label in dict.fromkeys(record["estimator"] for record in results.comparisons):
@@ -96,64 +97,7 @@ def _own(results: Results) -> Comparison:
             means = {r["distance"]: r[measure] for r in shown if r["estimator"] == label and r[measure] is not None}
             letters += _lettered(pairs, means, label, measure)
     _require(results.comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in results.scores)))
-    return Comparison(results.comparisons, letters, [f"{results.tested} triplets; {results.error_bars}"])
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """What is read of a folder of results."""
-
-    folder: Path
-    triplets: pl.DataFrame
-    votes: pl.DataFrame | None
-    scores: list[Record]
-    comparisons: list[Record]
-    error_bars: str
-    ties: Ties
-    way: str
-
-    @property
-    def tested(self) -> int:
-        """Number of triplets tested."""
-        return self.triplets.select("triplet").n_unique()
-
-    @classmethod
-    def read(cls, folder: Path) -> Results:
-        """Read a folder that `twoafc evaluate` has written."""
-        frame = _read(folder)
-        try:
-            told = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-            settings = told["card"]["settings"]
-            votes = pl.read_parquet(folder / "votes.parquet") if (folder / "votes.parquet").is_file() else None
-            return cls(
-                folder,
-                frame,
-                votes,
-                told["scores"],
-                told["comparisons"],
-                told["card"]["error_bars"],
-                settings["ties"],
-                settings["error_bars"],
-            )
-        except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
-            raise DataError(f"{folder / 'scores.json'} is not that of a result; run twoafc evaluate again") from error
-
-
-def _read(folder: Path) -> pl.DataFrame:
-    path = folder / "triplets.parquet"
-    if (folder / "pairs.parquet").is_file():
-        raise DataError(f"{folder} holds results of pairs; how they compare is told in its comparisons.csv")
-    if not path.is_file():
-        raise DataError(f"{folder} is not a folder of results; it has no triplets.parquet")
-    try:
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{path} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
-    wanted = {"triplet", "n", "M", "distance", "estimator", "seed", "diverged", "d0", "d1", "P", "nll"}
-    if not wanted <= set(frame.columns):
-        missing = ", ".join(sorted(wanted - set(frame.columns)))
-        raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
-    return frame
+    return Comparison(results.comparisons, letters, [f"{tested} triplets; {results.error_bars}"])
 
 
 Parts = dict[tuple[str, str], list[pl.DataFrame]]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from twoafc import plots, tables
 from twoafc.errors import DataError
 from twoafc.evaluation import Evaluation, Run
+from twoafc.folder import model_files, plain
 from twoafc.frames import write_frame
 from twoafc.uniform import Uniform
 
@@ -171,29 +171,8 @@ def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float6
 
 
 def model_names(runs: list[Run]) -> dict[str, Run]:
-    """Name a file for each fit: distance-estimator.npz, with the seed where there are several."""
-    several = len({run.seed for run in runs if run.seed is not None}) > 1
-    seeds = [f"-seed{run.seed}" if several and run.seed is not None else "" for run in runs]
-    stems = [f"{run.distance}-{run.estimator}{seed}" for run, seed in zip(runs, seeds, strict=True)]
-    return dict(zip(file_names(stems), runs, strict=True))
-
-
-def file_names(stems: Sequence[str]) -> list[str]:
-    """Make names of models fit for files, told apart where they differ by odd signs alone.
-
-    Examples
-    --------
-    >>> file_names(["a/b", "a b"])
-    ['a_b.npz', 'a_b~1.npz']
-    """
-    plainly = [plain(stem) for stem in stems]
-    taken = [plainly[:place].count(stem) for place, stem in enumerate(plainly)]
-    return [f"{stem}~{count}.npz" if count else f"{stem}.npz" for stem, count in zip(plainly, taken, strict=True)]
-
-
-def plain(name: str) -> str:
-    """Make a name fit for a file, whatever the column of the table was called."""
-    return re.sub(r"[^\w.+-]+", "_", name)
+    """Name a file for each fit."""
+    return dict(zip(model_files((run.distance, run.estimator, run.seed) for run in runs), runs, strict=True))
 
 
 def strict_json(value: Any, indent: int | None = None) -> str:

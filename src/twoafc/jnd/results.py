@@ -9,13 +9,14 @@ from typing import Any
 import polars as pl
 
 from twoafc import tables
+from twoafc.folder import file_names, plain
 from twoafc.frames import write_frame
 from twoafc.jnd.evaluation import PairsEvaluation
 from twoafc.jnd.figures import curves, shown
 from twoafc.jnd.pairs import Pairs
 from twoafc.jnd.runs import CurveRun
 from twoafc.jnd.tables import all_tables
-from twoafc.results import file_names, plain, strict_json, whole
+from twoafc.results import strict_json, whole
 
 
 def write(evaluation: PairsEvaluation, folder: str | Path, card: Mapping[str, Any], train: Pairs) -> None:

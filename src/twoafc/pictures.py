@@ -1,0 +1,66 @@
+"""Images of triplets, found by their names inside one folder, from which no name leads out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from twoafc.errors import DataError
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A folder of images; names of images are looked for in it and below, and nowhere else.
+
+    A name is a path relative to the folder, with or without its ending. Leading parts of it may be those of the folder
+    itself, and ``2afc`` or ``jnd`` may lie between: names that `twoafc measure` gives to images of a data set are
+    found in the folder of the data set, of its split, and of its subset.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if not Path(self.folder).is_dir():
+            raise DataError(f"no such folder of images: {self.folder}")
+        object.__setattr__(self, "folder", Path(self.folder))
+
+    def path(self, name: str) -> Path | None:
+        """Give the file of an image; None where there is none, or none inside the folder."""
+        parts = _parts(name)
+        if parts is None:
+            return None
+        own = os.path.realpath(self.folder).split(os.sep)
+        for start in range(len(parts)):
+            if parts[:start] == own[len(own) - start :]:
+                for home in ("", "2afc", "jnd"):
+                    found = self._inside(os.path.join(home, *parts[start:]))
+                    if found is not None:
+                        return found
+        return None
+
+    def _inside(self, relative: str) -> Path | None:
+        """Find a file by its relative path, with or without an ending, wherever links lead: it must be inside."""
+        root = os.path.realpath(self.folder)
+        given = os.path.splitext(relative)[1].lower()
+        endings = ("", *ENDINGS) if given in ENDINGS else ENDINGS
+        for ending in endings:
+            real = os.path.realpath(os.path.join(root, relative + ending))
+            if os.path.commonpath([root, real]) == root and real != root and os.path.isfile(real):
+                # What a link points to must be an image by its name, too.
+                return Path(real) if os.path.splitext(real)[1].lower() in ENDINGS else None
+        return None
+
+
+def _parts(name: str) -> list[str] | None:
+    """Split a name at its slashes; None of one that is absolute, climbs, or holds what no name of an image has."""
+    if not name or "\0" in name or name.startswith(("/", "\\")) or os.path.isabs(name):
+        return None
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    return None if not parts or ".." in parts or any(":" in part for part in parts[:1]) else parts

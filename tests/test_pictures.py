@@ -1,0 +1,76 @@
+"""Images are found by name inside one folder, and no name leads out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from twoafc.errors import DataError
+from twoafc.pictures import Pictures
+
+
+def draw(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.zeros((2, 2, 3), np.uint8)).save(path)
+    return path.resolve()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    draw(tmp_path / "secret.png")
+    draw(tmp_path / "images" / "2afc" / "val" / "cnn" / "ref" / "000001.png")
+    draw(tmp_path / "images" / "plum.jpg")
+    (tmp_path / "images" / "notes.txt").write_text("no image")
+    return tmp_path / "images"
+
+
+@pytest.mark.parametrize("name", ["plum", "plum.jpg", "./plum.jpg"])
+def test_names_with_and_without_ending(tree: Path, name: str) -> None:
+    assert Pictures(tree).path(name) == (tree / "plum.jpg").resolve()
+
+
+@pytest.mark.parametrize("inner", ["", "2afc", "2afc/val", "2afc/val/cnn"])
+def test_measured_names_are_found_from_every_level(tree: Path, inner: str) -> None:
+    """As `twoafc measure` names them, from the data set's folder down to the subset's."""
+    wanted = (tree / "2afc/val/cnn/ref/000001.png").resolve()
+    assert Pictures(tree / inner).path("val/cnn/ref/000001") == wanted
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".", "/", "../secret.png", "../secret", "a/../../secret.png", "..\\secret.png", "%2e%2e/secret.png"),
+        *("notes.txt", "notes", "plum.png", "2afc", "x\0y.png", "C:/plum.jpg", "file:///plum.jpg", "none"),
+        "pears/plum",
+    ],
+)
+def test_nothing_else_is_given(tree: Path, name: str) -> None:
+    assert Pictures(tree).path(name) is None
+
+
+def test_absolute_paths_are_refused_even_inside(tree: Path) -> None:
+    assert Pictures(tree).path(str(tree / "plum.jpg")) is None
+
+
+def test_links_may_lead_about_inside_but_not_out(tree: Path) -> None:
+    (tree / "out.png").symlink_to(tree.parent / "secret.png")
+    (tree / "in.png").symlink_to(tree / "plum.jpg")
+    (tree / "text.png").symlink_to(tree / "notes.txt")
+    (tree / "up").symlink_to(tree.parent)
+    pictures = Pictures(tree)
+    assert pictures.path("in.png") == (tree / "plum.jpg").resolve()
+    assert [pictures.path(name) for name in ("out.png", "out", "text.png", "up/secret.png")] == [None] * 4
+
+
+def test_a_sibling_of_the_same_beginning_is_outside(tree: Path) -> None:
+    draw(tree.parent / "images2" / "near.png")
+    (tree / "link.png").symlink_to(tree.parent / "images2" / "near.png")
+    assert Pictures(tree).path("link.png") is None
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^no such folder of images: .*absent$"):
+        Pictures(tmp_path / "absent")
