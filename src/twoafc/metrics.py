@@ -67,7 +67,7 @@ def most_likely(M: ArrayLike, P: ArrayLike) -> NDArray[np.int64]:
 
 
 def agreement_per_triplet(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
-    """Agreement of each triplet: 100 - 100 |mode - n| / M (eq. 4)."""
+    """Agreement of each triplet: ``100 - 100 |mode - n| / M`` (eq. 4)."""
     return np.asarray(100 - 100 * np.abs(most_likely(M, P) - np.asarray(n)) / np.asarray(M))
 
 

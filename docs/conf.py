@@ -1,0 +1,56 @@
+"""The documentation, by Sphinx: ``python -m sphinx -W docs docs/_build`` after ``pip install '.[docs]'``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import twoafc
+from twoafc.distances import distance
+
+# Kernels of the tutorials find `running` there, with which a failing command fails its page.
+here = Path(__file__).parent
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), os.environ.get("PYTHONPATH")]))
+
+project = "twoafc"
+author = "The twoafc developers"
+release = version = twoafc.__version__
+html_title = "twoafc"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "_static"]
+templates_path: list[str] = []
+
+html_theme = "furo"
+html_theme_options = {"source_repository": "", "navigation_with_keys": True}
+html_show_sourcelink = False
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+
+# Every tutorial is run anew, in a folder of its own, and a cell that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+nb_execution_excludepatterns: list[str] = []
+try:
+    distance("lpips_alex")
+except (ImportError, ValueError) as error:
+    # The one tutorial that needs published weights is shown without its output where they are not at hand.
+    nb_execution_excludepatterns = ["tutorials/author.md"]
+    print(f"tutorials/author is not run: {error}")
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_class_signature = "mixed"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
