@@ -1,0 +1,232 @@
+"""Draw the gallery of figures anew, from simulated votes: python docs/gallery.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from twoafc import Density, Spline, Triplets, metrics, photographs, plots, worlds
+from twoafc.diagnostics.calibration import calibration
+from twoafc.diagnostics.residuals import residual_map
+from twoafc.distances import distance
+from twoafc.inference.dependence import Dependence
+from twoafc.inference.errorbars import Together
+from twoafc.query import ask
+from twoafc.uniform import uniformise
+from twoafc.worked_example import worked_example
+
+GALLERY = Path(__file__).parent / "images" / "gallery"
+COLUMN, PAGE = 3.3, 6.9
+"""Widths of a column and of a page of print, in inches."""
+TRAINED = 2000
+NAMES = ("ssim", "nlpd", "euclidean", "brightness")
+
+
+def panel(width: float = COLUMN, height: float = 2.6) -> Axes:
+    """Give the axes of a new figure."""
+    return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+@cache
+def world(name: str, triplets: int, votes: int | tuple[int, ...]) -> Triplets:
+    """Simulate votes in a world whose P is known."""
+    return Triplets.from_frame(worlds.simulate(name, triplets=triplets, votes=votes, seed=1))
+
+
+@cache
+def judged() -> tuple[photographs.PhotographTriplets, Triplets]:
+    """Make distorted photographs and let simulated people judge them, five to a triplet."""
+    made = photographs.photograph_triplets(3000, seed=7)
+    seen = photographs.observers(made.ref, made.x0, made.x1, 5, seed=8)
+    columns: dict[str, Any] = {"n": seen.n, "M": seen.M}
+    for name in NAMES:
+        d = photographs.brightness if name == "brightness" else distance(name)
+        columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}
+    return made, Triplets.from_frame(columns)
+
+
+@cache
+def fitted(name: str) -> Any:
+    """Fit one distance of the photographs, on the first of them."""
+    return Spline().fit(judged()[1][name].where(np.arange(TRAINED)))
+
+
+def held_out(name: str) -> Triplets:
+    """Give the photographs that no fit has seen."""
+    table = judged()[1][name]
+    return table.where(np.arange(TRAINED, len(table)))
+
+
+def interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Give a mean over independent triplets and its 95 % interval."""
+    mean, error = values.mean(), 1.96 * values.std() / len(values) ** 0.5
+    return float(mean), float(mean - error), float(mean + error)
+
+
+def over_plane(fit: Any, of: Callable[..., np.ndarray], size: int = 101) -> np.ndarray:
+    """Give values of a fit over the uniformised plane."""
+    d = fit.uniform.inverse(np.linspace(0, 1, size))
+    return of(d[:, None], d[None, :])
+
+
+def surface() -> Figure:
+    """P and where its triplets lie."""
+    table = world("thurstone", 3000, 2)
+    fit = Density(sigma="auto").fit(table)
+    density, *_ = np.histogram2d(fit.uniform(table.d0), fit.uniform(table.d1), bins=20, range=[[0, 1], [0, 1]])
+    return plots.surfaces({"": over_plane(fit, fit.probability)}, density={"": density})
+
+
+def surfaces() -> Figure:
+    """P in four worlds."""
+    names = ("weber", "thurstone", "saturating", "turning")
+    fits = {name: Density(sigma="auto").fit(world(name, 5000, 5)) for name in names}
+    return plots.surfaces({name: over_plane(fit, fit.probability) for name, fit in fits.items()})
+
+
+def standard_error() -> Figure:
+    """How sure the two estimators are of their P."""
+    table = world("thurstone", 3000, 2)
+    fits = {"density": Density(sigma="auto").fit(table), "spline": Spline().fit(table)}
+    return plots.standard_errors({name: over_plane(fit, fit.standard_error) for name, fit in fits.items()})
+
+
+def scatter() -> Figure:
+    """As many triplets as BAPPS validates with, before and after uniformisation."""
+    table = world("weber", 36_344, 5)
+    _, u0, u1 = uniformise(table.d0, table.d1)
+    figure = Figure(figsize=(PAGE, 2.9), layout="constrained")
+    raw, uniform = figure.subplots(1, 2)
+    plots.scatter(table.d0, table.d1, table.n / table.M, raw)
+    plots.scatter(u0, u1, table.n / table.M, uniform, uniform=True)
+    plots.colour_bar(uniform, "n / M, share of votes for x₁")
+    return figure
+
+
+def steps() -> Figure:
+    """The worked example."""
+    figure = Figure(figsize=(PAGE, 3.7), layout="constrained")
+    plots.worked_example(worked_example(), figure.subplots(2, 4).ravel())
+    return figure
+
+
+def sweep() -> Figure:
+    """NLL of held-out photographs against sigma."""
+    sigmas = np.geomspace(0.005, 0.6, 14)
+    curves, automatic = {}, {}
+    for name in NAMES:
+        train, test = judged()[1][name].where(np.arange(TRAINED)), held_out(name)
+        fits = [Density(sigma=float(sigma), grid_size=100).fit(train) for sigma in sigmas]
+        points = [interval(-metrics.log_likelihood(test.n, test.M, fit.probability(test.d0, test.d1))) for fit in fits]
+        curves[name] = plots.SweepCurve(sigmas, *np.array(points).T)
+        automatic[name] = float(Density(sigma="auto").fit(train).settings.sigma)
+    ax = plots.sweep(
+        curves, panel(), label="σ", measure="NLL, nats", chosen=1 / 44, automatic=automatic, logarithmic=True
+    )
+    return ax.figure
+
+
+def forest() -> Figure:
+    """NLL of held-out photographs, between that of the true chances and that of tossed coins."""
+    rows = []
+    for name, letters in zip(NAMES, ("a", "b", "c", "d"), strict=True):
+        test = held_out(name)
+        P = fitted(name).probability(test.d0, test.d1)
+        rows.append(plots.ForestRow(name, *interval(-metrics.log_likelihood(test.n, test.M, P)), letters))
+    coin = metrics.nll(test.n, test.M, np.full(len(test), 0.5))
+    made = judged()[0]
+    truth = photographs.observers(made.ref, made.x0, made.x1, 5, seed=8).P[TRAINED:]
+    _, low, high = interval(-metrics.log_likelihood(test.n, test.M, truth))
+    return plots.forest(
+        rows, panel(height=1.7), label="NLL, nats", reference={"P = 1/2": coin, "true P": (low, high)}
+    ).figure
+
+
+def reliability() -> Figure:
+    """Shares of votes against P, of held-out photographs."""
+    bins = {}
+    for name in NAMES[:3]:
+        test = held_out(name)
+        alone = Together(Dependence(len(test), (), ""), None)
+        bins[name] = calibration(test.n, test.M, fitted(name).probability(test.d0, test.d1), alone).bins
+    return plots.reliabilities(bins)
+
+
+def residuals() -> Figure:
+    """What a surface that rises with d0 and falls with d1 must miss in a world that turns round."""
+    named = {}
+    for name in ("weber", "turning"):
+        table = world(name, 5000, 5)
+        P = worlds.true_probability("weber", table.d0, table.d1)
+        alone = Together(Dependence(len(table), (), ""), None)
+        named[name] = residual_map(table.n, table.M, P, table.d0, table.d1, alone)
+    return plots.residual_maps(named)
+
+
+def votes() -> Figure:
+    """M, n and n / M where M varies."""
+    table = world("weber", 5000, (1, 2, 3, 3, 4, 5, 5, 5, 8))
+    figure = Figure(figsize=(PAGE, 1.9), layout="constrained")
+    for what, ax in zip(("M", "n", "share"), figure.subplots(1, 3), strict=True):
+        plots.votes(table.n, table.M, ax, what=what)
+    return figure
+
+
+def pictures(row: int) -> list[np.ndarray]:
+    """Give x0, the reference and x1 of one triplet of photographs."""
+    made = judged()[0]
+    return [np.rint(255 * each[row].transpose(1, 2, 0)).astype(np.uint8) for each in (made.x0, made.ref, made.x1)]
+
+
+def answers(row: int, *names: str) -> dict[str, Mapping[str, Any]]:
+    """Ask fits about one triplet of photographs."""
+    table = judged()[1]
+    return {
+        name: ask(fitted(name), table[name].d0[row], table[name].d1[row], int(table.M[row]), int(table.n[row]))
+        for name in names
+    }
+
+
+def triplet_card() -> Figure:
+    """A triplet on which ssim was rightly sure."""
+    test = held_out("ssim")
+    P = fitted("ssim").probability(test.d0, test.d1)
+    row = TRAINED + int(np.flatnonzero((test.n == 4) & (P > 0.75))[0])
+    return plots.triplet_card(pictures(row), answers(row, "ssim")["ssim"], title=f"triplet {row}, ssim")
+
+
+def disagreement_card() -> Figure:
+    """The triplet on which ssim and euclidean disagree most."""
+    a, b = held_out("ssim"), held_out("euclidean")
+    apart = fitted("ssim").probability(a.d0, a.d1) - fitted("euclidean").probability(b.d0, b.d1)
+    row = TRAINED + int(np.argmax(abs(apart)))
+    return plots.disagreement_card(pictures(row), answers(row, "ssim", "euclidean"), title=f"triplet {row}")
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "surface": surface,
+    "surfaces": surfaces,
+    "standard-error": standard_error,
+    "scatter": scatter,
+    "worked-example": steps,
+    "sweep": sweep,
+    "forest": forest,
+    "reliability": reliability,
+    "residuals": residuals,
+    "votes": votes,
+    "triplet-card": triplet_card,
+    "disagreement-card": disagreement_card,
+}
+
+
+if __name__ == "__main__":
+    GALLERY.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[1:] or FIGURES:
+        plots.save(FIGURES[name](), GALLERY / f"{name}.svg", dpi=150)

@@ -1,0 +1,83 @@
+"""The steps of the density estimator, taken one by one, lead where it goes itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from conftest import random_table
+from twoafc import plots
+from twoafc.binomial import log_pmf
+from twoafc.errors import DataError
+from twoafc.estimators import Density
+from twoafc.worked_example import five_points, worked_example
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 20), st.integers(0, 10**6), st.floats(0.05, 0.5), st.integers(2, 12))
+def test_the_steps_are_the_density_estimator(M: int, T: int, seed: int, sigma: float, size: int) -> None:
+    table = random_table(T, M=M, seed=seed)
+    steps = worked_example(table, sigma=sigma, grid_size=size)
+    fit = Density(sigma=sigma, grid_size=size).fit(table)
+    np.testing.assert_allclose(steps.P, fit.surface, atol=1e-9)
+    np.testing.assert_allclose(steps.density, fit.sums.triplets, atol=1e-9)
+    np.testing.assert_allclose(steps.conditional.sum(axis=0), 1)
+    # A mirrored triplet is counted for the other image: p(j, d0, d1) = p(M - j, d1, d0).
+    np.testing.assert_allclose(steps.joint, steps.joint[::-1].transpose(0, 2, 1))
+
+
+def test_the_log_likelihood_is_that_of_the_counts_under_the_binomial() -> None:
+    steps = worked_example()
+    told = steps.joint / steps.density
+    expected = np.sum([told[j] * log_pmf(j, steps.M, steps.P) for j in range(steps.M + 1)], axis=0)
+    known = np.isfinite(steps.log_likelihood)
+    assert 0.5 < known.mean() < 1
+    np.testing.assert_allclose(steps.log_likelihood[known], expected[known], atol=1e-9)
+
+
+def test_five_points_have_every_count() -> None:
+    table = five_points()
+    assert len(table) == 5
+    assert set(table.n) == {0, 1, 2}
+    # Ten distances, all different: uniformised, they are spread evenly.
+    steps = worked_example()
+    assert sorted(np.concatenate([steps.u0, steps.u1])) == pytest.approx(np.arange(10) / 10 + 0.05)
+
+
+def test_the_example_needs_one_M() -> None:
+    message = (
+        r"^the worked example needs the same M for all triplets; found M from 1 to 5; see Density, which takes any$"
+    )
+    with pytest.raises(DataError, match=message):
+        worked_example(random_table())
+
+
+def test_each_step_has_a_panel_with_its_values() -> None:
+    steps = worked_example()
+    axes = plots.worked_example(steps, Figure().subplots(2, 4).ravel())
+    raw, kernels, *pictures = axes
+    points = np.asarray(raw.collections[0].get_offsets())
+    np.testing.assert_array_equal(points, np.column_stack([steps.d0, steps.d1]))
+    np.testing.assert_array_equal(raw.collections[0].get_array(), steps.n / steps.M)
+    assert [text.get_text() for text in raw.texts] == ["2", "2", "1", "1", "0"]
+    circles = {(*patch.center, patch.radius) for patch in kernels.patches if isinstance(patch, Circle)}
+    assert circles == {(*at, steps.sigma) for u in zip(steps.u0, steps.u1, strict=True) for at in (u, u[::-1])}
+    nodes = kernels.lines[0].get_data()
+    assert len(nodes[0]) == 100
+    shown = [np.ma.filled(ax.images[0].get_array(), np.nan) for ax in pictures]
+    for drawn, values in zip(shown, [steps.density, *steps.conditional, steps.P, steps.log_likelihood], strict=True):
+        np.testing.assert_array_equal(drawn, values.T)
+    assert [ax.images[0].get_clim() for ax in pictures[1:5]] == [(0, 1)] * 4
+    assert [ax.get_title(loc="left")[:3] for ax in axes] == [f"({letter})" for letter in "abcdefgh"]
+    assert axes[3].get_title(loc="left") == "(d) Pr(n = 0 | d₀, d₁): 0 to 1"
+
+
+def test_more_votes_make_more_panels() -> None:
+    steps = worked_example(random_table(6, M=4))
+    assert len(plots.worked_example(steps, Figure().subplots(2, 5))) == 10
+    with pytest.raises(ValueError, match=r"^the steps fill M \+ 6 = 10 axes; found 8$"):
+        plots.worked_example(steps, Figure().subplots(2, 4).ravel())
