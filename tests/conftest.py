@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # Two processes of tests on two cores: more threads in each would only wait for one another.
 for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -17,6 +18,9 @@ import pytest  # noqa: E402
 
 from serving import Server, serving  # noqa: E402
 from twoafc.triplets import Triplets  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +50,25 @@ def random_table(T: int = 200, M: int | None = None, seed: int = 0, **columns: o
 @pytest.fixture
 def table() -> Triplets:
     return random_table()
+
+
+# For pages: the browser of the system, without a window, a proxy or a word to its maker.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = "no-sandbox disable-gpu disable-dev-shm-usage no-proxy-server no-first-run disable-sync \
+disable-background-networking disable-component-update disable-default-apps"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real browser, started once for each file of tests: while it lives, no other loop of asyncio can run here."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=found, args=[f"--{each}" for each in QUIET.split()])
+        yield launched
+        launched.close()
 
 
 # For what fetches: a server of the test's own, and no other place or network.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch
+from twoafc.cli.show import Switch, say
 
 
-def check(table: Path, *, test: Path | None = None, json: Switch = False, strict: Switch = False) -> None:
+def check(
+    table: Path, *, test: Path | None = None, json: Switch = False, strict: Switch = False, quiet: Switch = False
+) -> None:
     """Find what people get wrong in a table of votes and distances: flipped, shuffled, constant, repeated, ...
 
     Parameters
@@ -20,6 +22,8 @@ def check(table: Path, *, test: Path | None = None, json: Switch = False, strict
         Print the findings as JSON.
     strict
         Exit with code 1 where there are warnings.
+    quiet
+        Print nothing but errors, and JSON where it is asked for; with --strict the exit code tells.
     """
     from twoafc.diagnostics import check as look
     from twoafc.errors import DataError
@@ -36,8 +40,8 @@ def check(table: Path, *, test: Path | None = None, json: Switch = False, strict
         from twoafc.results import strict_json
 
         print(strict_json([dataclasses.asdict(finding) for finding in found]))
-    else:
+    elif not quiet:
         # One line where there is nothing to say: silence could be a command that did not run.
-        print("\n".join(map(str, found)) or "nothing found")
+        say(*map(str, found) if found else ("nothing found",))
     if strict and any(finding.level == "warning" for finding in found):
         raise SystemExit(1)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch, print_table
+from twoafc.cli.show import Switch, print_table, say
 
 Measure = Literal["nll", "score_2afc", "score_2afc_distance"]
 
@@ -48,9 +48,6 @@ def compare(
             if r["measure"] == each
         ]
         print_table(heading, ("distance", "estimator", "mean", "letters"), rows)
-        for record in pairs:
-            print(record["sentence"])
-        print()
-    print("Distances that share a letter cannot be told apart (paired, Holm, 5 %).")
-    for note in found.notes:
-        print(f"note: {note}")
+        say(*(record["sentence"] for record in pairs), "")
+    say("Distances that share a letter cannot be told apart (paired, Holm, 5 %).")
+    say(*(f"note: {note}" for note in found.notes))

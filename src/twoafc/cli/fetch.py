@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch
+from twoafc.cli.show import Switch, say
 
 if TYPE_CHECKING:
     from twoafc.fetch import Got, State
@@ -85,7 +86,7 @@ def _tell(found: list[State], json: bool, quiet: bool) -> None:
     if json:
         _print_json([_record(state.file, state.state, state.where, state.note) for state in found])
     elif not quiet:
-        print(_table(found))
+        _print_table(found)
 
 
 def _tell_got(got: list[Got], json: bool, quiet: bool) -> None:
@@ -129,8 +130,8 @@ def _print_json(records: list[dict[str, Any]]) -> None:
     print(json.dumps(records, indent=1, ensure_ascii=False))
 
 
-def _table(found: list[State]) -> str:
-    """Lay out what is there: weights, then data sets, then how to get more."""
+def _print_table(found: list[State]) -> None:
+    """Print what is there: weights, then data sets, then how to get more."""
     from twoafc.distances.weights import NEEDS, Published
     from twoafc.fetch import data_folder, weights_folder
 
@@ -142,11 +143,20 @@ def _table(found: list[State]) -> str:
         (f"Data sets, kept in {data_folder()}", archives),
     ):
         if rows:
-            widths = [max(len(row[column]) for row in rows) for column in range(4)]
-            cells = (" ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)) for row in rows)
-            lines += [title, *(f"  {text.rstrip()}" for text in cells), ""]
+            lines += [title, *_laid_out(rows), ""]
     needs = "; ".join(f"{name} = {' + '.join(parts)}" for name, parts in NEEDS.items() if len(parts) > 1)
-    return "\n".join([*lines, f"Get: twoafc fetch NAME, of a file or of a distance ({needs})."])
+    print("\n".join(lines))
+    say(f"Get: twoafc fetch NAME, of a file or of a distance ({needs}).")
+
+
+def _laid_out(rows: list[tuple[str, ...]]) -> list[str]:
+    """Put rows in columns; on a terminal that is too narrow for them, addresses come below."""
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    padded = [[cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)] for row in rows]
+    lines = [f"  {' '.join(row)}".rstrip() for row in padded]
+    if not sys.stdout.isatty() or max(map(len, lines)) <= shutil.get_terminal_size().columns:
+        return lines
+    return [line for row in padded for line in (f"  {' '.join(row[:4])}".rstrip(), f"    {row[4]}")]
 
 
 def _line(state: State) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twoafc.cli.show import print_table, progress
+from twoafc.cli.show import print_table, progress, say, tell_where
 
 if TYPE_CHECKING:
     from twoafc.evaluation import Settings
@@ -41,10 +41,8 @@ def tell_pairs(found: PairsEvaluation, out: Path) -> None:
 
     table = summary(found.scores, columns=SHORT)
     print_table(table.caption, table.header, table.rows)
-    print(f"{READING}\nerror bars: {found.error_bars}")
-    for note in found.notes:
-        print(f"note: {note}")
-    print(f"Results: {out}")
+    say(READING, f"error bars: {found.error_bars}", *(f"note: {note}" for note in found.notes))
+    tell_where(out)
 
 
 def ask_pairs(fit: FittedCurve, d: float | None, votes: int, observed: int | None) -> dict[str, Any]:

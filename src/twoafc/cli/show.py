@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,12 @@ Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
 Switch = Annotated[bool, Parameter(negative="")]
 
 
+LEADS = {"warning": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
+"""Words at the head of a line that a terminal shows in colour."""
+AROUND = 3
+"""Signs between two columns of a table."""
+
+
 def tell(found: Evaluation, out: Path) -> None:
     """Print the table of scores, the notes, and where the results are."""
     from twoafc import tables
@@ -25,29 +31,90 @@ def tell(found: Evaluation, out: Path) -> None:
     table = tables.summary(found.scores, columns=tables.SHORT)
     print_table(table.caption, table.header, table.rows)
     if found.error_bars:
-        print(f"{tables.READING}\nerror bars: {found.error_bars}")
-        for line in told_ceiling(found.ceiling) if found.ceiling else ():
-            print(line)
-    for note in found.notes:
-        print(f"note: {note}")
-    for finding in found.findings:
-        print(finding)
+        say(tables.READING, f"error bars: {found.error_bars}")
+        say(*(told_ceiling(found.ceiling) if found.ceiling else ()))
+    say(*(f"note: {note}" for note in found.notes), *map(str, found.findings))
+    tell_where(out)
+
+
+def tell_where(out: Path) -> None:
+    """Print where the results are, and the page that shows them."""
     print(f"Results: {out}")
+    print(f"Report: {out / 'report.html'}")
 
 
-def print_table(caption: str, header: Any, rows: Any) -> None:
-    """Print a table: in colour on a terminal, plain and whole where the output goes elsewhere."""
+def say(*texts: str) -> None:
+    """Print texts: wrapped at words on a terminal, warnings and notes marked by colour; elsewhere as they are."""
+    if not sys.stdout.isatty():
+        for text in texts:
+            print(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for text in texts:
+        line = Text(" ".join(text.split()))
+        lead = line.plain.partition(":")[0]
+        if lead in LEADS:
+            line.stylize(LEADS[lead], 0, len(lead) + 1)
+        console.print(line)
+
+
+def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table, every cell whole: in colour on a terminal, in parts where it is wider; elsewhere in one piece.
+
+    The columns that name a row, distance and estimator or else the first, begin every part.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    table = Table(title=caption, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place < 2 and header[0] == "distance" else "right")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    named = header[0] == "distance"
+    names, on_terminal = 2 if named else 1, sys.stdout.isatty()
+    widths = _widths(header, rows, whole=not on_terminal)
+    room = Console().width if on_terminal else 1 + sum(widths)
+    for place, columns in enumerate(parts(widths, names, room)):
+        title = None if place else Text(caption, style="bold")
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+        for column in columns:
+            left = named and column < names
+            kind: Any = {"justify": "left" if left else "right", "style": "cyan" if named and column == 0 else ""}
+            table.add_column(Text(header[column]), min_width=widths[column] - AROUND, **kind)
+        for row in rows:
+            table.add_row(*(Text(row[column]) for column in columns))
+        # As wide as it is: a terminal with no room for two columns breaks lines, which is better than losing ends.
+        Console(highlight=False, width=max(1 + sum(widths[column] for column in columns), room)).print(table)
+
+
+def parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
+    """Share columns among tables that are no wider than the room, each with the first few, which name the rows.
+
+    Examples
+    --------
+    >>> parts([10, 8, 8, 8, 8], 1, 30)
+    [[0, 1, 2], [0, 3, 4]]
+    >>> parts([10, 8, 8], 1, 5)
+    [[0, 1], [0, 2]]
+    """
+    head = list(range(names))
+    found: list[list[int]] = [head]
+    for column in range(names, len(widths)):
+        wide = 1 + sum(widths[each] for each in (*found[-1], column))
+        if wide > room and len(found[-1]) > names:
+            found.append(head)
+        found[-1] = [*found[-1], column]
+    return found
+
+
+def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool) -> list[int]:
+    """Room that each column takes, with the space around it; a heading is broken at its words unless it is whole."""
+    from rich.cells import cell_len
+
+    heads = [[name] if whole else name.split() or [""] for name in header]
+    cells = [[*head, *(row[column] for row in rows)] for column, head in enumerate(heads)]
+    return [AROUND + max(map(cell_len, each)) for each in cells]
 
 
 @contextmanager
@@ -84,9 +151,9 @@ def rate(quiet: bool) -> Iterator[Progress | None]:
         tasks: dict[str, Any] = {}
 
         def show(done: int, total: int, what: str) -> None:
+            for name, task in tasks.items():
+                bar.update(task, visible=name == what)
             if what not in tasks:
-                for old in tasks.values():
-                    bar.update(old, visible=False)
                 # What was done before the run began is no part of its rate.
                 tasks[what] = bar.add_task(what, total=total, completed=done)
             bar.update(tasks[what], completed=done, total=total)

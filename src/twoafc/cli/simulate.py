@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from twoafc.cli.show import Switch
+
 
 def simulate(
     *,
@@ -18,6 +20,8 @@ def simulate(
     references: int | None = None,
     distances: str = "lognormal",
     seed: int = 0,
+    json: Switch = False,
+    quiet: Switch = False,
 ) -> None:
     """Write a table of simulated votes with the true chance P of choosing x1 in a column.
 
@@ -39,6 +43,10 @@ def simulate(
         lognormal, uniform, heavy or discrete.
     seed
         Seed.
+    json
+        Print what was written as JSON.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import worlds
     from twoafc.frames import write_frame
@@ -53,4 +61,13 @@ def simulate(
         seed=seed,
     )
     write_frame(frame, out)
-    print(f"{len(frame)} simulated triplets of world {world}: {out}")
+    if json:
+        from twoafc.results import strict_json
+
+        print(
+            strict_json(
+                {"out": str(out), "world": world, "triplets": len(frame), "votes": frame["M"].sum(), "seed": seed}
+            )
+        )
+    elif not quiet:
+        print(f"{len(frame)} simulated triplets of world {world}: {out}")

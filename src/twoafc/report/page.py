@@ -1,0 +1,125 @@
+"""A folder of results to one page."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from twoafc import tables
+from twoafc.folder import Results
+from twoafc.pictures import Pictures
+from twoafc.report import drawings, grids
+from twoafc.report.card import plainly
+from twoafc.report.citation import bibtex
+from twoafc.report.surprises import surprises
+from twoafc.report.verdict import judged, reach, reach_in_words, sure, verdict
+from twoafc.scores import Record
+
+FILE = "report.html"
+
+
+def page(results: Results, pictures: Pictures | None = None) -> str:
+    """Write a folder of results as the text of a page.
+
+    Parameters
+    ----------
+    pictures : Pictures, optional
+        Where the images of the most surprising triplets are looked for; without it they are told by their names.
+    """
+    told = results.told
+    findings, ranked = told.get("findings") or [], judged(told)
+    return render(
+        "triplets.html",
+        results.card,
+        heading=heading(ranked),
+        verdict=verdict(told),
+        warnings=[each for each in findings if each["level"] == "warning"],
+        notes=[each for each in findings if each["level"] != "warning"],
+        scores=grids.scores(results.scores, reach(told)),
+        reading=[tables.READING, f"error bars: {results.error_bars}", *reach_in_words(told)],
+        forests=drawings.forests(ranked, drawings.scales(reach(told))),
+        differences=grids.differences(results.comparisons, ranked),
+        surfaces=drawings.surfaces(results),
+        reliabilities=drawings.reliabilities(results),
+        suits=grids.suits(told.get("goodness") or [], ranked),
+        best=ranked[0] if ranked else None,
+        goodness=sure(told, ranked[0]) if ranked else [],
+        groups=grids.groups(results.scores),
+        many_groups=too_many_groups(results.scores),
+        surprises=surprises(results, pictures),
+    )
+
+
+def render(template: str, card: Mapping[str, Any], **values: Any) -> str:
+    """Fill a template of this folder; text is escaped, whatever it holds."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("twoafc.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    version = card.get("versions", {}).get("twoafc", "?")
+    style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+    told = {"card": plainly(card), "created": _day(card), "version": version, "bibtex": bibtex(version)}
+    return environment.get_template(template).render(style=style, remarks=card.get("notes") or [], **told, **values)
+
+
+def write(folder: str | Path, images: str | Path | None = None) -> Path:
+    """Write report.html into a folder of results, in the place of an earlier one; give its path.
+
+    Parameters
+    ----------
+    images : path, optional
+        Folder of the images that the tested table names.
+    """
+    results = Results.read(folder)
+    return put(results.folder, page(results, None if images is None else Pictures(Path(images))))
+
+
+def put(folder: Path, text: str) -> Path:
+    """Put a page into a folder of results, which lists it among its files from then on."""
+    path = folder / "scores.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    files = told["card"].get("files", [])
+    if FILE not in files:
+        # Listed before it is there: what stands in the folder is always among its files.
+        told["card"]["files"] = sorted([*files, FILE])
+        _replace(path, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False))
+    _replace(folder / FILE, text)
+    return folder / FILE
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def heading(ranked: Sequence[Record]) -> str:
+    """Say what was tested on how many votes."""
+    if not ranked:
+        return "No scores"
+    names = list(dict.fromkeys(record["distance"] for record in ranked))
+    what = names[0] if len(names) == 1 else f"{len(names)} distances"
+    rows = "pairs" if "pairs" in ranked[0] else "triplets"
+    return f"{what} on {ranked[0][rows]:,} {rows} and {ranked[0]['votes']:,} votes"
+
+
+def too_many_groups(scores: Sequence[Record]) -> int:
+    """Number of groups where they are too many for a table; else 0."""
+    found = {record["group"] for record in scores if record["split"] == "test"} - {"all", "mean"}
+    return len(found) if len(found) + 2 > tables.MOST_GROUPS else 0
+
+
+def _day(card: Mapping[str, Any]) -> str:
+    return str(card.get("created", "")).partition("T")[0]

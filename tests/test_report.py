@@ -1,0 +1,420 @@
+"""The page that tells a result: what it says, that it says it safely, and that it is written whole or not at all."""
+
+from __future__ import annotations
+
+import copy
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from conftest import random_table
+from twoafc import card, report, results, tables
+from twoafc.cli import main
+from twoafc.errors import DataError
+from twoafc.estimators import estimator
+from twoafc.evaluation import Settings, evaluate
+from twoafc.folder import Results
+from twoafc.jnd import report as pairs_report
+from twoafc.pictures import Pictures
+from twoafc.report import grids, svg, verdict
+from twoafc.report.page import too_many_groups
+from twoafc.triplets import Triplets
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def votes(T: int, seed: int, noise: dict[str, float]) -> Triplets:
+    """Votes by one distance, and that distance with more or less noise under several names."""
+    rng = np.random.default_rng(seed)
+    d = rng.lognormal(size=(2, T))
+    columns: dict[str, Any] = {"n": rng.binomial(5, d[0] ** 2 / (d**2).sum(axis=0)), "M": [5] * T}
+    for name, spread in noise.items():
+        seen = d * np.exp(spread * rng.normal(size=(2, T)))
+        columns |= {f"{name}_d0": seen[0], f"{name}_d1": seen[1]}
+    columns["group"] = [SCRIPT if row % 2 else "traditional" for row in range(T)]
+    columns |= {part: [f"{part}/{row:03}" for row in range(T)] for part in ("ref", "x0", "x1")}
+    return Triplets.from_frame(columns)
+
+
+def evaluated(folder: Path, train: Triplets, test: Triplets | None, **options: Any) -> Path:
+    how = Settings(**{key: value for key, value in options.items() if key != "estimators"})
+    names = options.get("estimators", ("density",))
+    found = evaluate(train, test, estimators=names, settings=how)
+    data = {"train": card.describe(train)}
+    results.write(found, folder, card.of_evaluation(data, {name: estimator(name) for name in names}, how, found.runs))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    noise = {"good": 0.1, "alike": 0.1, f"bad{SCRIPT}": 1.5, r"$\frac{$": 3.0, "worse": 4.0, "worst": 5.0}
+    return evaluated(tmp_path_factory.mktemp("report") / "results", votes(300, 1, noise), votes(400, 2, noise))
+
+
+@pytest.fixture(scope="module")
+def told(finished: Path) -> dict[str, Any]:
+    return dict(Results.read(finished).told)
+
+
+def body(text: str) -> str:
+    """What a reader sees, without marks and figures."""
+    text = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", text, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def test_evaluating_leaves_a_page_that_reading_the_folder_again_would_write(finished: Path) -> None:
+    text = (finished / "report.html").read_text(encoding="utf-8")
+    assert report.page(Results.read(finished)) == text
+    assert "report.html" in json.loads((finished / "scores.json").read_text())["card"]["files"]
+
+
+def test_the_page_holds_what_the_result_holds(finished: Path, told: dict[str, Any]) -> None:
+    text = (finished / "report.html").read_text(encoding="utf-8")
+    said = body(text)
+    assert "6 distances on 400 triplets and 2,000 votes" in said
+    for row in tables.summary(told["scores"], columns=tables.SHORT).rows:
+        assert " ".join(row) in said
+    assert f"floor P = 1/2 {told['ceiling']['floor_nll']:.4f}" in said
+    assert f"{told['ceiling']['nll_lowest']:.4f} to {told['ceiling']['nll_highest']:.4f}" in said
+    for part in ("mean of groups", "all pooled", told["card"]["error_bars"], "a tie counts one half"):
+        assert part in said
+    assert told["card"]["data"]["train"]["contents_sha256"] in said
+    assert "@article{hepburn2024evaluating," in said
+    assert "arXiv:2403.10390" in said
+    assert f"version = {{{told['card']['versions']['twoafc']}}}" in said
+    triplets = pl.read_parquet(finished / "triplets.parquet")
+    assert triplets["nll"].max() is not None
+    first = re.search(r"What surprised (\S+) most .*? (\d+) (?:traditional|<script>)", said)
+    assert first is not None
+    assert first[1] in ("good", "alike")
+
+
+def test_text_is_escaped_wherever_it_stands(finished: Path) -> None:
+    text = (finished / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert html.escape(SCRIPT) in text
+    assert "default-src 'none'" in text
+    elements = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+    assert len(elements) == 2 + 6 + 6
+    identities = []
+    for element in elements:
+        root = ElementTree.fromstring(element)
+        assert root.attrib["role"] == "img"
+        assert root[0].tag == "title"
+        identities += [each.attrib["id"] for each in root.iter() if "id" in each.attrib]
+        held = {each.attrib["id"] for each in root.iter() if "id" in each.attrib}
+        assert set(root.attrib["aria-labelledby"].split()) <= held
+        pointed = [each.attrib["href"] for each in root.iter() if each.attrib.get("href", "").startswith("#")]
+        assert {each[1:] for each in pointed} <= held
+        assert set(re.findall(r"url\(#([^)]*)\)", element)) <= held
+    assert len(identities) == len(set(identities))
+    outside = [each for each in re.findall(r'(?:href|src)="([^"]*)"', text) if not each.startswith(("#", "data:"))]
+    assert outside == []
+    assert re.search(r"https?://|@import|//[a-z]", re.sub(r"base64,[^\"]*", "", text)) is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
+def test_any_name_shows_as_it_is(name: str) -> None:
+    drawn = svg.inline(_empty(), name="x", title=name)
+    assert ElementTree.fromstring(drawn)[0].text == name
+    grid = grids.Grid(name, (name, name), ((name, name),))
+    text = report.render("pairs.html", {"versions": {"twoafc": name}}, **_nothing(), scores=grid)
+    assert text.count(f">{html.escape(name, quote=True).replace('&#x27;', '&#39;').replace('&quot;', '&#34;')}<") >= 3
+
+
+def _empty() -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(1, 1))
+
+
+def _nothing() -> dict[str, Any]:
+    lists: dict[str, Any] = {name: [] for name in ("verdict", "reading", "forests", "differences", "curves", "groups")}
+    return lists | {"heading": "", "many_groups": 0}
+
+
+def test_the_verdict_in_words(told: dict[str, Any]) -> None:
+    said = verdict.verdict(told)
+    ranked = verdict.judged(told)
+    best, second = ranked[0]["distance"], ranked[1]["distance"]
+    assert {best, second} == {"good", "alike"}
+    value, error = ranked[0]["nll"], ranked[0]["nll_se"]
+    assert said[0].startswith(
+        f"{best} explains these votes best: NLL {verdict.with_error(value, error)} nats per triplet"
+    )
+    pair = next(r for r in told["comparisons"] if r["measure"] == "nll" and {r["a"], r["b"]} == {"good", "alike"})
+    assert not pair["different"]
+    assert said[1] == f"It is not alone: {pair['sentence']}."
+    assert any(line.startswith("P is ") for line in said)
+
+
+def test_the_verdict_of_a_clear_first_of_several_alike_and_of_one_alone(told: dict[str, Any]) -> None:
+    clear = copy.deepcopy(told)
+    for record in clear["comparisons"]:
+        record["different"] = True
+    assert verdict.verdict(clear)[1].startswith("It is ahead of every other: ")
+    alike = copy.deepcopy(told)
+    for record in alike["comparisons"]:
+        record["different"] = False
+    order = [record["distance"] for record in verdict.judged(told)]
+    assert verdict.verdict(alike)[1].startswith(f"It cannot be told apart from {', '.join(order[1:])}: ")
+    alone = copy.deepcopy(told) | {"comparisons": []}
+    alone["scores"] = [record for record in told["scores"] if record["distance"] == "good"]
+    said = verdict.verdict(alone)
+    assert said[0].startswith("good is the one distance here: NLL ")
+    assert len(said) == 2
+
+
+def test_a_bare_distance_that_agrees_more_is_told(told: dict[str, Any]) -> None:
+    other = copy.deepcopy(told)
+    best = verdict.judged(told)[0]["distance"]
+    for record in other["scores"]:
+        if record["distance"] != best:
+            record["score_2afc_distance"] = 99.0
+    (line,) = [line for line in verdict.verdict(other) if line.startswith("As a bare distance")]
+    assert "agrees with more votes (2AFC score 99.0 %; " in line
+
+
+def test_what_diverged_or_was_not_fitted_is_no_candidate(told: dict[str, Any]) -> None:
+    best = verdict.judged(told)[0]
+    other = copy.deepcopy(told)
+    truth = {**best, "distance": "(truth)", "estimator": "none", "nll": 0.1}
+    other["scores"] += [truth]
+    assert verdict.judged(other)[0]["distance"] == best["distance"]
+    for record in other["scores"]:
+        record["diverged"] = 1
+    assert verdict.verdict(other) == ["No distance has a score: every run diverged."]
+    for record in other["scores"]:
+        record["diverged"], record["nll"] = 0, None
+    assert verdict.judged(other) == []
+
+
+def test_several_estimators_and_seeds(tmp_path: Path) -> None:
+    noise = {"good": 0.1, "bad": 1.0}
+    table = votes(100, 3, noise)
+    folder = evaluated(tmp_path / "r", table, table, estimators=("spline", "network"), seeds=2)
+    said = body((folder / "report.html").read_text(encoding="utf-8"))
+    assert re.search(r"Under (spline|network) the best is good, with NLL", said)
+    assert "good, spline" in said
+    assert "Differences, the first minus the second, by spline" in said
+
+
+def test_differences_have_the_better_first_and_signs_that_agree(told: dict[str, Any]) -> None:
+    ranked = verdict.judged(told)
+    (grid,) = grids.differences(told["comparisons"], ranked)
+    order = [record["distance"] for record in ranked]
+    assert [row[0] for row in grid.rows] == [f"{a} – {b}" for k, a in enumerate(order) for b in order[k + 1 :]]
+    score = {record["distance"]: record for record in ranked}
+    for row in grid.rows:
+        a, b = row[0].split(" – ")
+        for place, measure in ((1, "nll"), (4, "score_2afc_distance")):
+            assert float(row[place]) == pytest.approx(score[a][measure] - score[b][measure], abs=6e-3)
+            low, high = map(float, row[place + 1].split(" to "))
+            assert low <= float(row[place]) <= high
+    unknown = [record | {"se": None} for record in told["comparisons"]]
+    assert grids.differences(unknown, ranked)[0].rows[0][1:] == ("–",) * 6
+
+
+def test_groups_go_down_unless_distances_are_more(told: dict[str, Any]) -> None:
+    def shapes(records: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
+        found = grids.groups(records)
+        return [(grid.header[0], len(grid.header), len(grid.rows), len(grid.foot)) for grid in found]
+
+    assert shapes(told["scores"]) == [("distance", 5, 6, 0)] * 2
+    few = [record for record in told["scores"] if record["distance"] in ("good", "alike")]
+    assert shapes(few) == [("group", 3, 2, 2)] * 2
+    crowd = [{"split": "test", "group": str(k)} for k in range(50)]
+    assert too_many_groups(crowd) == 50
+    assert too_many_groups(crowd[:10]) == 0
+
+
+def test_warnings_stand_before_everything_but_the_verdict(finished: Path, told: dict[str, Any]) -> None:
+    finding = {"code": "ties", "level": "warning", "table": "test", "distance": "good"}
+    finding |= {"message": f"half are {SCRIPT}", "evidence": "50 of 100", "remedy": "give more digits"}
+    warned = Results(finished, {**told, "findings": [finding]})
+    said = body(report.page(warned))
+    line = f"test, good: half are {SCRIPT}; 50 of 100. give more digits."
+    assert said.index("explains these votes best") < said.index(line) < said.index("Scores on test")
+    quiet = body(report.page(Results(finished, {**told, "findings": []})))
+    assert "The data check warns" not in quiet
+    assert "Nothing was found that is wrong" in quiet
+
+
+def test_what_older_results_do_not_tell_is_left_out(finished: Path, told: dict[str, Any]) -> None:
+    kept = {name: told[name] for name in ("card", "scores", "comparisons")}
+    said = body(report.page(Results(finished, kept)))
+    assert "ceiling best function" not in said
+    assert "Reliability:" not in said
+    assert "Scores on test: 400 triplets" in said
+
+
+def test_results_of_counts_tell_nothing_of_single_triplets(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    subprocess.run(["cp", "-r", str(finished), str(folder)], check=True)
+    (folder / "triplets.parquet").unlink()
+    said = body(report.page(Results.read(folder)))
+    assert "What surprised" not in said
+    assert "Surfaces:" in said
+    assert "hatching" not in said
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    for part in ("ref", "x0", "x1"):
+        (folder / part).mkdir()
+        for row in range(400):
+            Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(folder / part / f"{row:03}.png")
+    return folder
+
+
+def test_images_are_shown_small_and_few(finished: Path, images: Path) -> None:
+    text = report.page(Results.read(finished), Pictures(images))
+    shown = re.findall(r'<img src="data:image/jpeg;base64,[^"]*" alt="(x0|ref|x1)">', text)
+    assert len(shown) == 36
+    assert len(text) < 600_000
+    assert "--images" not in body(text)
+    without = report.page(Results.read(finished), Pictures(finished))
+    assert "<img" not in without
+    assert "twoafc report RESULTS --images FOLDER" in body(without)
+
+
+def test_an_image_that_cannot_be_read_leaves_its_name(finished: Path, tmp_path: Path) -> None:
+    for part in ("ref", "x0", "x1"):
+        (tmp_path / part).mkdir()
+        for row in range(400):
+            (tmp_path / part / f"{row:03}.png").write_text("no image")
+    text = report.page(Results.read(finished), Pictures(tmp_path))
+    assert "<img" not in text
+    assert re.search(r"ref: ref/\d{3}", body(text))
+
+
+def test_the_command_writes_the_page_and_lists_it(finished: Path, images: Path, tmp_path: Path, capsys: Any) -> None:
+    folder = tmp_path / "r"
+    subprocess.run(["cp", "-r", str(finished), str(folder)], check=True)
+    (folder / "report.html").unlink()
+    older = json.loads((folder / "scores.json").read_text())
+    older["card"]["files"].remove("report.html")
+    (folder / "scores.json").write_text(json.dumps(older))
+    main(["report", str(folder)])
+    assert re.fullmatch(rf"Report: {folder}/report\.html \(\d+ kB\)\n", capsys.readouterr().out)
+    assert (folder / "report.html").read_text() == (finished / "report.html").read_text()
+    assert json.loads((folder / "scores.json").read_text()) == Results.read(finished).told
+    results.check_folder(folder)
+    main(["report", str(folder), "--images", str(images), "--quiet"])
+    assert capsys.readouterr().out == ""
+    assert "data:image/jpeg" in (folder / "report.html").read_text()
+    assert sorted(os.listdir(folder)) == sorted(os.listdir(finished))
+
+
+def test_mistakes_get_one_line(finished: Path, tmp_path: Path, capsys: Any) -> None:
+    def failure(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main(["report", *arguments])
+        assert caught.value.code == 2
+        said = capsys.readouterr()
+        assert said.err.count("\n") == 1
+        return str(said.err)
+
+    assert failure(str(tmp_path)) == f"twoafc: {tmp_path} is not a folder of results; it has no scores.json\n"
+    (tmp_path / "scores.json").write_text('{"scores": []}')
+    other = f"twoafc: {tmp_path / 'scores.json'} is not that of a result; run twoafc evaluate again\n"
+    assert failure(str(tmp_path)) == other
+    missing = tmp_path / "nowhere"
+    assert failure(str(finished), "--images", str(missing)) == f"twoafc: no such folder of images: {missing}\n"
+    pl.DataFrame({"n": [1]}).write_parquet(tmp_path / "pairs.parquet")
+    assert failure(str(tmp_path)) == other
+    with_images = failure(str(tmp_path), "--images", str(finished))
+    assert with_images == "twoafc: --images shows triplets; these are results of pairs\n"
+
+
+def test_a_full_disk_leaves_the_earlier_page(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    subprocess.run(["cp", "-r", str(finished), str(folder)], check=True)
+    (folder / "report.html").write_text("earlier")
+    before = sorted(os.listdir(folder))
+    code = f"""
+import resource
+from twoafc.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+main(["report", {str(folder)!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("twoafc: ")
+    assert done.stderr.count("\n") == 1
+    assert (folder / "report.html").read_text() == "earlier"
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_the_page_of_six_distances_is_small(finished: Path) -> None:
+    assert (finished / "report.html").stat().st_size < 600_000
+
+
+def test_pairs_have_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    d = rng.random((2, 300))
+    columns = {"n": rng.binomial(3, 1 - d[0]), "M": [3] * 300, "a_d": d[0], f"{SCRIPT}_d": d[1]}
+    pl.DataFrame(columns | {"group": ["g", SCRIPT] * 150}).write_csv("pairs.csv")
+    main(["evaluate", "--train", "pairs.csv", "--folds", "2", "--out", "r", "--quiet"])
+    text = Path("r", "report.html").read_text(encoding="utf-8")
+    assert pairs_report.page(Path("r")) == text
+    assert "<script" not in text
+    said = body(text)
+    assert said.index("a explains these votes best: NLL") < said.index("Scores on test: 300 pairs, 900 votes")
+    assert "nats per pair" in said
+    assert text.count("<svg") == 2 + 2
+    Path("r", "report.html").write_text("earlier")
+    main(["report", "r"])
+    assert capsys.readouterr().out.startswith("Report: r/report.html (")
+    assert Path("r", "report.html").read_text(encoding="utf-8") == text
+    results.check_folder("r")
+
+
+def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = ["class Mine:", "    def fit(self, table):", "        return self"]
+    lines += ["    def probability(self, d0, d1):", "        return d0 / (d0 + d1)"]
+    Path("mine_for_report.py").write_text("\n".join(lines))
+    random_table(100).write("t.csv")
+    main(
+        [
+            "evaluate",
+            "--train",
+            "t.csv",
+            "--test",
+            "t.csv",
+            "--estimator",
+            "mine_for_report:Mine",
+            "--out",
+            "r",
+            "--quiet",
+        ]
+    )
+    said = body(Path("r", "report.html").read_text(encoding="utf-8"))
+    assert "distance is the one distance here: NLL" in said
+    assert "Surfaces:" not in said
+
+
+def test_reading_what_is_no_result_of_pairs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"scores\.json is not that of a result; run twoafc evaluate again$"):
+        pairs_report.page(tmp_path)
