@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Uniform:
         """Arrays that a saved model holds."""
         return {"values": self.values, "at_most": self.at_most}
 
-    @property
+    @cached_property
     def levels(self) -> FloatArray:
         """Image of each training value: the middle of its step, shape (K,)."""
         below = np.concatenate([[0], self.at_most[:-1]])
