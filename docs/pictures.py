@@ -23,7 +23,7 @@ def demo() -> None:
     tested = [r for r in found.scores if (r["split"], r["group"]) == ("test", "all") and r["distance"] in fitted]
     ordered = [record["distance"] for record in sorted(tested, key=lambda record: record["nll"])]
     named = {name: fitted[name] for name in ordered}
-    plots.surfaces(named, across=len(named)).savefig(IMAGES / "surfaces.svg", dpi=150, metadata={"Date": None})
+    plots.save(plots.surfaces(named, across=len(named)), IMAGES / "surfaces.svg", dpi=150)
 
 
 def estimators() -> None:
@@ -40,7 +40,7 @@ def estimators() -> None:
         "spline": Spline(),
     }.items():
         named[name] = settings.fit(table).probability(d0, d1)
-    plots.surfaces(named, across=3).savefig(IMAGES / "estimators.svg", dpi=150, metadata={"Date": None})
+    plots.save(plots.surfaces(named, across=3), IMAGES / "estimators.svg", dpi=150)
 
 
 if __name__ == "__main__":

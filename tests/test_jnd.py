@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -740,6 +739,7 @@ FILES = [
     "figures",
     "models",
     "pairs.parquet",
+    "report.html",
     "scores.csv",
     "scores.json",
     "tables.md",
@@ -852,7 +852,7 @@ def test_the_commands_take_pairs(here: Path, capsys: pytest.CaptureFixture[str])
     assert f"{best['nll']:.4f} ± {best['nll_se']:.4f} a" in said
     assert f"{best['average_precision']:.2f} ± {best['average_precision_se']:.2f}" in said
     assert "note: floor: the constant P = " in said
-    assert said.endswith("Results: r\n")
+    assert said.endswith("Results: r\nReport: r/report.html\n")
     main([*command.split(), "--json"])
     assert json.loads(capsys.readouterr().out)["scores"] == told["scores"]
     main(["query", "r/models/good-spline.npz", "--d", "0.5", "--votes", "3", "--observed", "1", "--json"])
@@ -958,19 +958,3 @@ def test_from_images_to_scores(here: Path, capsys: pytest.CaptureFixture[str]) -
     # The one is a multiple of the other: they put all pairs in one order.
     (same,) = (r for r in told["comparisons"] if r["measure"] == "average_precision")
     assert same["sentence"] == f"{same['a']} and {same['b']} are the same on every pair"
-
-
-def test_the_page_of_pairs_runs_as_written(here: Path) -> None:
-    text = (Path(__file__).parents[1] / "docs" / "pairs.md").read_text(encoding="utf-8")
-    (table,) = re.findall(r"```csv\n(.*?)```", text, flags=re.DOTALL)
-    Path("t.csv").write_text(table)
-    assert list(Pairs.read("t.csv").distances) == ["ssim", "lpips"]
-    for name, seed in (("train", 1), ("test", 2)):
-        frame = world(200, seed=seed).to_frame()
-        frame.rename({"good_d": "lpips_d", "poor_d": "ssim_d"}).write_csv(f"jnd_{name}.csv")
-    commands = re.findall(r"^twoafc (.*)$", text, flags=re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["evaluate", "evaluate", "query"]
-    main(commands[0].split())
-    main(commands[2].split())
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(code, {})

@@ -23,7 +23,16 @@ from twoafc.errors import DataError
 from twoafc.estimators import Density
 from twoafc.evaluation import Evaluation, Run, Settings, evaluate
 
-FILES = ["figures", "models", "scores.csv", "scores.json", "tables.md", "tables.tex", "triplets.parquet"]
+FILES = [
+    "figures",
+    "models",
+    "report.html",
+    "scores.csv",
+    "scores.json",
+    "tables.md",
+    "tables.tex",
+    "triplets.parquet",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,25 @@
-"""Questions to a fitted model: how likely each count of M votes is."""
+"""Questions to a fitted model, and to finished results: how likely each count of M votes is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from twoafc.columns import LABELS
 from twoafc.errors import DataError
-from twoafc.estimators import Fit
+from twoafc.estimators import Fit, Loaded
+from twoafc.folder import Results
 from twoafc.metrics import log_likelihood
+from twoafc.outcomes import distances, outcomes
 
 MOST_VOTES = 10_000
+Answer = dict[str, Any]
+"""P, its standard error where known, d0, d1, votes, and for each count j its probability and NLL."""
 
 
-def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None) -> dict[str, Any]:
+def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None) -> Answer:
     """Give P with its standard error and, for each j = 0..M, its probability and NLL.
 
     Examples
@@ -35,10 +41,82 @@ def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None)
     P = float(fit.probability(d0, d1))
     if not np.isfinite(P):
         raise DataError("the model gives no P; the run that made it diverged")
-    error = float(fit.standard_error(d0, d1)) if hasattr(fit, "standard_error") else None
+    head = {"d0": d0, "d1": d1, "votes": votes, "P": P, "standard_error": _error(fit, d0, d1)}
+    return head | {"counts": counts(P, votes, observed)}
+
+
+def counts(P: float, votes: int, observed: int | None = None) -> list[dict[str, Any]]:
+    """List the counts j = 0..M of votes for x1 with their probability and NLL, the observed one marked.
+
+    Examples
+    --------
+    >>> counts(1.0, 1, observed=0)[0]
+    {'j': 0, 'probability': 0.0, 'nll': inf, 'observed': True}
+    """
     nll = -log_likelihood(np.arange(votes + 1), votes, P)
-    counts = [
+    return [
         {"j": j, "probability": float(np.exp(-nll[j])), "nll": float(nll[j]), "observed": j == observed}
         for j in range(votes + 1)
     ]
-    return {"d0": d0, "d1": d1, "votes": votes, "P": P, "standard_error": error, "counts": counts}
+
+
+def _error(fit: Fit, d0: float, d1: float) -> float | None:
+    return float(fit.standard_error(d0, d1)) if hasattr(fit, "standard_error") else None
+
+
+def ask_triplet(
+    results: Results, triplet: str, *, names: Sequence[str] | None = None, estimator: str | None = None
+) -> dict[str, Any]:
+    """Give what finished results say of one tested triplet under each distance.
+
+    Parameters
+    ----------
+    triplet : str
+        Its name.
+    names : names of distances, default all
+    estimator : str, default the first of the results
+
+    Returns
+    -------
+    dict
+        The triplet's labels, ``n``, ``M``, ``estimator``, and ``answers``: by distance an answer as `ask` gives it,
+        with ``nll``. Its P is the tested one; ``P_model`` is that of the model in the folder, or None where there is
+        none. They differ where the triplet was left out of the fit that it was tested on, as in cross-validation, and
+        where there are several seeds. The standard error is that of the model.
+    """
+    answers: dict[str, Answer] = {}
+    told: dict[str, Any] = {}
+    for name in distances(results) if names is None else names:
+        row = _row(results, triplet, name, estimator)
+        told = {label: row[label] for label in (*LABELS, "n", "M", "estimator") if label in row}
+        answers[name] = answer(row, model(results, name, row["estimator"]))
+    return told | {"answers": answers}
+
+
+def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
+    """Give what was tested of one triplet, a row of `twoafc.outcomes.outcomes`, beside what a model says of it."""
+    d0, d1 = row["d0"], row["d1"]
+    return {
+        **{"d0": d0, "d1": d1, "votes": row["M"], "P": row["P"], "nll": row["nll"]},
+        "P_model": None if fit is None else float(fit.probability(d0, d1)),
+        "standard_error": None if fit is None else _error(fit, d0, d1),
+        "counts": counts(row["P"], row["M"], row["n"]),
+    }
+
+
+def model(results: Results, distance: str, estimator: str) -> Loaded | None:
+    """Load the model of a distance; None where the folder has none, as of an estimator of the user's own."""
+    return results.fit(distance, estimator) if results.has_model(distance, estimator) else None
+
+
+def _row(results: Results, triplet: str, distance: str, estimator: str | None) -> dict[str, Any]:
+    rows = outcomes(results, distance, estimator)
+    found = rows.filter(triplet=triplet)
+    if len(found) > 1:
+        raise DataError(
+            f"{len(found)} triplets of {results.folder} are named {triplet!r}; a triplet needs its own name"
+        )
+    if found.is_empty():
+        some = ", ".join(rows["triplet"].head(3))
+        raise DataError(f"no triplet {triplet!r} in {results.folder}; it has {len(rows)}, named {some} and so on")
+    return found.row(0, named=True)

@@ -37,7 +37,7 @@ def check(
     if json:
         import dataclasses
 
-        from twoafc.results import strict_json
+        from twoafc.plainjson import strict_json
 
         print(strict_json([dataclasses.asdict(finding) for finding in found]))
     elif not quiet:

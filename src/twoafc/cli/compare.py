@@ -35,7 +35,7 @@ def compare(
         raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
     found = compare_results(results)
     if json:
-        from twoafc.results import strict_json
+        from twoafc.plainjson import strict_json
 
         print(strict_json({"comparisons": found.comparisons, "letters": found.letters, "notes": found.notes}, indent=1))
         return

@@ -6,9 +6,9 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -35,6 +35,7 @@ def measure(
     workers: int | None = None,
     batch_size: int | None = None,
     shard: str | None = None,
+    scheduler: str | None = None,
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
@@ -70,6 +71,8 @@ def measure(
         Triplets that are measured together.
     shard
         i/n: measure the i-th of n shares only, for job arrays; when all are done, run once without it.
+    scheduler
+        Measure on the workers of a Dask cluster: its scheduler's address, such as tcp://10.0.0.1:8786, or its file.
     json
         Print a summary as JSON.
     quiet
@@ -80,7 +83,7 @@ def measure(
     from twoafc.measurement.run import measure as run
 
     start = time.monotonic()
-    with _interruptible(), _quiet_images(), rate(quiet or json) as show:
+    with _interruptible(), _quiet_images(), rate(quiet or json) as show, _cluster(scheduler, workers) as client:
         _check_options(data, {"--images": ("folder", images), "--split": ("split", split), "--M": ("M", M)})
         opened = open_dataset(data, folder=images, split=split, M=M, progress=show)
         found = run(
@@ -92,6 +95,7 @@ def measure(
             workers=workers,
             batch_size=batch_size,
             shard=None if shard is None else _share(shard),
+            client=client,
             progress=show,
         )
     seconds = time.monotonic() - start
@@ -113,6 +117,17 @@ def _check_options(data: Path, given: dict[str, tuple[str, object]]) -> None:
         if value is not None and name not in known:
             there = ", ".join(each for each, (name, _) in given.items() if name in known) or "none of these"
             raise ValueError(f"{option} is not for data of this layout: {data} takes {there}")
+
+
+def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManager[Any]:
+    """Give a context with a client, before anything that takes time is done; None where no cluster is asked for."""
+    if scheduler is None:
+        return nullcontext()
+    if workers is not None:
+        raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
+    from twoafc.measurement.scheduler import connected
+
+    return connected(scheduler)
 
 
 @contextmanager
@@ -168,7 +183,7 @@ def _tell_failures(failures: list[Failure], written: Path | None) -> None:
 def _summary(found: Measured, out: Path, seconds: float) -> str:
     from dataclasses import asdict
 
-    from twoafc.results import strict_json
+    from twoafc.plainjson import strict_json
 
     told = {
         "out": None if found.table is None else str(out),

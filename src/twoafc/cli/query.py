@@ -1,12 +1,13 @@
-"""`twoafc query`: what a saved model says of one triplet, or of one pair."""
+"""`twoafc query`: what a saved model says of one triplet or pair, and finished results of one that was tested."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import twoafc
 from twoafc.cli.pairs import ask_pairs
-from twoafc.cli.show import Switch, print_table
+from twoafc.cli.show import Several, Switch, print_table
 
 
 def query(
@@ -15,16 +16,23 @@ def query(
     d0: float | None = None,
     d1: float | None = None,
     d: float | None = None,
-    votes: int,
+    votes: int | None = None,
     observed: int | None = None,
+    triplet: str | None = None,
+    distance: Several = None,
+    estimator: str | None = None,
+    images: Path | None = None,
+    out: Path | None = None,
     json: Switch = False,
 ) -> None:
     """Ask a saved model: the chance P that x1 is chosen (of "same", for pairs), and how likely each count of votes is.
 
+    With --triplet, ask a folder of results about a triplet that was tested, and draw its card.
+
     Parameters
     ----------
     model
-        A model of a results folder, models/DISTANCE-ESTIMATOR.npz.
+        A model of a results folder, models/DISTANCE-ESTIMATOR.npz; with --triplet the folder itself.
     d0
         Distance of x0 from the reference.
     d1
@@ -35,12 +43,51 @@ def query(
         Number of votes M.
     observed
         Count of votes for x1, or for "same", to mark.
+    triplet
+        Name of a tested triplet, as in the column triplet of the table.
+    distance
+        With --triplet: a distance to tell of, once for each; default all. The card is of those given, or of the first.
+    estimator
+        With --triplet: the estimator; default the first of the results.
+    images
+        With --triplet: folder of the images.
+    out
+        With --triplet: file of the card (.svg, .pdf, .png); default triplet-NAME.svg, none with --json.
     json
         Print JSON.
     """
+    if triplet is None:
+        given: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
+        _refuse(given, "is asked of a folder of results; give --triplet too")
+        _ask_model(model, d0, d1, d, votes, observed, json)
+        return
+    given = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
+    _refuse(given, "is for a model; a tested triplet has distances and votes of its own")
+    _ask_results(model, triplet, distance, estimator, images, out, json)
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    name = next((name for name, value in given.items() if value is not None), None)
+    if name is not None:
+        raise ValueError(f"--{name} {why}")
+
+
+def _ask_model(
+    model: Path,
+    d0: float | None,
+    d1: float | None,
+    d: float | None,
+    votes: int | None,
+    observed: int | None,
+    json: bool,
+) -> None:
     from twoafc.jnd.curves import FittedCurve
     from twoafc.query import ask
 
+    if model.is_dir():
+        raise ValueError(f"{model} is a folder; ask one of its models, or ask it about a triplet with --triplet")
+    if votes is None:
+        raise ValueError("a model is asked about a number of votes; give --votes")
     fit = twoafc.load(model)
     if isinstance(fit, FittedCurve):
         answer, what, where = ask_pairs(fit, d, votes, observed), "same", f"the chance of same at d = {d}"
@@ -50,7 +97,7 @@ def query(
         answer, what = ask(fit, d0, d1, votes, observed), "x1"
         where = f"the chance that x1 is chosen at d0 = {d0:g}, d1 = {d1:g}"
     if json:
-        from twoafc.results import strict_json
+        from twoafc.plainjson import strict_json
 
         print(strict_json(answer))
         return
@@ -61,3 +108,80 @@ def query(
         for count in answer["counts"]
     ]
     print_table(f"Counts of {votes} votes for {what}", ("j", "probability", "NLL", ""), rows)
+
+
+def _ask_results(
+    folder: Path,
+    triplet: str,
+    names: tuple[str, ...] | None,
+    estimator: str | None,
+    images: Path | None,
+    out: Path | None,
+    json: bool,
+) -> None:
+    from twoafc import cards
+    from twoafc.folder import Results, plain
+    from twoafc.query import ask_triplet
+    from twoafc.plainjson import strict_json
+
+    results = Results.read(folder)
+    pictures = cards.pictures_of(results, images)
+    if out is None and not json:
+        out = Path(f"triplet-{plain(triplet)}.svg")
+    if out is not None:
+        cards.check_ending(out)
+    told = ask_triplet(results, triplet, names=names, estimator=estimator)
+    drawn = {name: told["answers"][name] for name in names or list(told["answers"])[:1]}
+    if out is not None:
+        cards.save(cards.draw(told, drawn, pictures), out)
+    if json:
+        print(strict_json(told, indent=1))
+        return
+    _tell(told)
+    for note in cards.missing([told], pictures):
+        print(f"note: {note}")
+    print(f"Card of {', '.join(drawn)}: {out}")
+
+
+def _tell(told: dict[str, Any]) -> None:
+    """Print what each distance says of a triplet, and the NLL of every count under each."""
+    answers: dict[str, dict[str, Any]] = told["answers"]
+    labels = {name: told[name] for name in ("group", "ref", "ref0", "x0", "ref1", "x1") if name in told}
+    print(f"Triplet {told['triplet']}: {told['n']} of {told['M']} chose x1")
+    if labels:
+        print(", ".join(f"{name} {value}" for name, value in labels.items()))
+    apart = any(each["P_model"] not in (None, each["P"]) for each in answers.values())
+    header = ("distance", "d0", "d1", "P", *(("P, model",) if apart else ()), "NLL")
+    rows = [
+        (
+            *(
+                name,
+                f"{each['d0']:.4g}",
+                f"{each['d1']:.4g}",
+                _chance(each["P"], None if apart else each["standard_error"]),
+            ),
+            *((_chance(each["P_model"], each["standard_error"]),) if apart else ()),
+            f"{each['nll']:.4f}",
+        )
+        for name, each in answers.items()
+    ]
+    print_table(f"What {told['estimator']} says of it", header, rows)
+    if apart:
+        print(
+            "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
+        )
+    rows = [
+        (
+            str(j),
+            *(f"{each['counts'][j]['nll']:.4f}" for each in answers.values()),
+            "observed" if j == told["n"] else "",
+        )
+        for j in range(told["M"] + 1)
+    ]
+    print_table(f"NLL of each count j of {told['M']} votes for x1", ("j", *answers, ""), rows)
+
+
+def _chance(P: float | None, error: float | None) -> str:
+    if P is None:
+        return "–"
+    return f"{P:.4f}" if error is None else f"{P:.4f} ± {error:.4f}"

@@ -62,7 +62,7 @@ def simulate(
     )
     write_frame(frame, out)
     if json:
-        from twoafc.results import strict_json
+        from twoafc.plainjson import strict_json
 
         print(
             strict_json(

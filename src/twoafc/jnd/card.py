@@ -18,11 +18,11 @@ from twoafc.jnd.spline import SplineCurve
 from twoafc.triplets import Triplets
 
 
-def describe(table: Pairs, path: str | Path | None = None) -> dict[str, Any]:
-    """Tell which table it was: its size, a hash of its contents and, where it came from a file, of the file."""
+def describe(table: Pairs, *paths: str | Path) -> dict[str, Any]:
+    """Tell which table it was: its size, a hash of its contents and, where it came from files, of these."""
     rows, nothing = table.rows(), np.empty(0)
     distances = {name: (d, nothing) for name, d in table.distances.items()}
-    told = card.describe(Triplets(rows.n, rows.M, distances, rows.labels), path)
+    told = card.describe(Triplets(rows.n, rows.M, distances, rows.labels), *paths)
     return {"pairs": told.pop("triplets"), "same": table.share, **told}
 
 

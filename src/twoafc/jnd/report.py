@@ -56,7 +56,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], pl.DataFrame]:
     path = folder / "scores.json"
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        _ = told["scores"], told["comparisons"], told["card"]["error_bars"], told["card"]["fits"]
+        _ = told["scores"], told["comparisons"], told["card"]["error_bars"]
         return told, pl.read_parquet(folder / "pairs.parquet")
     except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{path} is not that of a result; run twoafc evaluate again") from error
@@ -75,7 +75,7 @@ def _curves(folder: Path, told: Mapping[str, Any], pairs: pl.DataFrame, ranked: 
     """Each curve with the votes that it was tested on."""
     from matplotlib.figure import Figure
 
-    keys = [(fit["distance"], fit["estimator"]) for fit in told["card"]["fits"]]
+    keys = list(dict.fromkeys((record["distance"], record["estimator"]) for record in told["scores"]))
     files = dict(zip(keys, file_names(["-".join(key) for key in keys]), strict=True))
     several = len({label for _, label in keys}) > 1
     drawn = []

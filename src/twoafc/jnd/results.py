@@ -8,15 +8,17 @@ from typing import Any
 
 import polars as pl
 
-from twoafc import tables
+from twoafc import plots, tables
 from twoafc.folder import file_names, plain
 from twoafc.frames import write_frame
 from twoafc.jnd.evaluation import PairsEvaluation
 from twoafc.jnd.figures import curves, shown
 from twoafc.jnd.pairs import Pairs
+from twoafc.jnd.report import page
 from twoafc.jnd.runs import CurveRun
 from twoafc.jnd.tables import all_tables
-from twoafc.results import strict_json, whole
+from twoafc.report import FILE, put
+from twoafc.results import RESULTS, whole
 
 
 def write(evaluation: PairsEvaluation, folder: str | Path, card: Mapping[str, Any], train: Pairs) -> None:
@@ -43,30 +45,20 @@ def _fill(folder: Path, evaluation: PairsEvaluation, card: Mapping[str, Any], tr
         remarks = [f"error bars: {evaluation.error_bars}", *evaluation.notes]
         text = [*(form(table) for table in found), tables.remarks(remarks, ending)]
         (folder / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
-    (folder / "models").mkdir()
     names = file_names([f"{run.distance}-{run.estimator}" for run in evaluation.runs])
     for name, run in zip(names, evaluation.runs, strict=True):
         if hasattr(run.fit, "save"):
             run.fit.save(folder / "models" / name)
     _draw(folder / "figures", evaluation.runs, train)
-    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    told = {
-        "card": {
-            **card,
-            "notes": evaluation.notes,
-            "error_bars": evaluation.error_bars,
-            "files": sorted([*files, "scores.json"]),
-        },
-        "scores": evaluation.scores,
-        "comparisons": evaluation.comparisons,
-    }
-    (folder / "scores.json").write_text(strict_json(told, indent=1), encoding="utf-8")
+    (folder / FILE).touch()
+    told = {**card, "notes": evaluation.notes, "error_bars": evaluation.error_bars}
+    RESULTS.tell(folder, told, {"scores": evaluation.scores, "comparisons": evaluation.comparisons})
+    put(folder, page(folder))
 
 
 def _draw(folder: Path, runs: list[CurveRun], train: Pairs) -> None:
-    folder.mkdir()
     for estimator in dict.fromkeys(run.estimator for run in runs):
         named = {run.distance: shown(run.fit, train[run.distance]) for run in runs if run.estimator == estimator}
         figure = curves(named)
         for ending in ("svg", "pdf"):
-            figure.savefig(folder / f"curves-{plain(estimator)}.{ending}", dpi=150)
+            plots.save(figure, folder / f"curves-{plain(estimator)}.{ending}", dpi=150)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -38,7 +37,7 @@ def inline(figure: Figure, *, name: str, title: str, description: str = "") -> M
     >>> "Nothing, as &lt;text&gt;" in element
     True
     """
-    root = ElementTree.fromstring(_written(figure))
+    root = ElementTree.fromstring(plots.svg(figure))
     for parent in list(root.iter()):
         for child in list(parent):
             if _local(child.tag) in DROPPED:
@@ -56,13 +55,6 @@ def inline(figure: Figure, *, name: str, title: str, description: str = "") -> M
         root.insert(0, _worded("desc", f"{name}-description", description))
     root.insert(0, _worded("title", f"{name}-title", title))
     return Markup(ElementTree.tostring(root, encoding="unicode"))
-
-
-def _written(figure: Figure) -> str:
-    with warnings.catch_warnings():
-        # Text is drawn by the browser: what matplotlib's own font lacks is no matter.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        return plots.svg(figure)
 
 
 def _local(name: str) -> str:

@@ -17,7 +17,7 @@ import polars as pl
 from twoafc.datasets import Dataset, without_anchors
 from twoafc.errors import DataError
 from twoafc.measurement.files import clear_partial, write_text
-from twoafc.results import strict_json
+from twoafc.plainjson import strict_json
 
 CARD = "run.json"
 OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables", "figures", "synthetic"})

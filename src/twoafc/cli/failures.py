@@ -1,0 +1,144 @@
+"""`twoafc failures`: the triplets that surprise a distance most, or on which two distances part most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twoafc.cli.show import Switch, print_table, progress
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from twoafc.folder import Results
+
+
+def failures(
+    results: Path,
+    *,
+    distance: str | None = None,
+    versus: str | None = None,
+    estimator: str | None = None,
+    top: int = 20,
+    images: Path | None = None,
+    out: Path | None = None,
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """List the triplets that surprise a distance most; with --versus, those where two distances disagree most.
+
+    Parameters
+    ----------
+    results
+        A folder of results, as twoafc evaluate writes it.
+    distance
+        The distance; default the first of the results.
+    versus
+        Another distance: list where the two disagree most, and who was right.
+    estimator
+        The estimator; default the first of the results.
+    top
+        How many triplets to list.
+    images
+        Folder of the images, for the cards.
+    out
+        Folder to write the list and a card of each triplet to; an earlier list there is replaced.
+    json
+        Print JSON.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
+    """
+    from twoafc import cards
+    from twoafc.failures import disagreements, surprising
+    from twoafc.folder import Results
+    from twoafc.outcomes import distances
+    from twoafc.plainjson import strict_json
+
+    if images is not None and out is None:
+        raise ValueError("--images is for the cards; say where to write them with --out")
+    found = Results.read(results)
+    pictures = cards.pictures_of(found, images)
+    if out is not None:
+        cards.check_folder(out, results)
+    name = distance or distances(found)[0]
+    if versus is None:
+        rows = surprising(found, name, estimator=estimator, top=top)
+    else:
+        rows = disagreements(found, name, versus, estimator=estimator, top=top)
+    notes = _surprised(found, rows) if versus is None else _disagreed(rows, name, versus)
+    notes += cards.missing(rows.iter_rows(named=True), pictures)
+    if out is not None:
+        with progress(quiet) as show:
+            cards.write(found, rows, out, pictures=pictures, progress=show)
+    if json:
+        print(strict_json({"failures": rows.to_dicts(), "notes": notes}, indent=1))
+    elif not quiet:
+        print_table(*(_surprises(rows, name) if versus is None else _disagreements(rows, name, versus)))
+        for note in notes:
+            print(note)
+        if out is not None:
+            print(f"Failures: {out}")
+
+
+Printed = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+
+
+def _surprises(rows: pl.DataFrame, name: str) -> Printed:
+    grouped = "group" in rows.columns
+    header = (
+        "triplet",
+        *(("group",) if grouped else ()),
+        "votes for x1",
+        "d0",
+        "d1",
+        "P",
+        "NLL",
+        "surprise",
+        "by chance",
+    )
+    told = [
+        (
+            *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
+            *(f"{r[each]:.4g}" for each in ("d0", "d1")),
+            *(f"{r['P']:.4f}", f"{r['nll']:.4f}", f"{r['surprise']:.1f}", f"{r['by_chance']:.2g}"),
+        )
+        for r in rows.iter_rows(named=True)
+    ]
+    return f"Most surprising under {name}, {rows['estimator'][0]}", header, told
+
+
+def _surprised(results: Results, rows: pl.DataFrame) -> list[str]:
+    """Say how surprise is to be read."""
+    tested = results.triplets.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
+    seeds = tested["seed"].n_unique()
+    count = len(tested) // seeds
+    return [
+        "surprise: in bits, of a count no likelier than this one; ten are as surprising as ten heads in a row",
+        f"by chance: how many of all {count} triplets would surprise as much, on average, if P were true",
+    ]
+
+
+def _disagreements(rows: pl.DataFrame, a: str, b: str) -> Printed:
+    grouped = "group" in rows.columns
+    header = ("triplet", *(("group",) if grouped else ()), "votes for x1", f"P, {a}", f"P, {b}", "ratio", "right")
+    told = [
+        (
+            *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
+            *(f"{r['P_a']:.4f}", f"{r['P_b']:.4f}", f"{r['ratio']:.3g}", r["right"] or "–"),
+        )
+        for r in rows.iter_rows(named=True)
+    ]
+    return f"Where {a} and {b} disagree most, {rows['estimator'][0]}", header, told
+
+
+def _disagreed(rows: pl.DataFrame, a: str, b: str) -> list[str]:
+    """Say who was right how often."""
+    from twoafc.failures import TELLING
+
+    right = {name: int((rows["right"] == name).sum()) for name in (a, b)}
+    told = ", ".join(f"{name} is right on {count}" for name, count in right.items())
+    return [
+        f"of these {len(rows)} triplets, chosen without regard to the votes, {told}; "
+        f"on {len(rows) - sum(right.values())} the votes cannot tell",
+        f"ratio: how many times as likely the votes are under the better of the two; they tell from {TELLING:g} on",
+    ]

@@ -1,0 +1,96 @@
+"""`twoafc sweep`: how much the kernel's width and the number of nodes matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from twoafc.cli.show import Several, Switch, print_table, progress
+
+
+def sweep(
+    *,
+    train: Path,
+    test: Path | None = None,
+    distance: Several = None,
+    sigma: Annotated[tuple[float, ...] | None, Parameter(negative="")] = None,
+    grid_size: Annotated[tuple[int, ...] | None, Parameter(negative="")] = None,
+    folds: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    out: Path = Path("sweep"),
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Score the density estimator under many kernel widths and grid sizes, and write tables and figures.
+
+    Parameters
+    ----------
+    train
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
+    test
+        Table to score on; without it the training table is cross-validated.
+    distance
+        A distance to sweep, once for each; default all.
+    sigma
+        A kernel width to try on 100 nodes an axis, once for each; default 16 in [0.0037, 1]. The paper's 1/44 and the
+        automatic one come to them. Where --grid-size alone is given, none.
+    grid_size
+        Nodes along each axis to try with the paper's sigma, once for each; default 10 in [5, 100]. Where --sigma alone
+        is given, none.
+    folds
+        Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
+    seed
+        Seed of the folds.
+    workers
+        Settings tried at a time; default one for each core.
+    out
+        Folder to write; an earlier sweep there is replaced.
+    json
+        Print sweep.json instead of the tables.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
+    """
+    from twoafc import card
+    from twoafc.errors import DataError
+    from twoafc.evaluation import Settings
+    from twoafc.jnd.names import file_holds_pairs
+    from twoafc.sweep import sweep as run
+    from twoafc.sweep.written import FOLDER, remarks, summary, write
+    from twoafc.triplets import Triplets
+
+    if test and folds is not None:
+        raise ValueError("--folds cross-validates a single table; there is a test table too")
+    settings = Settings(folds=5 if folds is None else folds, seed=seed)
+    paths = {"train": train} | ({"test": test} if test else {})
+    FOLDER.check(out, paths.values())
+    for path in paths.values():
+        if file_holds_pairs(path):
+            raise DataError(f"{path} is a table of pairs; a sweep takes triplets, with NAME_d0 and NAME_d1")
+    tables = {role: Triplets.read(path) for role, path in paths.items()}
+    alone = sigma is None and grid_size is None
+    with progress(quiet) as show:
+        found = run(
+            tables["train"],
+            tables.get("test"),
+            distances=distance,
+            sigmas=sigma if sigma or alone else (),
+            grid_sizes=grid_size if grid_size or alone else (),
+            folds=settings.folds,
+            seed=seed,
+            workers=workers,
+            progress=show,
+        )
+    data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
+    write(found, out, {"kind": "sweep", **card.of_evaluation(data, {"density": found.chosen}, settings, [])})
+    if json:
+        print((out / FOLDER.name).read_text(encoding="utf-8"))
+    elif not quiet:
+        for parameter in found.parameters:
+            table = summary(found, parameter)
+            print_table(table.caption, table.header, table.rows)
+        for line in remarks(found):
+            print(line)
+        print(f"Sweep: {out}")

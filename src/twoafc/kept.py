@@ -1,0 +1,101 @@
+"""Folders of plain files that are known again by their card, and written and replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoafc.errors import DataError
+from twoafc.plainjson import strict_json
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kind of folder.
+
+    Parameters
+    ----------
+    name : str
+        The file in it that holds its card, and in the card the list of its files.
+    what : str
+        What it holds, in a word: results, sweeps.
+    folders : tuple of str
+        Folders in it.
+    """
+
+    name: str
+    what: str
+    folders: tuple[str, ...] = ("figures",)
+
+    def check(self, folder: str | Path, inputs: Iterable[Path] = ()) -> None:
+        """Refuse a folder that holds anything but an earlier one of this kind, or an input, before any work is done."""
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise DataError(f"{folder} is a file; {self.what} are written to a folder")
+        if Path.cwd().is_relative_to(folder.resolve()):
+            raise DataError(
+                f"{folder} is or holds the current folder, which cannot be replaced as a whole; name another"
+            )
+        for path in inputs:
+            if path.resolve().is_relative_to(folder.resolve()):
+                raise DataError(f"{path} lies in {folder}, which would be replaced as a whole; name another folder")
+        foreign = sorted(set(self.files(folder)) - set(self._told(folder)))
+        if foreign:
+            raise DataError(
+                f"{folder} holds other files ({foreign[0]}); choose a new folder, or one with {self.what} alone"
+            )
+
+    def files(self, folder: Path) -> list[str]:
+        """List all that a folder holds, but for the folders that it has of its own."""
+        own = [folder / name for name in self.folders]
+        held = (path for path in folder.rglob("*") if path.is_symlink() or path not in own)
+        return [path.relative_to(folder).as_posix() for path in held]
+
+    def _told(self, folder: Path) -> list[str]:
+        """Files that an earlier folder says it consists of; none where there is no earlier one."""
+        try:
+            told = json.loads((folder / self.name).read_text(encoding="utf-8"))["card"]["files"]
+            return [str(file) for file in told]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    @contextmanager
+    def whole(self, folder: str | Path) -> Iterator[Path]:
+        """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
+        self.check(folder)
+        folder = Path(folder).resolve()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+        try:
+            partial.mkdir()
+            for name in self.folders:
+                (partial / name).mkdir()
+            yield partial
+            _replace(folder, partial)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def tell(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        """Write the file with the card, last of all: it lists the others."""
+        told = {"card": {**card, "files": sorted({*self.files(folder), self.name})}, **content}
+        (folder / self.name).write_text(strict_json(told, indent=1), encoding="utf-8")
+
+
+def _replace(folder: Path, partial: Path) -> None:
+    """Put a finished folder in the place of an earlier one, which is given up only when the new one stands."""
+    old = partial.with_suffix(".old")
+    if folder.exists():
+        folder.rename(old)
+    try:
+        partial.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
