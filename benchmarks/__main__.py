@@ -20,6 +20,8 @@ ALL = (
     "pairs",
     "distances",
     "measure",
+    "explore",
+    "engine",
 )
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from conftest import random_table
 from twoafc.estimators import Density
-from twoafc.estimators.bandwidth import _clusters_left_out, _triplets_left_out, choose_width
+from twoafc.estimators.bandwidth import _clusters_left_out, _triplets_left_out, _Votes, choose_width
 from twoafc.estimators.kernel import Width
 from twoafc.metrics import nll
 from twoafc.triplets import Triplets
@@ -40,8 +40,12 @@ def test_whole_triplets_and_references_are_left_out_with_their_mirrors(whole_ref
     n = rng.binomial(M, 0.4)
     u0, u1 = (i + 0.5) / size, (j + 0.5) / size
     unit = np.arange(150) % 15 if whole_references else np.arange(150)
-    left_out = _clusters_left_out if whole_references else _triplets_left_out
-    found = left_out(WIDTHS, i, j, n, M, unit if whole_references else None, size, 1e-3)
+    votes = _Votes(i, j, n, M, np.ones(150, dtype=np.int64))
+    found = (
+        _clusters_left_out(WIDTHS, votes, unit, size, 1e-3)
+        if whole_references
+        else _triplets_left_out(WIDTHS, votes, size, 1e-3)
+    )
     for width, likelihood in zip(WIDTHS, found, strict=True):
         assert likelihood == pytest.approx(slow_left_out(u0, u1, n, M, unit, width, 1e-3), rel=1e-9)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from twoafc.counts import Counts
 from twoafc.estimators import DensityFit, Estimator, NetworkFit
 from twoafc.evaluation import Run, Settings
 from twoafc.triplets import Triplets
@@ -20,8 +21,8 @@ from twoafc.triplets import Triplets
 LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
 
 
-def describe(table: Triplets, path: str | Path | None = None) -> dict[str, Any]:
-    """Tell which table it was: its size, a hash of its contents and, where it came from a file, of the file."""
+def describe(table: Triplets, *paths: str | Path) -> dict[str, Any]:
+    """Tell which table it was: its size, a hash of its contents and, where it came from files, of these."""
     digest = hashlib.sha256()
     for name, column in {"n": table.n, "M": table.M}.items():
         digest.update(name.encode() + column.tobytes())
@@ -35,10 +36,30 @@ def describe(table: Triplets, path: str | Path | None = None) -> dict[str, Any]:
         "M": [int(m) for m in np.unique(table.M)],
         "contents_sha256": digest.hexdigest(),
     }
-    if path is not None:
-        with Path(path).open("rb") as file:
-            told |= {"file": Path(path).name, "file_sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    if len(paths) == 1:
+        told |= {"file": Path(paths[0]).name, "file_sha256": _digest(paths[0])}
+    elif paths:
+        told["files_sha256"] = {str(path): _digest(path) for path in paths}
     return told
+
+
+def _digest(path: str | Path) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_counts(counts: Mapping[str, Counts], source: str | None = None) -> dict[str, Any]:
+    """Tell which counts they were: their size, the bins, a digest for each distance and, where known, the source."""
+    first = next(iter(counts.values()))
+    told: dict[str, Any] = {
+        "triplets": first.triplets,
+        "votes": first.votes,
+        "M": first.cells["M"].unique().sort().to_list(),
+        "bins_per_octave": first.lattice.per_octave,
+        "references": "kept" if first.clusters is not None else "not kept",
+        "counts_sha256": {name: each.digest for name, each in counts.items()},
+    }
+    return told if source is None else told | {"source": source}
 
 
 def of_evaluation(
@@ -73,4 +94,6 @@ def _fit(run: Run) -> dict[str, Any]:
         told |= {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
     if isinstance(run.fit, NetworkFit):
         told |= {"training_nll": run.fit.training_nll.tolist(), "diverged": run.fit.diverged}
+    if run.binning is not None:
+        told["binning"] = asdict(run.binning)
     return told

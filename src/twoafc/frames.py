@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,36 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
     except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
         kind = "Parquet" if name.endswith((".parquet", ".pq")) else "CSV"
         raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
+
+
+def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
+    """Read a table that lies in several files, all with the same columns; rows are named with their file."""
+    frames, places = zip(*map(_named_frame, paths), strict=True)
+    for path, frame in zip(paths, frames, strict=True):
+        for lacking, other, columns in ((path, paths[0], frames[0].columns), (paths[0], path, frame.columns)):
+            held = frame.columns if lacking == path else frames[0].columns
+            missing = next((name for name in columns if name not in held), None)
+            if missing is not None:
+                raise DataError(f"parts must have the same columns; {lacking} has no {missing}, which {other} has")
+    starts = np.cumsum([0, *map(len, frames)])
+    try:
+        whole = pl.concat((frame.select(frames[0].columns) for frame in frames), how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"the columns of {paths[0]} and the other parts do not fit: {_first_line(error)}") from error
+
+    def where(row: int) -> str:
+        part = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"{paths[part]}, {places[part](row - int(starts[part]))}"
+
+    return whole, where
+
+
+def _named_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
+    """Read a file, with its name in whatever is wrong with it."""
+    try:
+        return read_frame(path)
+    except DataError as error:
+        raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:

@@ -197,5 +197,8 @@ def _by_votes(formula: Callable[[int, FloatArray], FloatArray], M: ArrayLike, P:
         step = max(1, AT_ONCE // (int(m) + 1))
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            values.flat[some] = formula(int(m), P.flat[some])
+            p = P.flat[some]
+            # Rows of counts come in runs of one P, whatever their n.
+            new = np.concatenate([[True], p[1:] != p[:-1]])
+            values.flat[some] = formula(int(m), p[new])[np.cumsum(new) - 1]
     return values

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import metrics
-from twoafc.triplets import Triplets
+from twoafc.rows import Rows
 
 FloatArray = NDArray[np.float64]
 Record = dict[str, Any]
@@ -29,9 +29,9 @@ COUNTS = ("triplets", "votes", "ties", "ties_model")
 
 
 def per_triplet(
-    table: Triplets, P: FloatArray, *, ties: metrics.Ties = "half", simulated_seed: int | None = None
+    table: Rows, P: FloatArray, *, ties: metrics.Ties = "half", simulated_seed: int | None = None
 ) -> dict[str, FloatArray]:
-    """Every measure of every triplet of a table with one distance.
+    """Every measure of every triplet of a table with one distance, row by row.
 
     The simulated ones are expectations over votes drawn from Binomial(M, P); with a seed they are one draw, as in the
     paper.
@@ -61,12 +61,12 @@ def per_triplet(
     }
 
 
-def by_group(table: Triplets, values: dict[str, FloatArray]) -> list[Record]:
+def by_group(table: Rows, values: dict[str, FloatArray]) -> list[Record]:
     """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over triplets)."""
-    grouped = "group" in table.labels.columns
-    groups, code = table.codes("group") if grouped else (["all"], np.zeros(len(table), dtype=np.int64))
-    triplets, votes = np.bincount(code), np.bincount(code, table.M)
-    sums = {name: np.bincount(code, column) for name, column in values.items()}
+    grouped, times = table.groups, table.count
+    groups, code = grouped or (["all"], np.zeros(len(table), dtype=np.int64))
+    triplets, votes = np.bincount(code, times), np.bincount(code, table.M if times is None else table.M * times)
+    sums = {name: np.bincount(code, column if times is None else column * times) for name, column in values.items()}
     records = [
         {
             "triplets": int(triplets[g]),
@@ -78,7 +78,7 @@ def by_group(table: Triplets, values: dict[str, FloatArray]) -> list[Record]:
         for g in range(len(triplets))
     ]
     named = [{"group": group, **record} for group, record in zip(groups, records, strict=True)]
-    if not grouped:
+    if grouped is None:
         return named
     mean = [mean_of_groups(named)] if len(named) > 1 else []
     return [*named, *mean, pooled(named)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoafc.columns import UNNAMED, Where, choices, counts, distance, distance_names, labels_of, refuse, says_votes
 from twoafc.errors import DataError
-from twoafc.frames import as_frame, check_unique, read_frame, row_name, write_frame
+from twoafc.frames import as_frame, check_unique, read_frame, read_frames, row_name, write_frame
+from twoafc.rows import Groups
+from twoafc.uniform import Uniform, uniformise
 from twoafc.votes import Merged, merge
 
 FloatArray = NDArray[np.float64]
@@ -60,6 +62,11 @@ class Triplets:
             return cls._validated(*read_frame(path))
         except DataError as error:
             raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+
+    @classmethod
+    def read_parts(cls, paths: Sequence[str | Path]) -> Triplets:
+        """Read and validate a table that lies in several files, CSV or Parquet, one after the other."""
+        return cls.read(paths[0]) if len(paths) == 1 else cls._validated(*read_frames(paths))
 
     @classmethod
     def from_frame(cls, table: Any) -> Triplets:
@@ -123,6 +130,20 @@ class Triplets:
         """Give the distinct labels of a column (group, ref, ...) in order, and the number of each row's among them."""
         column = self.labels[name]
         return column.unique().sort().to_list(), (column.rank("dense").to_numpy() - 1).astype(np.int64)
+
+    @property
+    def count(self) -> None:
+        """Triplets that each row stands for: one, which needs no number (see `twoafc.rows`)."""
+        return None
+
+    @property
+    def groups(self) -> Groups | None:
+        """Names of the groups in order, and each row's number among them; None where the table has no groups."""
+        return self.codes("group") if "group" in self.labels.columns else None
+
+    def uniformised(self) -> tuple[Uniform, FloatArray, FloatArray]:
+        """Learn the map of the distances to [0, 1] from a table with one distance, and apply it to d0 and d1."""
+        return uniformise(self.d0, self.d1)
 
     def where(self, rows: ArrayLike) -> Triplets:
         """Keep some rows, given as a mask or as distinct indices; the votes of those rows go with them."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from twoafc.cli.counted import evaluate_counted
 from twoafc.cli.pairs import evaluate_pairs, tell_pairs
-from twoafc.cli.show import Several, Switch, progress, tell
+from twoafc.cli.show import Several, Switch, progress, say, tell
 
 if TYPE_CHECKING:
     from twoafc.triplets import Triplets
@@ -21,8 +22,8 @@ HINT = (
 
 def evaluate(
     *,
-    train: Path,
-    test: Path | None = None,
+    train: str,
+    test: str | None = None,
     distance: Several = None,
     estimator: Annotated[tuple[str, ...], Parameter(negative="")] = ("density",),
     folds: int | None = None,
@@ -35,6 +36,9 @@ def evaluate(
     simulated_seed: int | None = None,
     error_bars: Literal["analytic", "bootstrap", "refit"] = "analytic",
     draws: int = 200,
+    engine: Literal["polars", "duckdb", "dask", "spark"] | None = None,
+    per_octave: int | None = None,
+    keep_refs: Switch = False,
     strict: Switch = False,
     out: Path = Path("results"),
     json: Switch = False,
@@ -47,7 +51,8 @@ def evaluate(
     Parameters
     ----------
     train
-        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 (pairs: NAME_d) for each distance.
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 (pairs: NAME_d) for each distance; or a
+        pattern, 'votes/*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
     distance
@@ -75,6 +80,13 @@ def evaluate(
         surfaces fitted anew to drawn training tables as well (refit).
     draws
         Tables to draw for bootstrap and refit.
+    engine
+        Count the tables with this engine and fit and score from the counts, whatever their size; default: read them,
+        or count them with polars where they have some millions of rows.
+    per_octave
+        Bins for each doubling of a distance where tables are counted, a power of two; default 128.
+    keep_refs
+        Keep references where tables are counted, for clustered error bars; needs a column ref.
     strict
         Take the warnings of twoafc check as errors.
     out
@@ -89,6 +101,7 @@ def evaluate(
     from twoafc.estimators import estimator as find
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
+    from twoafc.evaluation.sources import Counting, Source
     from twoafc.jnd.names import file_holds_pairs
     from twoafc.triplets import Triplets
 
@@ -110,9 +123,14 @@ def evaluate(
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
-    paths = {"train": train} | ({"test": test} if test else {})
-    results.check_folder(out, paths.values())
-    if any(file_holds_pairs(path) for path in paths.values()):
+    sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
+    parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
+    results.check_folder(out, [path for each in parts.values() for path in each])
+    counting = Counting(engine, per_octave, keep_refs)
+    if any(file_holds_pairs(path) for each in parts.values() for path in each):
+        paths = _single(parts)
+        if counting != Counting():
+            raise ValueError("tables of triplets can be counted; these are pairs, so leave --engine and its like out")
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for pairs")
         scored = evaluate_pairs(paths, chosen, settings, distances=distance, out=out, quiet=quiet)
@@ -121,19 +139,38 @@ def evaluate(
         elif not quiet:
             tell_pairs(scored, out)
         return
-    tables = {"train": Triplets.read(train)} | ({"test": Triplets.read(test)} if test else {})
+    if counting != Counting() or any(source.is_large() for source in sources.values()):
+        if strict:
+            raise ValueError("--strict asks for the checks of triplets; there are none for counts")
+        if folds is not None:
+            raise ValueError("--folds leaves triplets out, and counts hold none; give --test")
+        found = evaluate_counted(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
+        if json:
+            print((out / "scores.json").read_text(encoding="utf-8"))
+        elif not quiet:
+            tell(found, out)
+        return
+    tables = {role: Triplets.read_parts(each) for role, each in parts.items()}
     if strict:
         _refuse_warnings(tables, distance)
     with progress(quiet) as show:
         found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
-    data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
+    data = {role: card.describe(table, *parts[role]) for role, table in tables.items()}
     results.write(found, out, card.of_evaluation(data, chosen, settings, found.runs))
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:
         tell(found, out)
         if set(chosen) == {"density"} and not given:
-            print(HINT)
+            say(HINT)
+
+
+def _single(parts: dict[str, list[Path]]) -> dict[str, Path]:
+    """Give the one file of each table; pairs are not read from several."""
+    several = next((each for each in parts.values() if len(each) > 1), None)
+    if several:
+        raise ValueError(f"a table of pairs lies in one file; found {len(several)}, {several[0]} and others")
+    return {role: each[0] for role, each in parts.items()}
 
 
 def _refuse_warnings(tables: dict[str, Triplets], distances: tuple[str, ...] | None) -> None:

@@ -17,6 +17,7 @@ from twoafc import modelfile
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.network import Network, NetworkFit
+from twoafc.estimators.origin import carrying, split
 from twoafc.estimators.spline import Spline, SplineFit
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Estimator(Protocol):
         ...
 
 
+Ours = Density | Network | Spline
 Loaded = DensityFit | NetworkFit | SplineFit
 SETTINGS: dict[str, Any] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
 AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
@@ -100,11 +102,12 @@ def load(path: str | Path) -> Loaded:
     if missing:
         raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:
-        fit = FITS[name](settings, arrays)
-        foreign = set(arrays) - set(fit.arrays())
+        own, origin = split(arrays)
+        fit = FITS[name](settings, own)
+        foreign = set(own) - set(fit.arrays())
         if foreign:
             raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")
-        return fit
+        return carrying(fit, origin)
     except KeyError as error:
         raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
     except (TypeError, ValueError) as error:

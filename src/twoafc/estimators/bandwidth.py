@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from twoafc.estimators.kernel import Width, separable, turned_back
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Asked = float | Literal["auto"]
+Votes = FloatArray | IntArray
 
 CANDIDATES: FloatArray = np.geomspace(0.008, 0.5, 13)
 NEARBY: FloatArray = 0.75 ** np.array([1.0, 0.5, 0.0, -0.5, -1.0])
@@ -32,6 +33,7 @@ def choose_width(
     *,
     asked: tuple[Asked, Asked | None] = ("auto", None),
     prior: float,
+    count: IntArray | None = None,
 ) -> Width:
     """Choose the kernel's widths by the likelihood of votes that the estimate has not seen.
 
@@ -49,10 +51,12 @@ def choose_width(
         Widths across and along the diagonal; None along it means the same.
     prior : float
         Votes for P = 1/2 at every place.
+    count : array of int, shape (T,), optional
+        Triplets that each row stands for; one of them is left out at a time.
     """
-    left_out = _triplets_left_out if clusters is None else _clusters_left_out
     size = LATTICE if clusters is None else COARSE_LATTICE
     i, j = (np.minimum((u * size).astype(np.int64), size - 1) for u in (u0, u1))
+    votes = _Votes(i, j, n, M, np.ones(len(n), dtype=np.int64) if count is None else count)
 
     across, along = asked
     width = Width(1.0 if across == "auto" else across, 1.0 if along in (None, "auto") else float(along))
@@ -63,8 +67,39 @@ def choose_width(
             Width(width.across * (each if move_across else 1.0), width.along * (each if move_along else 1.0))
             for each in factors
         ]
-        width = tried[int(np.argmax(left_out(tried, i, j, n, M, clusters, size, prior)))]
+        likelihoods = (
+            _triplets_left_out(tried, votes, size, prior)
+            if clusters is None
+            else _clusters_left_out(tried, votes, clusters, size, prior)
+        )
+        width = tried[int(np.argmax(likelihoods))]
     return width
+
+
+class _Votes(NamedTuple):
+    """Cells of the triplets on the lattice, their votes, and how many triplets each row stands for: (T,) each."""
+
+    i: IntArray
+    j: IntArray
+    n: IntArray
+    M: IntArray
+    times: IntArray
+
+    def at(self, rows: NDArray[np.bool_]) -> _Votes:
+        return _Votes(*(column[rows] for column in self))
+
+    def lattices(self, size: int) -> tuple[FloatArray, FloatArray]:
+        """Sums of n and of M in the cells, (size, size) each."""
+        N, D = (
+            np.bincount(self.i * size + self.j, votes * self.times, size * size).reshape(size, size)
+            for votes in (self.n, self.M)
+        )
+        return N.astype(np.float64), D.astype(np.float64)
+
+    def sums(self, size: int) -> FloatArray:
+        """The same with the votes of the mirrored triplets: shape (2, size, size)."""
+        N, D = self.lattices(size)
+        return np.stack([N + (D - N).T, D + D.T])
 
 
 def _plan(across: bool, along: bool | None) -> list[tuple[tuple[bool, bool], FloatArray]]:
@@ -77,16 +112,6 @@ def _plan(across: bool, along: bool | None) -> list[tuple[tuple[bool, bool], Flo
     if along and across:
         plan += [((True, False), NEARBY)]
     return plan
-
-
-def _lattice(i: IntArray, j: IntArray, weights: IntArray, size: int) -> FloatArray:
-    return np.asarray(np.bincount(i * size + j, weights, size * size), dtype=np.float64).reshape(size, size)
-
-
-def _sums(i: IntArray, j: IntArray, n: IntArray, M: IntArray, size: int) -> FloatArray:
-    """Votes in the cells, with those of the mirrored triplets: shape (2, size, size)."""
-    N, D = _lattice(i, j, n, size), _lattice(i, j, M, size)
-    return np.stack([N + (D - N).T, D + D.T])
 
 
 def _smoothed(sums: FloatArray, width: Width) -> FloatArray:
@@ -107,31 +132,22 @@ def _kernel(nodes: FloatArray) -> FloatArray:
     return np.asarray(np.exp(-(np.subtract.outer(nodes, nodes) ** 2)))
 
 
-def _log_likelihood(N: FloatArray, D: FloatArray, n: FloatArray, M: FloatArray, prior: float) -> FloatArray:
+def _log_likelihood(N: FloatArray, D: FloatArray, n: Votes, M: Votes, prior: float) -> FloatArray:
     P = np.clip((N + prior / 2) / (D + prior), 1e-12, 1 - 1e-12)
     return np.asarray(n * np.log(P) + (M - n) * np.log1p(-P))
 
 
-def _triplets_left_out(
-    widths: list[Width],
-    i: IntArray,
-    j: IntArray,
-    n: IntArray,
-    M: IntArray,
-    clusters: IntArray | None,
-    size: int,
-    prior: float,
-) -> list[float]:
+def _triplets_left_out(widths: list[Width], votes: _Votes, size: int, prior: float) -> list[float]:
     """Log-likelihood under each width, each triplet left out with its mirror."""
-    sums = _sums(i, j, n, M, size)
+    sums = votes.sums(size)
     # Triplets alike in place and votes are alike in likelihood.
-    rows = np.stack([i, j, n, M])
-    most = int(M.max()) + 1
-    times = np.ones(len(n), dtype=np.int64)
+    row, column, k, m, times = votes
+    most = int(m.max()) + 1
     if (size * most) ** 2 < 2**62:  # else a number for each kind would not fit in an integer
-        code, times = np.unique(((i * size + j) * most + n) * most + M, return_counts=True)
-        rows = np.stack([*np.divmod(code // most**2, size), code // most % most, code % most])
-    row, column, k, m = rows
+        code, kind = np.unique(((row * size + column) * most + k) * most + m, return_inverse=True)
+        times = np.bincount(kind, times).astype(np.int64)
+        row, column = np.divmod(code // most**2, size)
+        k, m = code // most % most, code % most
     likelihoods = []
     for width in widths:
         N, D = _smoothed(sums, width)[:, row, column]
@@ -143,23 +159,13 @@ def _triplets_left_out(
     return likelihoods
 
 
-def _clusters_left_out(
-    widths: list[Width],
-    i: IntArray,
-    j: IntArray,
-    n: IntArray,
-    M: IntArray,
-    clusters: IntArray | None,
-    size: int,
-    prior: float,
-) -> list[float]:
+def _clusters_left_out(widths: list[Width], votes: _Votes, clusters: IntArray, size: int, prior: float) -> list[float]:
     """Log-likelihood under each width, a share of the clusters left out at a time."""
-    assert clusters is not None
     order = np.random.default_rng(0).permutation(int(clusters.max()) + 1)
     fold = (order % min(FOLDS, len(order)))[clusters]
     parts = [fold == each for each in np.unique(fold)]
-    seen = [_sums(i[~part], j[~part], n[~part], M[~part], size) for part in parts]
-    unseen = [(_lattice(i[part], j[part], n[part], size), _lattice(i[part], j[part], M[part], size)) for part in parts]
+    seen = [votes.at(~part).sums(size) for part in parts]
+    unseen = [votes.at(part).lattices(size) for part in parts]
     likelihoods = []
     for width in widths:
         total = 0.0

@@ -32,8 +32,10 @@ class Cells(NamedTuple):
     MM: FloatArray
 
 
-def gather(z0: FloatArray, z1: FloatArray, n: IntArray, M: IntArray) -> tuple[Cells, IntArray]:
-    """Gather triplets in cells; give also the cell of each triplet.
+def gather(
+    z0: FloatArray, z1: FloatArray, n: IntArray, M: IntArray, count: IntArray | None = None
+) -> tuple[Cells, IntArray]:
+    """Gather triplets in cells; give also the cell of each row, which is one triplet or `count` that are alike.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def gather(z0: FloatArray, z1: FloatArray, n: IntArray, M: IntArray) -> tuple[Ce
     cell = (np.cumsum(used) - 1)[place]
 
     def total(weights: NDArray[np.float64] | IntArray) -> FloatArray:
-        return np.asarray(np.bincount(cell, weights), dtype=np.float64)
+        return np.asarray(np.bincount(cell, weights if count is None else weights * count), dtype=np.float64)
 
     votes = total(M)
     means = (total(upper * M) / votes, total(lower * M) / votes)

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import ceil
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,16 +17,16 @@ from scipy.special import xlogy
 from twoafc import modelfile
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_width
+from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
 from twoafc.estimators.kernel import SquaredSums, Sums, Width, kernel_sums, squared_sums
+from twoafc.estimators.origin import Origin
 from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
-from twoafc.folds import repeated_units
-from twoafc.uniform import Uniform, uniformise
-
-if TYPE_CHECKING:
-    from twoafc.triplets import Triplets
+from twoafc.rows import Rows
+from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
 
@@ -74,22 +74,34 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
-    def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit:
+    def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit:
         """Fit P to a table with one distance; `uniform` holds the map fixed instead of learning it from the table."""
         if uniform is None:
-            uniform, u0, u1 = uniformise(table.d0, table.d1)
+            uniform, u0, u1 = table.uniformised()
         else:
             u0, u1 = uniform(table.d0), uniform(table.d1)
-        data = (u0, u1, table.n, table.M)
-        chosen = self
-        if "auto" in (self.sigma, self.sigma_along):
-            width = choose_width(*data, repeated_units(table), asked=(self.sigma, self.sigma_along), prior=self.prior)
-            along = None if self.sigma_along is None else width.along
-            size = max(self.grid_size, ceil(1.5 / min(width)))
-            chosen = replace(self, sigma=width.across, sigma_along=along, grid_size=size)
+        data, count = (u0, u1, table.n, table.M), table.count
+        chosen = self._chosen(table, data)
         width, size = chosen.width, chosen.grid_size
-        sums = kernel_sums(*data, width=width, grid_size=size)
-        return DensityFit(chosen, uniform, sums, squared_sums(*data, width=width, grid_size=size))
+        sums = kernel_sums(*data, width=width, grid_size=size, count=count)
+        squared = squared_sums(*data, width=width, grid_size=size, count=count)
+        return DensityFit(chosen, uniform, sums, squared)
+
+    def _chosen(self, table: Rows, data: tuple[FloatArray, FloatArray, IntArray, IntArray]) -> Density:
+        """Put widths in the place of auto, for a table whose columns are (u0, u1, n, M)."""
+        if "auto" not in (self.sigma, self.sigma_along):
+            return self
+        asked = (self.sigma, self.sigma_along)
+        clusters = clusters_of(table)
+        if clusters is None:
+            width = choose_width(*data, None, asked=asked, prior=self.prior, count=table.count)
+        else:
+            (u0, u1, n, M), (unit, row, times) = data, clusters
+            rows = (u0[row], u1[row], n[row], M[row])
+            width = choose_width(*rows, unit, asked=asked, prior=self.prior, count=times)
+        along = None if self.sigma_along is None else width.along
+        size = max(self.grid_size, ceil(1.5 / min(width)))
+        return replace(self, sigma=width.across, sigma_along=along, grid_size=size)
 
     @property
     def width(self) -> Width:
@@ -105,6 +117,7 @@ class DensityFit:
     uniform: Uniform
     sums: Sums
     squared_sums: SquaredSums
+    origin: Origin | None = None
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
@@ -172,6 +185,7 @@ class DensityFit:
             **self.uniform.arrays(),
             "sums": np.stack(self.sums),
             "squared_sums": np.stack(self.squared_sums),
+            **(self.origin.arrays() if self.origin else {}),
         }
 
     @classmethod

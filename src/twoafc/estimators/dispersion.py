@@ -28,10 +28,16 @@ def between_triplets(cells: Cells) -> Dispersion:
     return dispersion
 
 
-def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray) -> Dispersion:
-    """Measure the dispersion of votes between clusters of triplets, given the cell and cluster of each triplet."""
+def between_clusters(
+    cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, count: IntArray | None = None
+) -> Dispersion:
+    """Measure the dispersion of votes between clusters of triplets, given the cell and cluster of each row.
+
+    A row is one triplet or `count` that are alike.
+    """
+    times = np.ones(len(n)) if count is None else count.astype(np.float64)
     shape = (int(cluster.max()) + 1, int(cell.max()) + 1)
-    votes, all_votes = (csr_array((column.astype(np.float64), (cluster, cell)), shape=shape) for column in (n, M))
+    votes, all_votes = (csr_array((column * times, (cluster, cell)), shape=shape) for column in (n, M))
 
     def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
         scores = np.asarray(votes @ (weight[:, None] * jacobian) - all_votes @ ((P * weight)[:, None] * jacobian))

@@ -53,11 +53,20 @@ class SquaredSums(NamedTuple):
     M: FloatArray
 
 
-def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, width: Width, grid_size: int) -> Sums:
-    """Sum the kernel over all triplets, exactly.
+def kernel_sums(
+    u0: FloatArray,
+    u1: FloatArray,
+    n: IntArray,
+    M: IntArray,
+    *,
+    width: Width,
+    grid_size: int,
+    count: IntArray | None = None,
+) -> Sums:
+    """Sum the kernel over all triplets, exactly; each row is one triplet or, with `count`, so many that are alike.
 
     Triplets with the same (n, M) are summed together, as the paper does for each count j: the kernel is separable, so
-    one such sum is a matrix product that needs no weights.
+    one such sum is a matrix product that needs no weights but those of rows that stand for several.
     """
     axes, points = separable(grid_size, width), turned(u0, u1, width)
     order, starts = _by_counts(n, M)
@@ -73,6 +82,8 @@ def kernel_sums(u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, wid
                 _kernel(axis.nodes * axis.scale, u[chunk] * axis.scale, out)
                 for axis, u, out in zip(axes, points, room, strict=True)
             )
+            if count is not None:
+                K0 *= count[chunk]
             for b in range(0, len(chunk), BLOCK):
                 K += K0[:, b : b + BLOCK] @ K1[:, b : b + BLOCK].T
         n_c, M_c = n[order[start]], M[order[start]]
@@ -139,9 +150,16 @@ def _kernel(nodes: FloatArray, v: FloatArray, room: FloatArray) -> FloatArray:
 
 
 def squared_sums(
-    u0: FloatArray, u1: FloatArray, n: IntArray, M: IntArray, *, width: Width, grid_size: int
+    u0: FloatArray,
+    u1: FloatArray,
+    n: IntArray,
+    M: IntArray,
+    *,
+    width: Width,
+    grid_size: int,
+    count: IntArray | None = None,
 ) -> SquaredSums:
-    """Sum squared kernels over all triplets, each moved to the centre of a fine cell.
+    """Sum squared kernels over all triplets, each moved to the centre of a fine cell; `count` as in `kernel_sums`.
 
     They serve standard errors alone, where the cells cost about a thousandth; P itself comes from `kernel_sums`.
     """
@@ -150,7 +168,8 @@ def squared_sums(
     cell, shape = i * K1.shape[1] + j, (K0.shape[1], K1.shape[1])
 
     def smooth(weights: IntArray) -> FloatArray:
-        counted = np.bincount(cell, weights, shape[0] * shape[1]).reshape(shape)
+        weighted = weights if count is None else weights * count
+        counted = np.bincount(cell, weighted, shape[0] * shape[1]).reshape(shape)
         return turned_back(K0 @ counted @ K1.T, size)
 
     nn, nM, MM, votes = smooth(n * n), smooth(n * M), smooth(M * M), smooth(M)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from scipy.special import expit
 from twoafc import modelfile
 from twoafc.binomial import log_coefficient
 from twoafc.errors import DataError
+from twoafc.estimators.origin import Origin
 from twoafc.estimators.perceptron import (
     PARAMETERS,
     counted_rows,
@@ -26,10 +27,8 @@ from twoafc.estimators.perceptron import (
     mirrored_rows,
     write_inputs,
 )
-from twoafc.uniform import Uniform, uniformise
-
-if TYPE_CHECKING:
-    from twoafc.triplets import Triplets
+from twoafc.rows import Rows
+from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
 
@@ -92,11 +91,14 @@ class Network:
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number; found {self.learning_rate!r}")
 
-    def fit(self, table: Triplets) -> NetworkFit:
+    def fit(self, table: Rows) -> NetworkFit:
         """Fit P to a table with one distance; a run that explodes gives no warning but a fit that says so."""
         if len(table.n) == 0:
             raise DataError("the network needs at least one triplet to learn from; the table has none")
-        uniform, u0, u1 = uniformise(table.d0, table.d1)
+        count = table.count
+        if count is not None and self.solver == "adam":
+            raise ValueError("Adam takes triplets one at a time, and counts have none; use Network(solver='lbfgs')")
+        uniform, u0, u1 = table.uniformised()
         x0, x1 = (u0, u1) if self.inputs == "uniform" else (table.d0, table.d1)
         rows = mirrored_rows(x0, x1, table.n, table.M)
         with np.errstate(all="ignore"):
@@ -104,15 +106,16 @@ class Network:
                 schedule = {"epochs": self.epochs, "batch_size": self.batch_size}
                 parameters, history = descend_adam(rows, **schedule, learning_rate=self.learning_rate, seed=self.seed)
             else:
-                parameters = descend_lbfgs(counted_rows(u0, u1, x0, x1, table.n, table.M), seed=self.seed)
-                history = [mean_loss(parameters, rows)]
-        coefficient = float(log_coefficient(table.n, table.M).mean())
+                counted = counted_rows((u0, u1), (x0, x1), table.n, table.M, count)
+                parameters = descend_lbfgs(counted, seed=self.seed)
+                history = [mean_loss(parameters, rows, None if count is None else np.tile(count, 2))]
+        coefficient = float(np.average(log_coefficient(table.n, table.M), weights=count))
         return NetworkFit(
             settings=self,
             uniform=uniform if self.inputs == "uniform" else None,
             parameters=parameters,
             training_nll=np.array(history) - coefficient,
-            chance_nll=math.log(2) * float(table.M.mean()) - coefficient,
+            chance_nll=math.log(2) * float(np.average(table.M, weights=count)) - coefficient,
         )
 
 
@@ -133,6 +136,8 @@ class NetworkFit:
         L-BFGS the last one alone.
     chance_nll : float
         The same for P = 1/2.
+    origin : Origin, optional
+        The counts that it was fitted to.
 
     Examples
     --------
@@ -148,6 +153,7 @@ class NetworkFit:
     parameters: FloatArray
     training_nll: FloatArray
     chance_nll: float
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         for name in ("parameters", "training_nll"):
@@ -183,7 +189,8 @@ class NetworkFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         own = {name: np.asarray(getattr(self, name)) for name in ("parameters", "training_nll", "chance_nll")}
-        return own if self.uniform is None else own | self.uniform.arrays()
+        carried = self.origin.arrays() if self.origin else {}
+        return own | carried | ({} if self.uniform is None else self.uniform.arrays())
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetworkFit:

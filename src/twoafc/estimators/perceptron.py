@@ -126,12 +126,23 @@ def mirrored_rows(x0: FloatArray, x1: FloatArray, n: IntArray, M: IntArray) -> R
     return rows
 
 
-def counted_rows(u0: FloatArray, u1: FloatArray, x0: FloatArray, x1: FloatArray, n: IntArray, M: IntArray) -> RealArray:
-    """Add up the mirrored rows in each cell of a lattice over (u0, u1) in [0, 1]^2, at its votes' mean (x0, x1)."""
+def counted_rows(
+    u: tuple[FloatArray, FloatArray],
+    x: tuple[FloatArray, FloatArray],
+    n: IntArray,
+    M: IntArray,
+    count: IntArray | None = None,
+) -> RealArray:
+    """Add up the mirrored rows in each cell of a lattice over u = (u0, u1) in [0, 1]^2, at its votes' mean x.
+
+    A row is one triplet or `count` that are alike.
+    """
+    (u0, u1), (x0, x1) = u, x
     i, j = (np.minimum(u * LATTICE, LATTICE - 1).astype(np.intp) for u in (u0, u1))
 
     def total(weights: FloatArray | IntArray) -> FloatArray:
-        return np.asarray(np.bincount(i * LATTICE + j, weights, LATTICE**2).reshape(LATTICE, LATTICE), np.float64)
+        weighted = weights if count is None else weights * count
+        return np.asarray(np.bincount(i * LATTICE + j, weighted, LATTICE**2).reshape(LATTICE, LATTICE), np.float64)
 
     N, D, sum0, sum1 = total(n), total(M), total(M * x0), total(M * x1)
     N, D, sum0, sum1 = N + (D - N).T, D + D.T, sum0 + sum1.T, sum1 + sum0.T
@@ -165,9 +176,9 @@ def errors(z: RealArray, rows: RealArray) -> RealArray:
     return z
 
 
-def mean_loss(parameters: RealArray, rows: RealArray) -> float:
-    """Average the loss over the rows."""
-    return float(losses(logits(parameters, rows[:, :6]), rows).mean())
+def mean_loss(parameters: RealArray, rows: RealArray, count: IntArray | None = None) -> float:
+    """Average the loss over the rows, each of them taken `count` times."""
+    return float(np.average(losses(logits(parameters, rows[:, :6]), rows), weights=count))
 
 
 def descend_adam(

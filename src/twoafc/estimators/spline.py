@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +15,14 @@ from twoafc import modelfile
 from twoafc.errors import DataError
 from twoafc.estimators.basis import PARTS, antisymmetric, parts
 from twoafc.estimators.cells import gather
+from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.dispersion import between_clusters, between_triplets
 from twoafc.estimators.monotone import nearest_monotone
 from twoafc.estimators.normal_scores import NormalScores
+from twoafc.estimators.origin import Origin
 from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse_of, solve
-from twoafc.folds import repeated_units
+from twoafc.rows import Rows
 from twoafc.uniform import Uniform
-
-if TYPE_CHECKING:
-    from twoafc.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 
@@ -67,18 +66,19 @@ class Spline:
             raise ValueError(f"monotone must be True or False; found {self.monotone!r}")
         object.__setattr__(self, "size", int(self.size))
 
-    def fit(self, table: Triplets) -> SplineFit:
+    def fit(self, table: Rows) -> SplineFit:
         """Fit P to a table with one distance."""
-        scores = NormalScores(Uniform.learn(table.d0, table.d1))
-        cells, cell = gather(scores(table.d0), scores(table.d1), table.n, table.M)
+        scores = NormalScores(table.uniformised()[0])
+        cells, cell = gather(scores(table.d0), scores(table.d1), table.n, table.M, table.count)
         part, roughness = parts(self.size)
         X = antisymmetric(cells.z0, cells.z1, self.size)
-        clusters = repeated_units(table)
-        dispersion_of = (
-            between_triplets(cells)
-            if clusters is None
-            else between_clusters(cell, clusters, np.where(table.d0 < table.d1, table.M - table.n, table.n), table.M)
-        )
+        clusters = clusters_of(table)
+        if clusters is None:
+            dispersion_of = between_triplets(cells)
+        else:
+            unit, row, times = clusters
+            turned = np.where(table.d0 < table.d1, table.M - table.n, table.n)
+            dispersion_of = between_clusters(cell[row], unit, turned[row], table.M[row], times)
         first, *others = LINKS if self.link == "auto" else (self.link,)
         solutions = {first: solve(Problem(cells, X, part, roughness, first), dispersion_of)}
         # One dispersion for all links, or that of the worse one would flatter it.
@@ -146,6 +146,8 @@ class SplineFit:
         Prior precision of each of the `PARTS`: large where the data show no sign of it.
     dispersion : float
         Variation of the votes beyond the binomial; 1 at least.
+    origin : Origin, optional
+        The counts that it was fitted to.
     """
 
     settings: Spline
@@ -155,6 +157,7 @@ class SplineFit:
     covariance: FloatArray
     precision: FloatArray
     dispersion: float
+    origin: Origin | None = None
 
     @property
     def lapse(self) -> float:
@@ -191,7 +194,8 @@ class SplineFit:
         """Arrays that a saved model holds."""
         own = {name: getattr(self, name) for name in ("theta", "covariance", "precision")}
         link = np.array(list(LINKS).index(self.link))
-        return {**self.uniform.arrays(), **own, "dispersion": np.array(self.dispersion), "link": link}
+        carried = self.origin.arrays() if self.origin else {}
+        return {**self.uniform.arrays(), **own, "dispersion": np.array(self.dispersion), "link": link, **carried}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SplineFit:

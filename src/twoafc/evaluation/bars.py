@@ -64,7 +64,7 @@ class Bootstrap:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
         if one.values is None:
             return {}
-        drawn = bootstrap_errors(one.values, one.codes, link.rows, draws=self.draws, seed=self.seed)
+        drawn = bootstrap_errors(one.values, one.codes, link.drawable, draws=self.draws, seed=self.seed)
         found = errors(one.values, one.codes, link)
         if link.votes is None:
             return {group: error._replace(se=drawn[group]) for group, error in found.items()}
@@ -78,7 +78,7 @@ class Bootstrap:
     def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
         drawn = {
-            name: bootstrap_means(each.columns, link.rows, draws=self.draws, seed=self.seed)
+            name: bootstrap_means(each.columns, link.drawable, draws=self.draws, seed=self.seed)
             for name, each in values.items()
         }
         # Where observers are known their part comes by the formula, which then serves for all of it.

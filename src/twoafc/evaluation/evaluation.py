@@ -40,8 +40,8 @@ class Evaluation:
     ----------
     scores : list of records
         One per distance, estimator, seed, split and group, each measure with its error bar.
-    triplets : polars.DataFrame
-        P and NLL of every tested triplet, for each distance and estimator, in long form.
+    triplets : polars.DataFrame or None
+        P and NLL of every tested triplet, for each distance and estimator, in long form; None of counts.
     runs : list of Run
         The fits to the whole training table.
     notes : list of str
@@ -61,7 +61,7 @@ class Evaluation:
     """
 
     scores: list[Record]
-    triplets: pl.DataFrame
+    triplets: pl.DataFrame | None
     runs: list[Run]
     notes: list[str]
     comparisons: list[Record] = field(default_factory=list)
@@ -132,7 +132,7 @@ def evaluate(
         runs.append(job.run(train))
         for prediction in predictions(job, runs[-1], train, test, fold):
             split = prediction.split
-            link = links.get(split) or links.setdefault(split, together(prediction.table))
+            link = links.get(split) or links.setdefault(split, together(prediction.triplets))
             one = scored(prediction, settings, link)
             bars = way.of_scores(one, link)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
@@ -149,7 +149,7 @@ def evaluate(
     held = _goodness(unseen, links["test"])
     reach = ceiling_of(unseen[0], links["test"])
     return Evaluation(
-        scores=with_explained(scores, unseen, links["test"], reach),
+        scores=with_explained(scores, [(one, links["test"]) for one in unseen], reach),
         triplets=pl.concat([tested(one) for one in unseen]),
         runs=runs,
         notes=notes,
@@ -157,7 +157,7 @@ def evaluate(
         goodness=held,
         error_bars=f"{way.told}; {links['test'].told}",
         ceiling=reach,
-        votes=_ballots(unseen[0].prediction.table),
+        votes=_ballots(unseen[0].prediction.triplets),
         findings=check(*(_only(table, names) for table in (train, test) if table is not None)),
     )
 
@@ -205,5 +205,5 @@ def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str],
     held: dict[tuple[str, str], Goodness] = {}
     for one in unseen:
         if one.key not in held and one.values is not None and not one.prediction.diverged:
-            held[one.key] = goodness(one.prediction.table, one.prediction.P, link)
+            held[one.key] = goodness(one.prediction.triplets, one.prediction.P, link)
     return held

@@ -44,10 +44,16 @@ def told_ceiling(found: Ceiling) -> list[str]:
     return [floor, f"{best}; {found.note}" if found.note else best, people]
 
 
-def with_explained(scores: Sequence[Record], tested: Sequence[Scored], link: Together, found: Ceiling) -> list[Record]:
-    """Give the tested scores, all triplets pooled, the share of the explainable that they explain, as an interval."""
+def with_explained(scores: Sequence[Record], tested: Sequence[tuple[Scored, Together]], found: Ceiling) -> list[Record]:
+    """Give the tested scores, all triplets pooled, the share of the explainable that they explain, as an interval.
+
+    Parameters
+    ----------
+    tested : sequence of pairs
+        What was tested, and how its triplets go together.
+    """
     shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {}
-    for one in tested:
+    for one, link in tested:
         if one.values is not None and not one.prediction.diverged:
             # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
             shares.setdefault(one.key, []).append(_explained(one, link, found))
@@ -74,10 +80,10 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     """Interval of the share explained; the gain on P = 1/2 is paired, triplet by triplet."""
     assert one.values is not None
     table = one.prediction.table
-    T = len(table)
-    weight = np.full(T, 1 / T)
+    T = len(table) if table.count is None else table.count.sum()
+    weight = np.full(len(table), 1 / T)
     gain = -log_likelihood(table.n, table.M, 0.5) - one.values.columns[:, MEASURES.index("nll")]
-    mean = float(gain.mean())
+    mean = float(np.average(gain, weights=table.count))
     if not np.isfinite(mean):
         return None, None
     moved = None

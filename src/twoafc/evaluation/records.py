@@ -30,8 +30,7 @@ class Scored:
     @property
     def codes(self) -> tuple[list[str], NDArray[np.int64]] | None:
         """Names of the groups and each row's number among them; None where the table has none."""
-        table = self.prediction.table
-        return table.codes("group") if "group" in table.labels.columns else None
+        return self.prediction.table.groups
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,7 +151,7 @@ def warnings(records: Sequence[Record]) -> Iterator[str]:
 
 def tested(scored: Scored) -> pl.DataFrame:
     """P and NLL of every tested triplet, with its labels, votes and distances."""
-    prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.table
+    prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.triplets
     nll = np.full(len(table), np.nan) if scored.values is None else scored.values.columns[:, MEASURES.index("nll")]
     return table.labels.with_columns(
         n=pl.Series(table.n),

@@ -38,7 +38,7 @@ def refits(
     mean of the draws is not used: a drawn table holds fewer different triplets, so that fits to it are a little worse.
     """
     rng = np.random.default_rng(settings.seed)
-    rows = together(train).rows
+    rows = together(train).drawable
     found: dict[Key, FloatArray] = {}
     for draw in range(settings.draws):
         if progress:

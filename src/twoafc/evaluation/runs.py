@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator, Fit
+from twoafc.evaluation.binning import Binning
 from twoafc.evaluation.settings import Settings
+from twoafc.rows import Rows
 from twoafc.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -29,12 +31,13 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """One fit of one estimator, with one seed, on one distance."""
+    """One fit of one estimator, with one seed, on one distance; from counts, with what their bins cost it."""
 
     distance: str
     estimator: str
     seed: int | None
     fit: Fit
+    binning: Binning | None = None
 
     @property
     def diverged(self) -> bool:
@@ -66,9 +69,15 @@ class Prediction:
 
     run: Run
     split: str
-    table: Triplets
+    table: Rows
     P: FloatArray
     diverged: bool
+
+    @property
+    def triplets(self) -> Triplets:
+        """The table, of one whose rows are triplets."""
+        assert isinstance(self.table, Triplets)
+        return self.table
 
 
 def shared_distances(
@@ -117,25 +126,25 @@ def predictions(
 ) -> Iterator[Prediction]:
     """Give P on the training table and on triplets that the fit has not seen: a test table, or the folds."""
     seen = train[run.distance]
-    yield Prediction(run, "train", seen, _probability(run, seen), run.diverged)
+    yield Prediction(run, "train", seen, probability(run, seen.d0, seen.d1), run.diverged)
     if test is not None:
         unseen = test[run.distance]
-        yield Prediction(run, "test", unseen, _probability(run, unseen), run.diverged)
+        yield Prediction(run, "test", unseen, probability(run, unseen.d0, unseen.d1), run.diverged)
     if fold is not None:
         P, failed = np.empty(len(train)), False
         for k in range(fold.max() + 1):
             part, rows = seen.where(fold == k), fold == k
             refit = dataclasses.replace(run, fit=job.settings.fit(seen.where(fold != k)))
-            P[rows], failed = _probability(refit, part), failed or refit.diverged
+            P[rows], failed = probability(refit, part.d0, part.d1), failed or refit.diverged
             yield Prediction(run, f"fold-{k}", part, P[rows], refit.diverged)
         yield Prediction(run, "test", seen, P, failed)
 
 
-def _probability(run: Run, table: Triplets) -> FloatArray:
+def probability(run: Run, d0: FloatArray, d1: FloatArray) -> FloatArray:
     """Ask a fit for P and hold it to its promise: one number in [0, 1] per triplet, unless it diverged."""
-    P = np.asarray(run.fit.probability(table.d0, table.d1), dtype=np.float64)
-    if P.shape != table.d0.shape:
-        raise DataError(f"{run.estimator} must give one P per triplet, {table.d0.shape}; found {P.shape}")
+    P = np.asarray(run.fit.probability(d0, d1), dtype=np.float64)
+    if P.shape != d0.shape:
+        raise DataError(f"{run.estimator} must give one P per triplet, {d0.shape}; found {P.shape}")
     wrong = ~((P >= 0) & (P <= 1))
     if wrong.any() and not run.diverged:
         row = int(np.argmax(wrong))

@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.inference.ceiling_bounds import Bounds, VoteCeiling, of_one_M
-from twoafc.inference.ceiling_votes import by_number_of_votes, checked, dependence_of, part, people_agree
-from twoafc.inference.dependence import Dependence
-from twoafc.metrics import nll
+from twoafc.inference.ceiling_votes import (
+    by_number_of_votes,
+    checked,
+    dependence_of,
+    part,
+    people_agree,
+)
+from twoafc.inference.counted import AnyDependence
+from twoafc.metrics import log_likelihood
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -82,7 +88,7 @@ class Ceiling:
 
 
 def ceiling(
-    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | Dependence | None = None, level: float = 0.95
+    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | AnyDependence | None = None, level: float = 0.95
 ) -> Ceiling:
     """Find the floor and the ceiling of scores on some votes.
 
@@ -91,7 +97,8 @@ def ceiling(
     n, M : arrays of int, shape (T,)
         Of M people who judged each triplet, n chose x1.
     clusters : array, shape (T,), or Dependence, optional
-        Equal labels mark rows that go together, such as triplets of one reference.
+        Equal labels mark rows that go together, such as triplets of one reference. A `CountedDependence` says besides
+        how many triplets each row stands for.
     level : float
         Joint level of all bounds with sampling error.
 
@@ -113,15 +120,16 @@ def ceiling(
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; found {level:g}")
     together = dependence_of(clusters, len(n))
-    histograms, rows = by_number_of_votes(n, M)
+    times = together.times
+    histograms, rows = by_number_of_votes(n, M, times)
     # Where one M has most of the triplets it has most of the level: the sum of their errors is then about least.
-    shares = np.sqrt([len(each.n) if each.M > 1 else 0 for each in histograms])
+    shares = np.sqrt([each.triplets if each.M > 1 else 0 for each in histograms])
     risks = (1 - level) * shares / max(shares.sum(), 1)
     records = tuple(
         of_one_M(each, part(together, where), 1 - risk)
         for each, where, risk in zip(histograms, rows, risks, strict=True)
     )
-    weights = np.array([each.triplets for each in records]) / len(n)
+    weights = np.array([each.triplets for each in records]) / times.sum()
     averaged = {
         name: Bounds(
             *(float(weights @ column) for column in zip(*(getattr(each, name) for each in records), strict=True))
@@ -175,7 +183,7 @@ def _ratio(gain: float, best: float) -> float | None:
 def assemble(
     n: IntArray,
     M: IntArray,
-    together: Dependence,
+    together: AnyDependence,
     averaged: dict[str, Bounds],
     records: tuple[VoteCeiling, ...],
     level: float,
@@ -184,10 +192,11 @@ def assemble(
     flat = {f"{name}_{end}": value for name, each in averaged.items() for end, value in each._asdict().items()}
     human, human_se = people_agree(n, M, together)
     pooled, pooled_se = people_agree(n, M, together, pooled=True)
+    times = together.times
     return Ceiling(
-        triplets=len(n),
-        pairs=int(np.sum(M * (M - 1) // 2)),
-        floor_nll=nll(n, M, np.full(len(n), 0.5)),
+        triplets=int(times.sum()),
+        pairs=int(times @ (M * (M - 1) // 2)),
+        floor_nll=float(-np.average(log_likelihood(n, M, 0.5), weights=times)),
         **flat,
         human_triplets=human,
         human_triplets_se=human_se,
@@ -196,17 +205,17 @@ def assemble(
         by_votes=records,
         level=level,
         known=bool((M > 1).any()),
-        note=_note(M, records, level),
+        note=_note(M, times, records, level),
     )
 
 
-def _note(M: IntArray, records: tuple[VoteCeiling, ...], level: float) -> str:
+def _note(M: IntArray, times: IntArray, records: tuple[VoteCeiling, ...], level: float) -> str:
     if M.max() == 1:
         return UNKNOWN
     told = []
-    lone = int(np.sum(M == 1))
+    lone = int(times[M == 1].sum())
     if lone:
-        told.append(f"{lone} of {len(M)} triplets have one vote, which bounds nothing")
+        told.append(f"{lone} of {times.sum()} triplets have one vote, which bounds nothing")
     thinned = [each for each in records if each.kept < each.M]
     if thinned:
         listed = ", ".join(f"{each.kept} of {each.M}" for each in thinned[:3])

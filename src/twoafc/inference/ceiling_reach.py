@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, f
 
-from twoafc.inference.dependence import Dependence
+from twoafc.inference.counted import AnyDependence
 from twoafc.inference.mixture_votes import Histogram
 
 FloatArray = NDArray[np.float64]
@@ -49,13 +49,13 @@ class Reach:
         return max(alone, float(f.sf(statistic / (self.scale * self.freedom), self.freedom, self.units - 1)))
 
 
-def within(histogram: Histogram, fitted: FloatArray, together: Dependence) -> Reach:
+def within(histogram: Histogram, fitted: FloatArray, together: AnyDependence) -> Reach:
     """Distribution of one histogram's statistic; `together` says which of its triplets go together."""
     directions = np.eye(len(fitted))[:, 1:] - 1 / len(fitted)
     return _reach([histogram], fitted, directions, together)
 
 
-def across(histograms: list[Histogram], fitted: FloatArray, together: Dependence, *, common: bool) -> Reach:
+def across(histograms: list[Histogram], fitted: FloatArray, together: AnyDependence, *, common: bool) -> Reach:
     """Distribution of the statistic of several histograms: around one common mixture, or cell by cell.
 
     Around a common mixture the votes can move as far as the largest number of them identifies, floor(M/2) numbers.
@@ -72,7 +72,7 @@ def across(histograms: list[Histogram], fitted: FloatArray, together: Dependence
     return _reach(histograms, fitted, directions, together)
 
 
-def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArray, together: Dependence) -> Reach:
+def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArray, together: AnyDependence) -> Reach:
     freedom = directions.shape[1]
     if not together.kinds or not freedom:
         return Reach(max(freedom, 1))
@@ -82,9 +82,9 @@ def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArr
     offset, scores = 0, []
     for each in histograms:
         cells = slice(offset, offset + each.kept // 2 + 1)
-        scores.append(((each.rows - each.observed / len(each.n)) @ whitened[cells])[each.n])
+        scores.append(((each.rows - each.observed / each.triplets) @ whitened[cells])[each.n])
         offset = cells.stop
-    units = float(together.units(np.full(together.size, 1 / together.size))[0])
+    units = float(together.units(np.full(together.size, 1 / together.times.sum()))[0])
     covariance = _covariance(np.concatenate(scores), together)
     if not np.isfinite(covariance).all():
         return Reach(freedom, np.inf, units)
@@ -94,10 +94,10 @@ def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArr
     return Reach(total**2 / squares, squares / total, units) if squares > 0 else Reach(freedom, 1.0, units)
 
 
-def _covariance(scores: FloatArray, together: Dependence) -> FloatArray:
+def _covariance(scores: FloatArray, together: AnyDependence) -> FloatArray:
     """Covariance of the sums of some scores over rows that go together, from the variances of sums of two of them."""
     first, second = np.triu_indices(scores.shape[1])
-    weight = np.full(len(scores), 1 / len(scores))
+    weight = np.full(len(scores), 1 / together.times.sum())
     variance = together.variance(scores[:, first] + scores[:, second], weight)[0] / 4
     covariance = np.zeros((scores.shape[1],) * 2)
     covariance[first, second] = covariance[second, first] = variance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoafc.inference.counted import AnyDependence, CountedDependence
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixture_votes import Histogram
 
@@ -30,11 +31,11 @@ def checked(n: ArrayLike, M: ArrayLike) -> tuple[IntArray, IntArray]:
     return n.astype(np.int64), M.astype(np.int64)
 
 
-def dependence_of(clusters: ArrayLike | Dependence | None, size: int) -> Dependence:
+def dependence_of(clusters: ArrayLike | AnyDependence | None, size: int) -> AnyDependence:
     """Make clusters, as an array of labels, the dependence that they are."""
     if clusters is None:
         return Dependence(size, (), "each triplet stands alone")
-    if not isinstance(clusters, Dependence):
+    if not isinstance(clusters, AnyDependence):
         labels = np.asarray(clusters)
         if labels.shape != (size,):
             raise ValueError(f"clusters must have one label per row, {(size,)}; found {labels.shape}")
@@ -44,22 +45,29 @@ def dependence_of(clusters: ArrayLike | Dependence | None, size: int) -> Depende
     return clusters
 
 
-def by_number_of_votes(n: IntArray, M: IntArray) -> tuple[list[Histogram], list[IntArray]]:
-    """Give one histogram for each M, with the rows it is made of."""
-    several, triplets = np.unique(M, return_counts=True)
+def by_number_of_votes(
+    n: IntArray, M: IntArray, times: IntArray | None = None
+) -> tuple[list[Histogram], list[IntArray]]:
+    """Give one histogram for each M, with the rows it is made of; `times` says how many triplets each row is."""
+    several, place = np.unique(M, return_inverse=True)
+    triplets = np.bincount(place, times)
     most = min(NUMBERS, max(2, ALL_NUMBERS // len(several)))
     rows = [np.flatnonzero(each == M) for each in several]
     # By the numbers of triplets and of votes alone, never by what was voted.
     kept = [min(int(m), 2 * min(most, max(1, int(T) // TRIPLETS)) + 1) for m, T in zip(several, triplets, strict=True)]
-    return [Histogram(int(m), k, n[at]) for m, k, at in zip(several, kept, rows, strict=True)], rows
+    of_each = [None if times is None else times[at] for at in rows]
+    made = [Histogram(int(m), k, n[at], t) for m, k, at, t in zip(several, kept, rows, of_each, strict=True)]
+    return made, rows
 
 
-def part(together: Dependence, rows: IntArray) -> Dependence:
+def part(together: AnyDependence, rows: IntArray) -> AnyDependence:
     """Say which of some rows go together."""
-    return together.at(rows) if together.kinds else Dependence(len(rows), (), together.told)
+    if isinstance(together, CountedDependence) or together.kinds:
+        return together.at(rows)
+    return Dependence(len(rows), (), together.told)
 
 
-def people_agree(n: IntArray, M: IntArray, together: Dependence, *, pooled: bool = False) -> tuple[float, float]:
+def people_agree(n: IntArray, M: IntArray, together: AnyDependence, *, pooled: bool = False) -> tuple[float, float]:
     """How often two people agree on a triplet, per cent, with its standard error: unbiased from M = 2 on.
 
     The mean over triplets, or over all pairs of votes (pooled).
@@ -74,10 +82,10 @@ def people_agree(n: IntArray, M: IntArray, together: Dependence, *, pooled: bool
     rows = np.flatnonzero(M > 1)
     if not len(rows):
         return float("nan"), float("nan")
-    n, M = n[rows], M[rows]
-    pairs = M * (M - 1)
+    n, M, theirs = n[rows], M[rows], part(together, rows)
+    pairs, times = M * (M - 1), theirs.times
     share = 100 * (n * (n - 1) + (M - n) * (M - n - 1)) / pairs
-    weight = pairs / pairs.sum() if pooled else np.full(len(rows), 1 / len(rows))
-    mean = float(weight @ share)
-    variance = part(together, rows).variance((weight * (share - mean))[:, None], weight)
+    weight = pairs / (pairs @ times) if pooled else np.full(len(rows), 1 / times.sum())
+    mean = float((weight * times) @ share)
+    variance = theirs.variance((weight * (share - mean))[:, None], weight)
     return mean, float(np.sqrt(variance[0, 0]))

@@ -72,6 +72,11 @@ class Dependence:
         return tuple(_sharing(labels, again, count) for count in range(1, len(labels) + 1))
 
     @property
+    def times(self) -> IntArray:
+        """Triplets that each row stands for: one (see `CountedDependence`)."""
+        return np.ones(self.size, dtype=np.int64)
+
+    @property
     def _alone(self) -> Sharing:
         rows = np.arange(self.size)
         return Sharing(1, rows, rows)

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import metrics
+from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
+from twoafc.rows import Rows
 from twoafc.scores import MEASURES, Record
 from twoafc.triplets import Triplets
 
@@ -45,9 +47,15 @@ OF_VOTES = 4
 class Together:
     """How the triplets of a table go together: by images, and by observers where single votes are known."""
 
-    rows: Dependence
-    votes: Ballots | None
+    rows: AnyDependence
+    votes: Ballots | None = None
     few_observers: bool = False
+
+    @property
+    def drawable(self) -> Dependence:
+        """How rows go together that are single triplets, so that tables can be drawn from them."""
+        assert isinstance(self.rows, Dependence)
+        return self.rows
 
     @property
     def told(self) -> str:
@@ -113,16 +121,20 @@ def together(table: Triplets) -> Together:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known."""
+    """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known.
+
+    With `count` every row stands for so many triplets.
+    """
 
     measures: tuple[str, ...]
     columns: FloatArray
     M: IntArray
     moved: FloatArray | None = None
+    count: IntArray | None = None
 
 
 def values_of(
-    table: Triplets, P: FloatArray, values: Mapping[str, FloatArray], link: Together, *, ties: metrics.Ties = "half"
+    table: Rows, P: FloatArray, values: Mapping[str, FloatArray], link: Together, *, ties: metrics.Ties = "half"
 ) -> Values:
     """Put the measures of a table with one distance side by side."""
     columns = np.stack([values[name] for name in MEASURES], axis=1)
@@ -131,7 +143,7 @@ def values_of(
         moved = np.zeros((len(link.votes.row), columns.shape[1]))
         for name, score in _scores(table, P, ties).items():
             moved[:, MEASURES.index(name)] = moves(score, link.votes, table.n, table.M, P)
-    return Values(MEASURES, columns, table.M, moved)
+    return Values(MEASURES, columns, table.M, moved, table.count)
 
 
 def mean_values(each: Sequence[Values]) -> Values:
@@ -140,10 +152,10 @@ def mean_values(each: Sequence[Values]) -> Values:
     if len(each) == 1:
         return first
     moved = None if first.moved is None else np.mean([one.moved for one in each if one.moved is not None], axis=0)
-    return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved)
+    return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved, first.count)
 
 
-def _scores(table: Triplets, P: FloatArray, ties: metrics.Ties) -> dict[str, Score]:
+def _scores(table: Rows, P: FloatArray, ties: metrics.Ties) -> dict[str, Score]:
     """Scores as functions of n, M, P, with the choice of each triplet held fixed."""
     margins = {"score_2afc": P - 0.5, "score_2afc_distance": table.d0 - table.d1}
     chosen = {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
@@ -165,12 +177,12 @@ def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Toget
     ----------
     codes : pair of group names and each row's number among them, or None where the table has no groups
     """
-    T = len(values.M)
+    T = len(values.M) if values.count is None else values.count.sum()
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        told = {"all": _errors(values, np.full(T, 1 / T), None, 1, link)[0]}
+        told = {"all": _errors(values, np.full(len(values.M), 1 / T), None, 1, link)[0]}
         if codes is not None:
             names, group = codes
-            each = 1 / np.bincount(group)[group]
+            each = 1 / np.bincount(group, values.count)[group]
             told |= dict(zip(names, _errors(values, each, group, len(names), link), strict=True))
             told["mean"] = _errors(values, each / len(names), group, len(names), link, across=True)[0]
     return told
@@ -182,12 +194,17 @@ def _errors(
     """Errors of each measure and of the NLL per vote, for each group."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
     nll, M = values.columns[:, values.measures.index("nll")], values.M
-    votes, total = (np.bincount(code, each, minlength=count)[code] for each in (M, weight))
-    sums = np.stack([np.bincount(code, weight * column, minlength=count) for column in values.columns.T], axis=1)
-    means = sums[code] / total[:, None]
-    ratio = (np.bincount(code, nll, minlength=count) / np.bincount(code, M, minlength=count))[code]
+    times = np.ones(len(M)) if values.count is None else values.count.astype(np.float64)
+    votes, total = (np.bincount(code, times * each, minlength=count)[code] for each in (M, weight))
+    shares = times * weight
+    sums = np.stack([np.bincount(code, shares * column, minlength=count) for column in values.columns.T], axis=1)
+    means = (sums if group is None else sums[code]) / (total[:1] if group is None else total)[:, None]
+    ratio = np.bincount(code, times * nll, minlength=count)[code] / votes
     per_vote = (nll - ratio * M) / votes * total
-    influence = np.column_stack([weight[:, None] * (values.columns - means), per_vote])
+    influence = np.empty((len(M), len(values.measures) + 1))
+    np.subtract(values.columns, means, out=influence[:, :-1])
+    influence[:, :-1] *= weight[:, None]
+    influence[:, -1] = per_vote
     if across:
         # Each row was held against the mean of its own group, and moved that, not the mean of groups.
         influence = influence * link.rows.own_share(weight / total, code)[:, None]

@@ -64,11 +64,19 @@ class Histogram:
         So many of them count, drawn in expectation: the programme stays small whatever M.
     n : array of int
         Votes for x1 of each triplet.
+    times : array of int, optional
+        Triplets that each entry of `n` stands for; one where it is not given.
     """
 
     M: int
     kept: int
     n: IntArray
+    times: IntArray | None = None
+
+    @property
+    def triplets(self) -> int:
+        """Number of triplets."""
+        return len(self.n) if self.times is None else int(self.times.sum())
 
     @property
     def rows(self) -> FloatArray:
@@ -80,8 +88,9 @@ class Histogram:
         """Number of triplets in each cell."""
         # Folded as whole numbers, so that no bit depends on which image was called x1.
         half = self.M // 2 + 1
-        return np.asarray(np.bincount(np.minimum(self.n, self.M - self.n), minlength=half) @ self.rows[:half])
+        folded = np.minimum(self.n, self.M - self.n)
+        return np.asarray(np.bincount(folded, self.times, minlength=half) @ self.rows[:half])
 
     def expected(self, q: FloatArray) -> FloatArray:
         """Number to expect in each cell if all triplets had the chance q, shape (cells, len(q))."""
-        return len(self.n) * folded_pmf(self.kept, q)
+        return self.triplets * folded_pmf(self.kept, q)

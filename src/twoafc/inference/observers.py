@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import FEWEST, Dependence, FloatArray, IntArray
 from twoafc.triplets import Triplets
 
@@ -35,7 +36,7 @@ class Ballots:
     observer: IntArray
 
     def variance(
-        self, moved: FloatArray, weight: FloatArray, rows: Dependence, strata: IntArray, count: int
+        self, moved: FloatArray, weight: FloatArray, rows: AnyDependence, strata: IntArray, count: int
     ) -> FloatArray:
         """Variance that votes of one observer on different images add to weighted means, shape (count, k).
 

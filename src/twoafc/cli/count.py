@@ -1,0 +1,70 @@
+"""`twoafc count`: a table of any size to counts, which merge and from which a fit can be made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from twoafc.cli.show import Several, Switch, print_table, progress, say
+
+
+def count(
+    *votes: str,
+    out: Path,
+    distance: Several = None,
+    engine: Literal["polars", "duckdb", "dask", "spark"] = "polars",
+    per_octave: int = 128,
+    keep_refs: Switch = False,
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Count the triplets of a table of any size on a fixed lattice of distances, in one pass.
+
+    Parameters
+    ----------
+    votes
+        Tables (.parquet, .csv), or patterns such as 'votes/*.parquet', with n, M (or choice) and NAME_d0, NAME_d1.
+    out
+        Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
+    distance
+        A distance to count, once for each; default all.
+    engine
+        What reads the tables.
+    per_octave
+        Bins for each doubling of a distance, a power of two; counts add up only where it is the same.
+    keep_refs
+        Count by reference too, for clustered error bars; needs a column ref.
+    json
+        Print what was counted as JSON.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
+    """
+    from twoafc.counts import Lattice
+    from twoafc.engine import count as run
+    from twoafc.engine import note_on
+    from twoafc.folder import file_names
+    from twoafc.plainjson import strict_json
+
+    if not votes:
+        raise ValueError("name at least one table of votes, or a pattern")
+    if out.exists() and not out.is_dir():
+        raise OSError(f"{out} is a file; counts are written to a folder")
+    with progress(quiet) as show:
+        options = {"engine": engine, "lattice": Lattice(per_octave), "keep_refs": keep_refs, "progress": show}
+        found = run(list(votes), distances=distance, **options)  # type: ignore[arg-type]
+    out.mkdir(parents=True, exist_ok=True)
+    files = dict(zip(file_names(list(found)), found.values(), strict=True))
+    for name, counts in files.items():
+        counts.save(out / name)
+    told = [
+        {"file": str(out / name), "distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
+        | {"cells": len(counts.cells)}
+        for name, counts in files.items()
+    ]
+    if json:
+        print(strict_json(told))
+    elif not quiet:
+        rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in told]
+        print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
+        note = note_on(list(votes))
+        say(*([f"note: {note}"] if note else []), f"Counts: {out}")

@@ -1,0 +1,81 @@
+"""Finding the part and the row that broke a rule, once counting has met one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.columns import Where, choices, counts, distance, labels_of, refuse
+from twoafc.engine.parts import csv_head, first_line, is_parquet, is_remote
+from twoafc.engine.program import collected
+from twoafc.errors import DataError
+from twoafc.frames import row_name
+
+Pairs = Mapping[str, tuple[str, str]]
+SLICE = 1_000_000
+"""Rows looked at together."""
+
+
+def check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
+    """Raise a `DataError` that names the first rule that some rows break, if they break any."""
+    labels_of(frame, where)
+    choices(frame, where) if "choice" in frame.columns else counts(frame, where)
+    for pair in pairs.values():
+        for name, values in zip(pair, distance(frame, pair, where), strict=True):
+            rule = f"{name} must be at least 0 to be counted"
+            refuse(values < 0, rule, where, _told(name, values))
+
+
+def _told(name: str, values: NDArray[np.float64]) -> Callable[[int], str]:
+    return lambda row: f"{name}={values[row]}"
+
+
+def _from(first: int) -> Where:
+    return lambda row: row_name(first + row)
+
+
+def blame_parts(parts: Sequence[str], columns: Sequence[str], pairs: Pairs) -> None:
+    """Go through the parts, a slice at a time, and raise a `DataError` for the first that is at fault."""
+    for part in (part for part in parts if not is_remote(part)):
+        kind = "Parquet" if is_parquet(part) else "CSV"
+        try:
+            for first, rows in _slices(part, columns):
+                check_rows(rows, pairs, _from(first))
+        except DataError as error:
+            raise DataError(f"{part}: {error}") from error
+        except (pl.exceptions.PolarsError, OSError, EOFError) as error:
+            raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
+
+
+def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
+    if is_parquet(part):
+        frame = pl.scan_parquet(part)
+    else:
+        frame = pl.scan_csv(part, separator=csv_head(part)[0], infer_schema=False)
+    first = 0
+    while len(rows := frame.select(columns).slice(first, SLICE).collect()):
+        yield first, rows
+        first += len(rows)
+
+
+def blame_frame(frame: Any, columns: Sequence[str], pairs: Pairs) -> None:
+    """Look for a broken rule among the rows of a lazy frame that may break one; only those are brought here."""
+    odd = nw.lit(False)
+    for name in (name for pair in pairs.values() for name in pair):
+        x = nw.col(name).cast(nw.Float64)
+        odd = odd | x.is_null() | ~((x >= 0) & x.is_finite())
+    if "choice" in columns:
+        choice = nw.col("choice").cast(nw.Float64)
+        odd = odd | choice.is_null() | ~((choice == 0) | (choice == 1))
+    else:
+        n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+        whole = (n == n.floor()) & (M.floor() == M) & (n >= 0) & (n <= M) & (M >= 1)
+        odd = odd | n.is_null() | M.is_null() | ~whole
+    for name in (name for name in columns if name in ("group", "ref")):
+        odd = odd | nw.col(name).is_null() | nw.col(name).cast(nw.String).is_in(["", "all", "mean"])
+    check_rows(collected(frame.filter(odd).select(*columns).head(1000)), pairs, lambda row: "a row")

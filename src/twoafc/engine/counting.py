@@ -1,0 +1,134 @@
+"""`count`: a table of any size, wherever it lies, to counts on a lattice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from twoafc.columns import RESERVED_GROUPS
+from twoafc.counts import Counts, Lattice
+from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered
+from twoafc.counts.table import reference_digests
+from twoafc.engine.blame import blame_frame, blame_parts
+from twoafc.engine.bulk import Progress
+from twoafc.engine.parts import first_line
+from twoafc.engine.table import Table, open_table
+from twoafc.errors import DataError
+
+
+def count(
+    source: Any,
+    *,
+    distances: Sequence[str] | None = None,
+    engine: str | None = None,
+    lattice: Lattice | None = None,
+    keep_refs: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Counts]:
+    """Count the triplets of a table of any size on a lattice of raw distances.
+
+    Parameters
+    ----------
+    source : path, pattern, list of paths, or any frame that narwhals knows
+        Parquet or CSV files (s3:// and the like where the engine reads them), or a frame of polars, DuckDB, Dask,
+        PySpark, pandas or arrow. Columns as those of `Triplets`; distances must be at least 0.
+    distances : sequence of str, optional
+        Those to count; default all.
+    engine : {"polars", "duckdb", "dask", "spark"}, optional
+        What reads files; default polars. A frame is counted by its own engine.
+    lattice : Lattice, optional
+        Bins of the distances; counts add up only on the same.
+    keep_refs : bool
+        Count by reference too, which clustered error bars need; as large as the table where references do not repeat.
+    progress : callable(done, total, what), optional
+        Told how many rows are counted; polars alone says so on the way.
+
+    Returns
+    -------
+    dict of name to Counts
+
+    Notes
+    -----
+    Single votes (``choice``) are merged into triplets by the engine first, where columns identify these; else each
+    vote is a triplet with M = 1.
+
+    Examples
+    --------
+    >>> table = pl.LazyFrame({"n": [3, 0], "M": [5, 2], "ssim_d0": [0.4, 0.1], "ssim_d1": [0.2, 0.3]})
+    >>> count(table)
+    {'ssim': Counts(ssim: 2 triplets, 7 votes, 2 cells, 128 bins per octave)}
+    """
+    table = open_table(source, engine, distances, keep_refs)
+    lattice = lattice or Lattice()
+    try:
+        rows = table.counted_in_bulk(lattice, progress) if table.in_polars else {}
+        made = {}
+        for name, d in table.pairs.items():
+            found = rows.pop(name) if name in rows else table.counted(d, lattice)
+            made[name] = _named(name, lattice, _lawful(found, table, d, lattice))
+            if keep_refs:
+                made[name] = _with_clusters(made[name], table, d)
+        return made
+    except (DataError, ImportError, MemoryError):
+        raise
+    # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
+    except Exception as error:
+        blame_parts(table.parts, table.columns, table.pairs)
+        raise DataError(f"{table.engine} could not count the table: {first_line(error)}") from error
+
+
+def note_on(source: Any) -> str | None:
+    """Tell what a reader of the counts of a source should know; None where there is nothing.
+
+    Examples
+    --------
+    >>> note_on(pl.LazyFrame({"choice": [1, 0], "d0": [0.4, 0.1], "d1": [0.2, 0.3]}))
+    'votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1'
+    """
+    return open_table(source, None, None, keep_refs=False).note
+
+
+def _lawful(found: pl.DataFrame, table: Table, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
+    """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
+    if found.is_empty():
+        raise DataError("the table has no rows")
+    if (found["bin0"] >= 0).all() and ("group" not in found.columns or _usable(found["group"])):
+        return found
+    blame_parts(table.parts, table.columns, table.pairs)
+    blame_frame(table.frame, table.columns, table.pairs)
+    found = table.counted(d, lattice, packed=False)
+    if (found["bin0"] < 0).any():
+        raise DataError(f"votes on one triplet must have the same distances; some have other {d[0]} or {d[1]}")
+    return found
+
+
+def _usable(group: pl.Series) -> bool:
+    return not (group.is_null() | group.is_in(["", *RESERVED_GROUPS])).any()
+
+
+def _named(name: str, lattice: Lattice, rows: pl.DataFrame) -> Counts:
+    """Number the groups in the order of their names, and gather the cells."""
+    groups = rows["group"].unique().sort().to_list() if "group" in rows.columns else []
+    return Counts(name, lattice, gathered(_numbered(rows, groups), KEY), tuple(groups))
+
+
+def _numbered(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    if not groups:
+        return rows.with_columns(group=pl.lit(0))
+    return rows.with_columns(pl.col("group").replace_strict(list(groups), range(len(groups)), return_dtype=pl.Int32))
+
+
+def _with_clusters(counts: Counts, table: Table, d: tuple[str, str]) -> Counts:
+    """Count again by reference, on wide bins."""
+    wide = cluster_lattice(counts.lattice)
+    rows = table.counted(d, wide, refs=True)
+    if (rows["bin0"] < 0).any():
+        rows = table.counted(d, wide, refs=True, packed=False)
+    if rows["ref"].is_null().any() or (rows["ref"] == "").any():
+        blame_parts(table.parts, table.columns, table.pairs)
+        raise DataError("ref must not be missing; some rows have none")
+    numbered = _numbered(rows, counts.groups).with_columns(ref=reference_digests(rows["ref"]))
+    return replace(counts, clusters=gathered(numbered, CLUSTER_KEY))

@@ -1,0 +1,85 @@
+"""Single votes merged into triplets by the engine itself, before they are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+
+from twoafc.votes import QUADRUPLE, TRIPLET
+
+UNMERGED = "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1"
+
+
+def identifying(columns: Sequence[str]) -> list[str]:
+    """Columns that say which triplet a vote is on; none where nothing does.
+
+    Examples
+    --------
+    >>> identifying(["choice", "ref", "x0", "x1", "d0", "d1"]), identifying(["choice", "d0", "d1"])
+    (['ref', 'x0', 'x1'], [])
+    """
+    for names in (TRIPLET, QUADRUPLE, ("triplet",)):
+        if set(names) <= set(columns):
+            return list(names)
+    return []
+
+
+def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[str, str]]) -> Any:
+    """Merge the votes of a lazy frame: columns n, M, the distances, and group and ref where there are any.
+
+    Repeats shown the other way round are turned first, so that of x0 and x1 the one whose name is smaller is x0; in
+    memory the first vote decides. The counts are then those of a table with some triplets mirrored, which fits with
+    P(d0, d1) = 1 - P(d1, d0) and their scores do not see. Votes on one triplet that give it other distances than the
+    rest leave n, M null, so that counting finds them.
+    """
+    by = identifying(columns)
+    labels = [name for name in ("group", "ref") if name in columns]
+    choice = nw.col("choice").cast(nw.Float64)
+    distances = [name for pair in pairs.values() for name in pair]
+    if not by:
+        lawful = nw.when((choice == 0) | (choice == 1)).then(choice).otherwise(nw.lit(-1.0))
+        return frame.select(lawful.alias("n"), nw.lit(1).alias("M"), *distances, *labels)
+    swapped = _swapped(by)
+    turned: dict[str, Any] = {}
+    for d0, d1 in pairs.values():
+        x0, x1 = nw.col(d0).cast(nw.Float64), nw.col(d1).cast(nw.Float64)
+        turned |= {d0: nw.when(swapped).then(x1).otherwise(x0), d1: nw.when(swapped).then(x0).otherwise(x1)}
+    items = {name: nw.col(name).cast(nw.String) for name in by}
+    for one, other in (("x0", "x1"), ("ref0", "ref1")):
+        if one in items and other in items:
+            a, b = nw.col(one).cast(nw.String), nw.col(other).cast(nw.String)
+            items |= {one: nw.when(swapped).then(b).otherwise(a), other: nw.when(swapped).then(a).otherwise(b)}
+    kept = [name for name in labels if name not in items]
+    vote = nw.when(swapped).then(1 - choice).otherwise(choice)
+    lawful = nw.when((choice == 0) | (choice == 1)).then(vote).otherwise(nw.lit(-1e9))
+    rows = frame.select(
+        lawful.alias("n"),
+        *(value.alias(name) for name, value in (items | turned).items()),
+        *(nw.col(name).cast(nw.String) for name in kept),
+    )
+    spread = [
+        each
+        for name in distances
+        for each in (nw.col(name).max().alias(name), nw.col(name).min().alias(f"{name}_least"))
+    ]
+    keys = [*by, *kept]
+    found = rows.group_by(*keys).agg(nw.col("n").sum().alias("n"), nw.len().alias("M"), *spread)
+    alike = nw.lit(True)
+    for name in distances:
+        # Room for the rounding of a distance measured twice.
+        alike = alike & (nw.col(name) - nw.col(f"{name}_least") <= 1e-6 * nw.col(name).abs() + 1e-12)
+    n = nw.when(alike).then(nw.col("n").cast(nw.Float64)).otherwise(nw.lit(-1.0))
+    return found.select(n.alias("n"), "M", *distances, *labels)
+
+
+def _swapped(by: Sequence[str]) -> Any:
+    """Tell whether the names of a vote's two images, or pairs of images, are in falling order."""
+    if "x0" not in by:
+        return nw.lit(False)
+    x0, x1 = nw.col("x0").cast(nw.String), nw.col("x1").cast(nw.String)
+    if "ref0" not in by:
+        return x0 > x1
+    ref0, ref1 = nw.col("ref0").cast(nw.String), nw.col("ref1").cast(nw.String)
+    return (ref0 > ref1) | ((ref0 == ref1) & (x0 > x1))

@@ -1,0 +1,49 @@
+"""What fits and scores ask of a table with one distance: rows that are triplets, or that stand for several alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from twoafc.uniform import Uniform
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Groups = tuple[list[str], IntArray]
+"""Names of the groups in order, and the number of each row's among them."""
+
+
+class Rows(Protocol):
+    """Votes and distances, row by row: `Triplets`, or `CountedTriplets`, whose rows stand for several each."""
+
+    @property
+    def d0(self) -> FloatArray:
+        """Distance of x0 from its reference, shape (T,)."""
+
+    @property
+    def d1(self) -> FloatArray:
+        """Distance of x1 from its reference, shape (T,)."""
+
+    @property
+    def n(self) -> IntArray:
+        """Votes for x1 on each triplet, shape (T,)."""
+
+    @property
+    def M(self) -> IntArray:
+        """Votes on each triplet, shape (T,)."""
+
+    @property
+    def count(self) -> IntArray | None:
+        """Triplets that each row stands for, shape (T,); None where it is one throughout."""
+
+    @property
+    def groups(self) -> Groups | None:
+        """Groups of the rows; None where the table has none."""
+
+    def uniformised(self) -> tuple[Uniform, FloatArray, FloatArray]:
+        """Give the map of the distances to [0, 1], and d0 and d1 under it."""
+
+    def __len__(self) -> int: ...

@@ -1,0 +1,364 @@
+"""Engines: every one counts as the plain version does, and each fault is named with its part."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import random_table
+from twoafc import engine
+from twoafc.counts import Counts, Lattice, tally
+from twoafc.engine import bulk
+from twoafc.errors import DataError
+from twoafc.triplets import Triplets
+
+# Dask, of pandas that is newer than it.
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
+
+
+def votes_of(T: int, seed: int = 0) -> pl.DataFrame:
+    """A table with two distances, ties, zeros, mixed M and groups; one distance has single precision."""
+    rng = np.random.default_rng(seed)
+    d0, d1 = rng.lognormal(size=(2, T))
+    d0[: T // 20] = d1[: T // 20]
+    d0[T // 30 : T // 15] = 0
+    d1[T // 25 : T // 20] = 0
+    M = rng.integers(1, 6, T)
+    columns = {"n": rng.binomial(M, 0.5), "M": M, "lpips_d0": d0, "lpips_d1": d1}
+    columns |= {"ssim_d0": np.round(d0 / 9, 3).astype(np.float32), "ssim_d1": np.round(d1 / 9, 3).astype(np.float32)}
+    labels = {"group": rng.choice(["b", "a", "ç"], T), "ref": rng.choice([f"r{k}" for k in range(300)], T)}
+    return pl.DataFrame({**columns, **labels})
+
+
+def plainly(frame: pl.DataFrame, **options: Any) -> dict[str, Counts]:
+    table = Triplets.from_frame(frame)
+    return {name: tally(table[name], **options) for name in table.distances}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1e5 rows in four files."""
+    folder = tmp_path_factory.mktemp("votes")
+    frame = votes_of(100_000)
+    for part in range(4):
+        frame[part * 25_000 : (part + 1) * 25_000].write_parquet(folder / f"day-{part}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(parts: Path) -> dict[str, Counts]:
+    return plainly(pl.read_parquet(parts / "*.parquet"), keep_refs=True)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    if not shutil.which("java"):
+        pytest.skip("Java is not installed: Spark cannot start")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries that are newer than Spark
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        for name, value in {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "1"}.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+def test_engines_give_the_counts_of_the_plain_version(name: str, parts: Path, expected: dict[str, Counts]) -> None:
+    assert engine.count(f"{parts}/*.parquet", engine=name, keep_refs=True) == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_spark_gives_the_counts_of_the_plain_version(spark: Any, parts: Path, expected: dict[str, Counts]) -> None:
+    found = engine.count(f"{parts}/*.parquet", engine="spark", distances=["lpips"])
+    assert found["lpips"].cells.equals(expected["lpips"].cells)
+    assert found["lpips"].groups == ("a", "b", "ç")
+
+
+def test_frames_are_counted_by_their_own_engine(parts: Path, expected: dict[str, Counts]) -> None:
+    import dask.dataframe
+    import duckdb
+
+    plain = {name: each.cells for name, each in expected.items()}
+    frame = pl.read_parquet(parts / "*.parquet")
+    for source in (
+        frame,
+        frame.lazy(),
+        frame.to_pandas(),
+        frame.to_arrow(),
+        duckdb.read_parquet(f"{parts}/*.parquet"),
+        dask.dataframe.read_parquet(f"{parts}/*.parquet"),
+    ):
+        found = engine.count(source)
+        assert {name: each.cells for name, each in found.items()}.keys() == plain.keys()
+        assert all(found[name].cells.equals(plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize(("room", "aside", "full"), [(5_000, 500, 10**9), (10**7, 10**9, 1000), (10, 10**9, 10**9)])
+def test_rows_without_a_place_are_counted_too(
+    monkeypatch: pytest.MonkeyPatch, room: int, aside: int, full: int
+) -> None:
+    monkeypatch.setattr(bulk, "ROOM", room)
+    monkeypatch.setattr(bulk, "ASIDE", aside)
+    monkeypatch.setattr(bulk, "FULL", full)
+    frame = votes_of(4000)
+    # As files of days: what the sample shows is not what most rows are.
+    sorted_rows = frame.sort("lpips_d0", descending=True)
+    found = engine.count(sorted_rows)
+    assert found == plainly(frame)
+
+
+def _off_the_edges(d: float) -> bool:
+    """Whether the last bit of a logarithm cannot decide on the bin."""
+    place = np.log(max(d, 1e-14) / 1e-12) * Lattice(4096).scale
+    return bool(d == 0 or abs(place - round(place)) > 1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_any_rows_are_counted_alike_by_array_program_and_loop(data: st.DataObject) -> None:
+    T = data.draw(st.integers(1, 12))
+    plain = st.sampled_from([0.0, 1e-13, 0.1, 0.5, 1.0, 1e13]) | st.floats(0, 1e15)
+    some = st.lists(plain.filter(_off_the_edges), min_size=T, max_size=T)
+    M = data.draw(st.lists(st.sampled_from([1, 2, 3, 40, 5000]), min_size=T, max_size=T))
+    frame = pl.DataFrame({"n": [data.draw(st.integers(0, m)) for m in M], "M": M}).with_columns(
+        d0=pl.Series(data.draw(some)), d1=pl.Series(data.draw(some))
+    )
+    per_octave = data.draw(st.sampled_from([1, 128, 4096]))
+    expected = plainly(frame, lattice=Lattice(per_octave))
+    assert engine.count(frame, lattice=Lattice(per_octave)) == expected
+    assert engine.count(frame.to_arrow(), lattice=Lattice(per_octave)) == expected
+
+
+def test_votes_on_more_people_than_a_packed_key_takes(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"n": [700, 2], "M": [1500, 3], "d0": [0.1, 0.2], "d1": [0.3, 0.2], "ref": ["r", "s"]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    for name in ("polars", "duckdb"):
+        found = engine.count(tmp_path / "a.parquet", engine=name, keep_refs=True)
+        assert found == plainly(frame, keep_refs=True)
+
+
+def test_parts_may_differ_in_the_width_of_their_numbers(tmp_path: Path) -> None:
+    frame = random_table(100).to_frame()
+    frame[:50].write_parquet(tmp_path / "a.parquet")
+    frame[50:].with_columns(pl.col("n", "M").cast(pl.Int8), pl.col("d0").cast(pl.Float32)).write_parquet(
+        tmp_path / "b.parquet"
+    )
+    rounded = pl.concat([frame[:50], frame[50:].with_columns(pl.col("d0").cast(pl.Float32).cast(pl.Float64))])
+    for name in ("polars", "duckdb"):
+        assert engine.count(f"{tmp_path}/*.parquet", engine=name) == plainly(rounded)
+
+
+@pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_csv(name: str, mark: str, tmp_path: Path) -> None:
+    frame = random_table(100, group=["1", "x"] * 50).to_frame()
+    frame[:50].write_csv(tmp_path / "a.csv", separator=mark)
+    frame[50:].write_csv(tmp_path / "b.csv", separator=mark)
+    assert engine.count([tmp_path / "a.csv", tmp_path / "b.csv"], engine=name) == plainly(frame)
+
+
+def mirrored(frame: pl.DataFrame) -> pl.DataFrame:
+    """Triplets turned so that of x0 and x1 the smaller name is x0."""
+    turned = pl.col("x0") > pl.col("x1")
+    swap = {"x0": "x1", "x1": "x0", "d0": "d1", "d1": "d0"}
+    changed = {one: pl.when(turned).then(other).otherwise(one) for one, other in swap.items()}
+    return frame.with_columns(**changed, n=pl.when(turned).then(pl.col("M") - pl.col("n")).otherwise("n"))
+
+
+@pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+def test_single_votes_are_merged_by_the_engine(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    T, triplet = 600, rng.integers(0, 90, 600)
+    d0, d1 = rng.lognormal(size=(2, 90))
+    swapped = rng.random(T) < 0.5
+    shown = {"x0": np.where(swapped, "b", "a"), "x1": np.where(swapped, "a", "b")}
+    frame = pl.DataFrame({"choice": rng.integers(0, 2, T), "ref": [f"r{t}" for t in triplet], **shown}).with_columns(
+        d0=np.where(swapped, d1[triplet], d0[triplet]), d1=np.where(swapped, d0[triplet], d1[triplet])
+    )
+    frame.write_parquet(tmp_path / "v.parquet")
+    merged = mirrored(Triplets.from_frame(frame).to_frame())
+    found = engine.count(tmp_path / "v.parquet", engine=name, keep_refs=True)
+    assert found == plainly(merged, keep_refs=True)
+    assert engine.note_on(tmp_path / "v.parquet") is None
+    quadruples = frame.rename({"ref": "ref0"}).with_columns(ref1="ref0")
+    assert engine.count(quadruples) == plainly(merged)
+    numbered = frame.with_columns(
+        triplet=pl.col("ref"), choice=pl.when(pl.Series(swapped)).then(1 - pl.col("choice")).otherwise("choice")
+    ).select("choice", "triplet", d0=pl.Series(d0[triplet]), d1=pl.Series(d1[triplet]))
+    assert engine.count(numbered) == plainly(numbered)
+
+
+def test_votes_that_nothing_identifies_are_triplets_with_one_vote() -> None:
+    frame = pl.DataFrame({"choice": [1, 0, 1], "d0": [0.1, 0.1, 0.1], "d1": [0.2, 0.2, 0.2]})
+    assert engine.count(frame) == plainly(frame)
+    told = "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1"
+    assert engine.note_on(frame) == told
+
+
+def refusal(source: Any, kind: type[Exception] = DataError, **options: Any) -> str:
+    with pytest.raises(kind) as caught:
+        engine.count(source, **options)
+    assert type(caught.value) is kind
+    return str(caught.value)
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sound parts, to be spoiled."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed in {"a": 1, "b": 2}.items():
+        random_table(50, seed=seed, group=["g"] * 50, ref=["r"] * 50).write(tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+ENGINES = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+
+
+def test_a_part_that_is_cut_short_is_named(two: Path) -> None:
+    whole = (two / "b.parquet").read_bytes()
+    for length in (0, 3, len(whole) // 2, len(whole) - 1):
+        (two / "b.parquet").write_bytes(whole[:length])
+        assert refusal("*.parquet").startswith("b.parquet: not a readable Parquet file: ")
+        with pytest.raises(DataError, match=r"^b\.parquet: not a readable Parquet file: "):
+            engine.size("*.parquet")
+
+
+@ENGINES
+def test_a_part_whose_pages_are_spoiled_is_named(two: Path, name: str) -> None:
+    whole = bytearray((two / "b.parquet").read_bytes())
+    whole[4 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - 4)
+    (two / "b.parquet").write_bytes(whole)
+    assert refusal("*.parquet", engine=name).startswith("b.parquet: not a readable Parquet file: ")
+
+
+def test_a_part_without_a_column_is_named(two: Path) -> None:
+    pl.read_parquet(two / "a.parquet").drop("d1").write_parquet(two / "b.parquet")
+    assert refusal("*.parquet") == "b.parquet has no column d1, which the others have"
+    pl.read_parquet(two / "a.parquet").with_columns(pl.col("n").cast(pl.String)).write_parquet(two / "b.parquet")
+    assert refusal("*.parquet") == "b.parquet: n must be a number; the column holds String"
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("n", 9, r"n must lie in \[0, M\]; row 7 has n=9, M=\d \(1 of 50 rows\)"),
+        ("n", 0.5, r"n must be a whole number; row 7 has n=0\.5 \(1 of 50 rows\)"),
+        ("M", 0, r"M must be at least 1; row 7 has M=0 \(1 of 50 rows\)"),
+        ("M", None, r"M must not be missing; row 7 has no M \(1 of 50 rows\)"),
+        ("d0", -0.5, r"d0 must be at least 0 to be counted; row 7 has d0=-0\.5 \(1 of 50 rows\)"),
+        ("d1", np.nan, r"d1 must be finite; row 7 has d1=nan \(1 of 50 rows\)"),
+        ("d1", np.inf, r"d1 must be finite; row 7 has d1=inf \(1 of 50 rows\)"),
+        ("d1", None, r"d1 must not be missing; row 7 has no d1 \(1 of 50 rows\)"),
+        ("group", None, r"group must not be missing; row 7 has no group \(1 of 50 rows\)"),
+        ("group", "all", r"a group must not be named all or mean \(names of summary rows\); row 7 has group='all' .*"),
+        ("ref", None, r"ref must not be missing; row 7 has no ref \(1 of 50 rows\)"),
+    ],
+)
+def test_a_row_that_breaks_a_rule_is_named_with_its_part(
+    two: Path, name: str, column: str, value: Any, told: str
+) -> None:
+    frame = pl.read_parquet(two / "b.parquet")
+    values = [value if row == 7 else old for row, old in enumerate(frame[column].to_list())]
+    spoiled = frame.with_columns(pl.Series(column, values, strict=False))
+    spoiled.write_parquet(two / "b.parquet")
+    assert re.fullmatch(f"b\\.parquet: {told}", refusal("*.parquet", engine=name, keep_refs=column == "ref"))
+    if name == "polars" and column != "ref":
+        said = re.sub(r"\(1 of .*|\.\*$", "", told.replace("row 7", "a row").replace("\\(1 of 50 rows\\)", ""))
+        assert re.match(said, refusal(spoiled.lazy()))
+
+
+def test_votes_on_one_triplet_have_the_same_distances(two: Path) -> None:
+    votes = {
+        "choice": [0, 1],
+        "ref": ["r", "r"],
+        "x0": ["a", "a"],
+        "x1": ["b", "b"],
+        "d0": [0.1, 0.2],
+        "d1": [0.3, 0.3],
+    }
+    told = "votes on one triplet must have the same distances; some have other d0 or d1"
+    assert refusal(pl.DataFrame(votes)) == told
+    assert refusal(pl.DataFrame({**votes, "d0": [0.1, 0.1], "choice": [0, 2]})) == (
+        "choice must be 0 or 1; a row has choice=2 (1 of 1 rows)"
+    )
+
+
+def test_a_cell_of_a_csv_that_is_no_number_is_named(two: Path) -> None:
+    frame = pl.read_parquet(two / "a.parquet").with_columns(pl.col("d1").cast(pl.String))
+    frame.with_columns(d1=pl.when(pl.int_range(pl.len()) == 4).then(pl.lit("far")).otherwise("d1")).write_csv("c.csv")
+    assert refusal("c.csv") == "c.csv: d1 must be a number; row 4 has d1='far' (1 of 50 rows)"
+
+
+def test_what_is_no_table_is_refused(two: Path) -> None:
+    Path("c.csv").write_text("n,M,d0,d1\n1,2,0.1,0.2\n")
+    Path("d.txt").write_text("")
+    for source, told in {
+        "c/*.parquet": "no file matches c/*.parquet",
+        "c.parquet": "no such file: c.parquet",
+        "d.txt": "a table must be one of .csv, .csv.gz, .tsv, .parquet, .pq; found d.txt",
+        ("a.parquet", "c.csv"): "parts must be all Parquet or all CSV; found a.parquet and others",
+        ("a.parquet", "a.parquet"): "a part must be named once; a.parquet is named 2 times",
+    }.items():
+        assert refusal(source) == told
+    assert refusal([], ValueError) == "name at least one file of votes"
+    assert refusal("a.parquet", ValueError, engine="sql") == "no engine 'sql'; there are polars, duckdb, dask, spark"
+    frame = pl.read_parquet("a.parquet")
+    assert refusal(frame, ValueError, engine="duckdb") == "an engine is chosen for files; a frame is counted by its own"
+    assert refusal(3, TypeError) == "a table must be a path, a pattern, a list of paths or a frame; found int"
+    assert refusal(frame, distances=["ssim"]) == "no distance 'ssim' in the table; it has distance"
+    assert refusal("a.parquet", distances=["ssim"]) == "a.parquet: no distance 'ssim' in the table; it has distance"
+    assert refusal(frame.drop("d0", "d1")).startswith(
+        "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found triplet, group, ref"
+    )
+    assert refusal(frame.drop("ref"), keep_refs=True).startswith("refs can be kept where there is a column ref; found ")
+    assert refusal(frame.clear()) == "the table has no rows"
+    unready = pl.LazyFrame({"n": [1], "M": [2], "d0": [0.1], "d1": [0.2]}).with_columns(
+        pl.col("d0").map_batches(_spoil, return_dtype=pl.Float64)
+    )
+    assert refusal(unready).startswith("polars could not count the table: ")
+
+
+def _spoil(_: pl.Series) -> pl.Series:
+    raise OSError("the line is down")
+
+
+def test_an_engine_that_is_not_installed(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, module, extra in (
+        ("duckdb", "duckdb", "cluster"),
+        ("dask", "dask.dataframe", "cluster"),
+        ("spark", "pyspark.sql", "spark"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        told = f"{module} is not installed; run: pip install 'twoafc[{extra}]'"
+        assert refusal("a.parquet", ImportError, engine=name) == told
+
+
+def test_the_size_of_a_table_is_known_without_reading_it(two: Path) -> None:
+    assert engine.size("*.parquet") == (100, sum(path.stat().st_size for path in two.iterdir()))
+    Path("c.csv").write_text("n,M\n")
+    assert engine.size("c.csv") == (None, 4)
+    assert engine.size("s3://votes/a.parquet") == (None, 0)
+
+
+def test_progress_counts_rows(two: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    engine.count("*.parquet", progress=lambda *said: told.append(said))
+    assert told[-1] == (100, 100, "rows")

@@ -1,0 +1,171 @@
+"""`twoafc count` and `twoafc merge`: only counts travel, and what must not be added is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import twoafc
+from conftest import random_table
+from twoafc.cli import main
+from twoafc.counts import Counts, Lattice, tally
+from twoafc.estimators.origin import fit_counts
+from twoafc.triplets import Triplets
+
+
+@pytest.fixture(autouse=True)
+def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sites' votes, each counted where it lies, and all votes in one table."""
+    monkeypatch.chdir(tmp_path)
+    tables = [random_table(300, seed=seed, ref=[f"r{t % 7}" for t in range(300)]) for seed in (1, 2)]
+    for name, table in zip("ab", tables, strict=True):
+        table.write(f"{name}.parquet")
+        main(["count", f"{name}.parquet", "--out", name, "--keep-refs", "--quiet"])
+    pl.concat(table.to_frame() for table in tables).write_parquet("all.parquet")
+    return tmp_path
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    assert caught.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err.removeprefix("twoafc: ").rstrip("\n")
+
+
+def test_counts_of_sites_are_the_counts_of_all_votes(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["merge", "a/distance.npz", "b/distance.npz", "--out", "ab.npz"])
+    table = Triplets.read("all.parquet")
+    assert Counts.load("ab.npz") == tally(table, keep_refs=True)
+    assert capsys.readouterr().out == f"ab.npz: 600 triplets, {table.M.sum():,} votes of 2 files (distance)\n"
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "a",
+        "a.parquet",
+        "ab.npz",
+        "all.parquet",
+        "b",
+        "b.parquet",
+    ]
+
+
+def test_count_tells_what_it_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["count", "[ab].parquet", "--out", "new/counts", "--per-octave", "64", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    counts = Counts.load("new/counts/distance.npz")
+    assert counts == tally(Triplets.read("all.parquet"), Lattice(64))
+    assert told == [
+        {
+            "file": "new/counts/distance.npz",
+            "distance": "distance",
+            "triplets": 600,
+            "votes": counts.votes,
+            "cells": len(counts.cells),
+        }
+    ]
+    pl.DataFrame({"choice": [1, 0], "d0": [0.1, 0.1], "d1": [0.2, 0.2]}).write_csv("v.csv")
+    main(["count", "v.csv", "--out", "v"])
+    assert capsys.readouterr().out.endswith(
+        "note: votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1\nCounts: v\n"
+    )
+
+
+def test_merge_says_where_refs_are_lost_and_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["count", "b.parquet", "--out", "plain", "--quiet"])
+    capsys.readouterr()
+    main(["merge", "a/distance.npz", "plain/distance.npz", "--out", "ab.npz"])
+    note = "note: not all files kept their refs; error bars of the sum are not clustered"
+    assert capsys.readouterr().out.splitlines()[0] == note
+    main(["merge", "a/distance.npz", "plain/distance.npz", "--out", "ab.npz", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["file"], told["kind"], told["triplets"], len(told["parts"])) == ("ab.npz", "counts", 600, 2)
+    main(["merge", "a/distance.npz", "plain/distance.npz", "--out", "ab.npz", "--quiet"])
+    assert capsys.readouterr().out == ""
+
+
+def test_votes_are_merged_once(capsys: pytest.CaptureFixture[str]) -> None:
+    twice = ["merge", "a/distance.npz", "a/distance.npz", "--out", "aa.npz"]
+    assert failure(capsys, *twice) == (
+        "votes are merged once; a/distance.npz holds counts that are in a/distance.npz already"
+    )
+    main(["merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz"])
+    before = Path("a/distance.npz").read_bytes()
+    assert failure(capsys, "merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz") == (
+        "votes are merged once; b/distance.npz holds counts that are in a/distance.npz already"
+    )
+    assert Path("a/distance.npz").read_bytes() == before
+    assert not Path("aa.npz").exists()
+
+
+def test_models_that_carry_counts_are_fitted_anew_to_the_sum(capsys: pytest.CaptureFixture[str]) -> None:
+    d0, d1 = np.random.default_rng(0).uniform(0, 3, (2, 50))
+    for name in "ab":
+        fit_counts(twoafc.Density(sigma=0.1), Counts.load(f"{name}/distance.npz")).save(f"{name}.npz")
+    main(["merge", "a.npz", "b.npz", "--out", "ab.npz", "--json"])
+    assert json.loads(capsys.readouterr().out)["kind"] == "density"
+    whole = fit_counts(twoafc.Density(sigma=0.1), tally(Triplets.read("all.parquet"), keep_refs=True))
+    np.testing.assert_array_equal(twoafc.load("ab.npz").probability(d0, d1), whole.probability(d0, d1))
+    assert failure(capsys, "merge", "ab.npz", "b.npz", "--out", "abb.npz") == (
+        "votes are merged once; b.npz holds counts that are in ab.npz already"
+    )
+
+
+def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["count", "b.parquet", "--out", "fine", "--per-octave", "256", "--quiet"])
+    twoafc.Density().fit(Triplets.read("a.parquet")).save("plain.npz")
+    fit_counts(twoafc.Density(), Counts.load("a/distance.npz")).save("model.npz")
+    Path("other.npz").write_bytes(b"PK")
+    a = "a/distance.npz"
+    for files, told in {
+        (a, "fine/distance.npz"): (
+            "counts on one lattice add; a/distance.npz has 128 bins per octave, fine/distance.npz 256: "
+            "count one of them again"
+        ),
+        (a, "model.npz"): (
+            "files to merge are all counts or all models; a/distance.npz holds counts, "
+            "model.npz a model of kind 'density'"
+        ),
+        ("model.npz", "plain.npz"): ("only models fitted to counts can be merged; plain.npz carries none: .*"),
+        (a, "other.npz"): "other.npz is not a readable twoafc model: .*",
+        (a, "none.npz"): "no such file: none.npz",
+        (a,): "name two files to merge, or more; found 1",
+    }.items():
+        said = failure(capsys, "merge", *files, "--out", "out.npz")
+        assert re.fullmatch(told if told.endswith(".*") else re.escape(told), said)
+    assert failure(capsys, "merge", a, a, "--out", "out.csv") == (
+        "merged counts and models are written as .npz; found out.csv"
+    )
+    assert failure(capsys, "merge", a, a, "--out", "none/out.npz") == "no such folder: none"
+    assert failure(capsys, "count", "--out", "c") == "name at least one table of votes, or a pattern"
+    assert failure(capsys, "count", "a.parquet", "--out", "a.parquet") == (
+        "a.parquet is a file; counts are written to a folder"
+    )
+    assert not Path("out.npz").exists()
+
+
+def test_a_full_disk_leaves_the_old_file(sites: Path) -> None:
+    main(["merge", "a/distance.npz", "b/distance.npz", "--out", "ab.npz", "--quiet"])
+    before = Path("ab.npz").read_bytes()
+    main(["count", "all.parquet", "--out", "all", "--per-octave", "256", "--quiet"])
+    # No file may grow beyond 1 kB: what a full disk does, for one process alone.
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)); from twoafc.cli import main; "
+    for command in (
+        "['merge', 'a/distance.npz', 'b/distance.npz', '--out', 'ab.npz']",
+        "['count', 'b.parquet', '--out', 'b']",
+    ):
+        done = subprocess.run([sys.executable, "-c", f"{limit}main({command})"], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.fullmatch(r"twoafc: .*File too large.*\n", done.stderr)
+    assert Path("ab.npz").read_bytes() == before
+    assert [path.name for path in Path("b").iterdir()] == ["distance.npz"]
+    assert not list(sites.rglob("*.part"))
