@@ -39,6 +39,17 @@ class Tools:
     proven: set[tuple[str, Size]]
 
 
+def room(device: str) -> int:
+    """Pixels that one role of a call may have: 128 images of 64 x 64 on a processor, 2048 on a GPU.
+
+    Examples
+    --------
+    >>> room("cpu") // 64**2, room("cuda") // 64**2
+    (128, 2048)
+    """
+    return 2**19 if device == "cpu" else 2**23
+
+
 class DistanceError(Exception):
     """A distance that raised, or gave what no distance gives, with the items of the block it was given."""
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import Arrays, Block, Outcome, Read, measure_block
 from twoafc.measurement.calling import DistanceError, Tools
+from twoafc.measurement.first import MOST_TRIED
 from twoafc.measurement.plan import Plan
 from twoafc.measurement.pool import BlockError, Pool
+from twoafc.measurement.shipping import ship
 from twoafc.measurement.transport import Decoded, Shelf, Tensors, copies
 from twoafc.measurement.way import Run
-from twoafc.measurement.worker import Job
+from twoafc.measurement.worker import Abroad, Job
 
-MOST_CACHED = 2**27
-"""Bytes of decoded images that each worker keeps, where images recur."""
+IDLE = 60.0
+"""Seconds after which a process on a cluster ends that is asked for nothing: its client may have been killed."""
 
 
 def outcomes(
@@ -29,16 +33,32 @@ def outcomes(
     workers = min(run.way.workers, blocks)
     if not workers:
         return
+    todo = run.plan.blocks(size, wanted)
     measured = _by_workers if run.way.device == "cpu" and all(each.text for each in run.chosen) else _here
     with named(run.plan):
-        yield from measured(run, run.plan.blocks(size, wanted), workers, size)
+        yield from measured(run, todo, workers, size) if run.cluster is None else run.cluster.answer(todo)
 
 
 def _by_workers(run: Run, blocks: Iterator[Block], workers: int, size: int) -> Iterator[tuple[Block, Outcome]]:
     texts = {each.name: str(each.text) for each in run.chosen}
-    job = Job(texts, run.way.pixels, run.first.proven if run.first else frozenset(), cached=_cached(run))
+    job = Job(texts, proven=run.first.proven if run.first else frozenset(), cached=run.plan.cached)
     with Pool(job, workers=workers) as pool:
         yield from pool.answer(blocks, lambda outcome, _: outcome)
+
+
+def abroad(run: Run, device: str | None, precision: str) -> Job:
+    """Say what the workers of a cluster are to do."""
+    distances = {each.name: each.text or ship(each.name, each.distance) for each in run.chosen}
+    there = Abroad(device, precision, landmark(run.plan), IDLE)
+    return Job(distances, run.first.proven if run.first else frozenset(), cached=run.plan.cached, abroad=there)
+
+
+def landmark(plan: Plan) -> tuple[str, int] | None:
+    """Find an image by which another machine can tell that it has the same, with its trace."""
+    for path in map(plan.path, range(min(len(plan.files), MOST_TRIED))):
+        with suppress(ImageError):
+            return os.path.abspath(path), trace(read_bytes(path))
+    return None
 
 
 def _here(run: Run, blocks: Iterator[Block], workers: int, size: int) -> Iterator[tuple[Block, Outcome]]:
@@ -53,7 +73,7 @@ def _here(run: Run, blocks: Iterator[Block], workers: int, size: int) -> Iterato
         return Read(decoded.found, decoded.traces, images)
 
     with Pool(
-        Job(None, cached=_cached(run)), workers=workers, shelf=size * run.plan.items.shape[1] * 3 * height * width
+        Job(None, cached=run.plan.cached), workers=workers, shelf=size * run.plan.items.shape[1] * 3 * height * width
     ) as pool:
         for block, read in pool.answer(blocks, take):
             try:
@@ -61,10 +81,6 @@ def _here(run: Run, blocks: Iterator[Block], workers: int, size: int) -> Iterato
             except DistanceError as error:
                 raise BlockError(block, error) from error
             yield block, outcome
-
-
-def _cached(run: Run) -> int:
-    return MOST_CACHED if run.plan.recurs else 0
 
 
 @contextmanager

@@ -48,8 +48,8 @@ class Parts:
         Fingerprint of the data set and of the plan: what the items' numbers mean.
     identities : dict of distance to identity
         What each distance is measured with now; `read` adds those that it finds beside them.
-    now : mapping of distance to maker
-        The machine and the libraries that measure now.
+    now : mapping of distance to list
+        The machines and the libraries that measure now.
     makers : dict of distance to list
         Those that measured what is known.
     traces : Traces
@@ -61,7 +61,7 @@ class Parts:
     folder: Path
     data: str
     identities: dict[str, Mapping[str, Any]]
-    now: Mapping[str, Maker]
+    now: Mapping[str, list[Maker]]
     makers: dict[str, list[Maker]]
     traces: Traces
     notes: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Parts:
     def credit(self, names: Iterable[str]) -> None:
         """Enter who measures now among the makers of some distances."""
         for name in names:
-            self.makers[name] = _joined(self.makers.get(name, []), [self.now[name]])
+            self.makers[name] = joined(self.makers.get(name, []), self.now[name])
 
     def read(self, items: int, slots: int) -> Values:
         """Read all that is finished, also of distances that are not asked for now; a damaged part is removed."""
@@ -109,7 +109,7 @@ class Parts:
                 if name in self.now:
                     require_joinable(name, self.folder, identity)
                 require_same(name, self.folder, self.identities.setdefault(name, identity), identity)
-                self.makers[name] = _joined(self.makers.get(name, []), made["made"])
+                self.makers[name] = joined(self.makers.get(name, []), made["made"])
                 _merge(values.setdefault(name, np.full((items, slots), np.nan)), number, known[name])
         return values
 
@@ -127,7 +127,8 @@ class Parts:
         return [path for path in sorted(self.folder.glob("*.parquet")) if NAMES.fullmatch(path.name)]
 
 
-def _joined(makers: list[Maker], others: list[Maker]) -> list[Maker]:
+def joined(makers: list[Maker], others: list[Maker]) -> list[Maker]:
+    """Add makers to others, each once."""
     return [*makers, *(maker for maker in others if maker not in makers)]
 
 

@@ -50,6 +50,11 @@ class Plan:
         return len(self.files) < self.items.size
 
     @property
+    def cached(self) -> int:
+        """Bytes of decoded images that each worker keeps."""
+        return 2**27 if self.recurs else 0
+
+    @property
     def slots(self) -> int:
         """Distances that each item has."""
         return int(self.items.shape[1]) - 1

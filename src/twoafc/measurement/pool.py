@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -32,11 +32,14 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "
 class Worker:
     """One process, the block that it has, and its shelf."""
 
-    def __init__(self, job: Job, shelf: int, answers: queue.SimpleQueue[tuple[Worker, Any]]) -> None:
+    def __init__(
+        self, job: Job, shelf: int, answers: queue.SimpleQueue[tuple[Worker, Any]], *, paths: Sequence[str] = ()
+    ) -> None:
         self.shelf = Shelf.make(shelf) if shelf else None
         self.block: Block | None = None
+        self.answers = answers
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *map(str, sys.path)],
+            [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | ONE_THREAD,
@@ -44,7 +47,7 @@ class Worker:
             # Ctrl-C is for the parent, who ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
-        threading.Thread(target=self._listen, args=(answers,), daemon=True).start()
+        threading.Thread(target=self._listen, daemon=True).start()
         self.send(replace(job, shelf=None if self.shelf is None else (self.shelf.file, self.shelf.size)))
 
     def send(self, message: object) -> None:
@@ -56,13 +59,13 @@ class Worker:
         except OSError:
             pass
 
-    def _listen(self, answers: queue.SimpleQueue[tuple[Worker, Any]]) -> None:
+    def _listen(self) -> None:
         assert self.process.stdout is not None
         try:
             while True:
-                answers.put((self, pickle.load(self.process.stdout)))
+                self.answers.put((self, pickle.load(self.process.stdout)))
         except Exception:  # the end of the output, in the middle of a message too
-            answers.put((self, Ended(self.process.wait())))
+            self.answers.put((self, Ended(self.process.wait())))
 
     def end(self) -> None:
         """End the process; it has nothing to put in order."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,17 +15,21 @@ from twoafc.datasets.dataset import require_images
 from twoafc.errors import DataError
 from twoafc.measurement import assemble, outfile
 from twoafc.measurement.candidates import Asked, candidates, require_joinable, require_same
+from twoafc.measurement.cluster import Cluster
 from twoafc.measurement.device import maker, resolve
 from twoafc.measurement.files import clear_partial
 from twoafc.measurement.finish import Measured, finish, finish_shard
 from twoafc.measurement.first import try_first
 from twoafc.measurement.ledger import Ledger
-from twoafc.measurement.outcomes import outcomes
+from twoafc.measurement.outcomes import abroad, outcomes
 from twoafc.measurement.outfile import beside
 from twoafc.measurement.parts import Lock, Parts
 from twoafc.measurement.plan import plan
 from twoafc.measurement.traces import Traces
 from twoafc.measurement.way import Run, Way, cores
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Progress = Callable[[int, int, str], None]
 """Called with the items done, the items in all, and what they are."""
@@ -39,6 +45,7 @@ def measure(
     workers: int | None = None,
     batch_size: int | None = None,
     shard: tuple[int, int] | None = None,
+    client: Client | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Measure distances on all rows of a data set, and write a table of votes and distances.
@@ -57,7 +64,7 @@ def measure(
     out : path
         The table, .parquet or .csv.
     device : str, optional
-        Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one.
+        Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one, of a cluster all or none.
     precision : {"fp32", "tf32"}
         Of networks on a GPU; see `twoafc.distances.deep.Deep`.
     workers : int, optional
@@ -67,31 +74,47 @@ def measure(
     shard : pair of int, optional
         (i, n) measures the i-th of n shares, counted from 1, and writes no table: the call without it does, when all
         shares are there.
+    client : dask.distributed.Client, optional
+        Of a cluster whose workers measure, each on its own device where none is named; see `docs/clusters.md`.
     progress : callable, optional
         Called with the items done, the items in all, and what they are.
     """
     out = Path(out)
     outfile.check_name(out)
-    way = Way(resolve(device, precision), cores() if workers is None else workers, batch_size, shard)
+    if client is not None and workers is not None:
+        raise ValueError(f"a cluster has workers of its own; found workers={workers}: leave it out")
+    # Workers of a cluster have their own devices; here the distances are made to be named and tried.
+    near = (resolve(device, precision), precision) if client is None else ("cpu", "fp32")
+    way = Way(near[0], cores() if workers is None else workers, batch_size, shard)
     dataset = data if isinstance(data, Dataset) else open_dataset(data, progress=progress)
     if not len(dataset):
         raise DataError("the data set has no rows")
     todo = plan(dataset)
     earlier = outfile.read_earlier(out, dataset.fingerprint())
-    chosen = candidates(distances, way.device, precision, earlier.identities if earlier else {})
+    chosen = candidates(distances, *near, earlier.identities if earlier else {})
     assemble.check_columns(dataset, todo, (each.name for each in chosen))
-    for each in chosen:
-        if earlier and each.name in earlier.identities:
-            require_joinable(each.name, out, each.identity)
-            require_same(each.name, out, each.identity, earlier.identities[each.name])
-        if shard is not None:
-            require_joinable(each.name, out, each.identity)
-    first = try_first(todo, chosen, way.device)
+    first = try_first(todo, chosen, near[0])
     if first is None:
         require_images(dataset)
-    lock = Lock(beside(out, "parts"), None if shard is None else f"{shard[0]}/{shard[1]}")
+    run = Run(out, way, todo, chosen, first, earlier)
+    if client is None:
+        return _checked(run, progress)
+    with Cluster(client, abroad(run, device, precision), chosen, progress) as cluster:
+        way = replace(way, device=cluster.device)
+        return _checked(replace(run, way=way, chosen=cluster.chosen, cluster=cluster), progress)
+
+
+def _checked(run: Run, progress: Progress | None) -> Measured:
+    """Refuse values that could not be joined with those that are there, and keep other runs out."""
+    for each in run.chosen:
+        if run.earlier and each.name in run.earlier.identities:
+            require_joinable(each.name, run.out, each.identity)
+            require_same(each.name, run.out, each.identity, run.earlier.identities[each.name])
+        if run.way.shard is not None:
+            require_joinable(each.name, run.out, each.identity)
+    lock = Lock(beside(run.out, "parts"), "/".join(map(str, run.way.shard)) if run.way.shard else None)
     try:
-        return _locked(Run(out, way, todo, chosen, first, earlier), progress)
+        return _locked(run, progress)
     finally:
         lock.release()
 
@@ -106,7 +129,9 @@ def _locked(run: Run, progress: Progress | None) -> Measured:
         beside(run.out, "parts"),
         f"{run.plan.data.fingerprint()} {run.plan.kind}",
         identities,
-        {each.name: maker(each.distance, run.way.device) for each in run.chosen},
+        {each.name: [maker(each.distance, run.way.device)] for each in run.chosen}
+        if run.cluster is None
+        else run.cluster.makers,
         run.earlier.makers if run.earlier else {},
         Traces(run.plan, run.out, run.earlier.traces if run.earlier else None),
         run.notes,

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.measurement.calling import room
 from twoafc.measurement.candidates import Candidate
+from twoafc.measurement.cluster import Cluster
 from twoafc.measurement.first import First
 from twoafc.measurement.outfile import Earlier
 from twoafc.measurement.plan import Plan
@@ -51,8 +53,8 @@ class Way:
 
     @property
     def pixels(self) -> int:
-        """Pixels that one role of a call may have: 128 images of 64 x 64 on a processor, 2048 on a GPU."""
-        return 2**19 if self.device == "cpu" else 2**23
+        """Pixels that one role of a call may have."""
+        return room(self.device)
 
     def block(self, first: First | None) -> int:
         """Items in a block: as many as one call takes, and of large images a few."""
@@ -80,6 +82,8 @@ class Run:
         What the first item told.
     earlier : Earlier or None
         The table as it was.
+    cluster : Cluster or None
+        Whose workers measure; None where processes of this machine do.
     notes : list of str
         What is found to be told.
     """
@@ -90,6 +94,7 @@ class Run:
     chosen: list[Candidate]
     first: First | None
     earlier: Earlier | None
+    cluster: Cluster | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
