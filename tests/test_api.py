@@ -23,9 +23,12 @@ def test_the_public_names() -> None:
         "Triplets",
         "check",
         "check_distance",
+        "counts",
         "datasets",
         "distance",
+        "engine",
         "evaluate",
+        "evaluate_counts",
         "fetch",
         "jnd",
         "join_columns",
@@ -33,6 +36,7 @@ def test_the_public_names() -> None:
         "measure",
         "metrics",
         "plots",
+        "reproduce",
         "worlds",
     ]
     for name in twoafc.__all__:

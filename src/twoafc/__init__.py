@@ -14,12 +14,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoafc import datasets, fetch, jnd, metrics, plots, worlds
+    from twoafc import counts, datasets, engine, fetch, jnd, metrics, plots, reproduce, worlds
     from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
     from twoafc.estimators import Density, Network, Spline
-    from twoafc.evaluation import Settings, evaluate
+    from twoafc.evaluation import Settings, evaluate, evaluate_counts
     from twoafc.jnd.models import load
     from twoafc.jnd.pairs import Pairs
     from twoafc.join import join_columns
@@ -39,9 +39,12 @@ __all__ = [
     "Triplets",
     "check",
     "check_distance",
+    "counts",
     "datasets",
     "distance",
+    "engine",
     "evaluate",
+    "evaluate_counts",
     "fetch",
     "jnd",
     "join_columns",
@@ -49,6 +52,7 @@ __all__ = [
     "measure",
     "metrics",
     "plots",
+    "reproduce",
     "worlds",
 ]
 
@@ -66,6 +70,7 @@ _HOMES = {
     "check_distance": "twoafc.promises",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
+    "evaluate_counts": "twoafc.evaluation",
     "join_columns": "twoafc.join",
     "load": "twoafc.jnd.models",
     "measure": "twoafc.measurement.run",

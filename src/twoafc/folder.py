@@ -120,6 +120,10 @@ class Results:
             raise DataError(f"no estimator {estimator!r} in {self.folder}; it has {', '.join(labels)}")
         return names[0] if distance is None else distance, labels[0] if estimator is None else estimator
 
+    def has_model(self, distance: str, estimator: str) -> bool:
+        """Whether there is a model of a distance and estimator; an estimator of the user's own may leave none."""
+        return self._model(distance, estimator) is not None
+
     def fit(self, distance: str, estimator: str) -> Loaded:
         """Load the model of a distance and estimator; of several seeds, the first."""
         path = self._model(distance, estimator)

@@ -17,7 +17,23 @@ app = App(
     suppress_keyboard_interrupt=False,  # `main` tells it, in one line
 )
 # In the order of the work; each command imports what it needs when it runs, so that --help is quick.
-COMMANDS = ("demo", "measure", "check", "evaluate", "compare", "query", "simulate", "fetch")
+COMMANDS = (
+    "demo",
+    "measure",
+    "check",
+    "count",
+    "merge",
+    "evaluate",
+    "compare",
+    "report",
+    "sweep",
+    "query",
+    "failures",
+    "explore",
+    "simulate",
+    "reproduce",
+    "fetch",
+)
 for command in COMMANDS:
     app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command))
 
