@@ -48,6 +48,8 @@ except (ImportError, ValueError) as error:
     nb_execution_excludepatterns = ["tutorials/author.md"]
     print(f"tutorials/author is not run: {error}")
 
+# Short names such as `low` that several classes share, in the text of docstrings: no link is better than any.
+suppress_warnings = ["ref.python"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"

@@ -6,15 +6,17 @@ import subprocess
 
 from IPython.core.getipython import get_ipython
 
+shell = get_ipython()
+assert shell is not None, "to be imported by a page that is run"
+
 
 def run(command: str) -> None:
-    """Run a command, print its output, and raise where its exit code is not 0."""
-    done = subprocess.run(command, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    """Run a command, with {names} replaced by their values, print its output, and raise where it fails."""
+    told = shell.var_expand(command)
+    done = subprocess.run(told, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout, end="")
     if done.returncode:
-        raise RuntimeError(f"{command} ended with code {done.returncode}")
+        raise RuntimeError(f"{told} ended with code {done.returncode}")
 
 
-shell = get_ipython()
-if shell is not None:
-    shell.system = run
+shell.system = run

@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from twoafc import demo
+from twoafc import demo, photographs
+from twoafc.cli import main
+from twoafc.triplets import Triplets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -51,6 +54,42 @@ def report(launched: Browser) -> None:
         page.close()
 
 
+def explorer(launched: Browser) -> None:
+    """Show two distances in the explorer, with the images of the triplet that surprises the first one most."""
+    from twoafc.explore import explorer as explore
+
+    with tempfile.TemporaryDirectory() as home:
+        folder = judged(Path(home), triplets=3000)
+        server = explore(folder, images=home)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = launched.new_page(viewport={"width": 1280, "height": 840})
+        page.goto(f"http://{server.host}:{server.port}/?distance=euclidean&other=ssim")
+        page.wait_for_selector("#first-plane .ring", state="attached")
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(500)
+        save(page.screenshot(), IMAGES / "explorer.png")
+        page.close()
+        server.shutdown()
+
+
+def judged(home: Path, *, triplets: int) -> Path:
+    """Make photographs, votes of simulated people and results, as the demonstration does, and keep the images."""
+    made = photographs.photograph_triplets(triplets, seed=0)
+    votes = photographs.observers(made.ref, made.x0, made.x1, 5, seed=1)
+    columns: dict[str, Any] = {"n": votes.n, "M": votes.M, "group": made.table["group"]}
+    for role in ("ref", "x0", "x1"):
+        (home / role).mkdir()
+        columns[role] = [f"{role}/{row:04d}" for row in range(triplets)]
+        for name, image in zip(columns[role], getattr(made, role), strict=True):
+            Image.fromarray((255 * image.transpose(1, 2, 0)).round().astype("uint8")).save(home / f"{name}.png")
+    for name in ("euclidean", "ssim"):
+        d = demo.DISTANCES[name]
+        columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}
+    Triplets.from_frame(columns).write(home / "photographs.parquet")
+    main(["evaluate", "--train", str(home / "photographs.parquet"), "--out", str(home / "photographs"), "--quiet"])
+    return home / "photographs"
+
+
 def save(screenshot: bytes, path: Path) -> None:
     """Write a screenshot as a small PNG: a page has few colours."""
     picture = Image.open(io.BytesIO(screenshot)).convert("RGB").quantize(128, dither=Image.Dither.NONE)
@@ -61,3 +100,4 @@ def save(screenshot: bytes, path: Path) -> None:
 if __name__ == "__main__":
     with browser() as launched:
         report(launched)
+        explorer(launched)
