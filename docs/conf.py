@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import twoafc
@@ -10,6 +11,7 @@ from twoafc.distances import distance
 
 # Kernels of the tutorials find `running` there, with which a failing command fails its page.
 here = Path(__file__).parent
+sys.path.insert(0, str(here))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), os.environ.get("PYTHONPATH")]))
 
 project = "twoafc"
@@ -18,16 +20,19 @@ release = version = twoafc.__version__
 html_title = "twoafc"
 
 extensions = [
+    "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build", "_static"]
+exclude_patterns = ["_build"]
 templates_path: list[str] = []
 
 html_theme = "furo"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_theme_options = {"source_repository": "", "navigation_with_keys": True}
 html_show_sourcelink = False
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 from IPython.core.getipython import get_ipython
 
+# A kernel asks for colours, which a page does not show.
+PLAIN = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
 shell = get_ipython()
 assert shell is not None, "to be imported by a page that is run"
 
@@ -13,7 +16,7 @@ assert shell is not None, "to be imported by a page that is run"
 def run(command: str) -> None:
     """Run a command, with {names} replaced by their values, print its output, and raise where it fails."""
     told = shell.var_expand(command)
-    done = subprocess.run(told, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(told, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=PLAIN)
     print(done.stdout, end="")
     if done.returncode:
         raise RuntimeError(f"{told} ended with code {done.returncode}")
