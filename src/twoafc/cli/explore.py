@@ -1,0 +1,45 @@
+"""`twoafc explore`: a folder of results in the browser."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from twoafc.cli.show import Switch
+
+
+def explore(
+    results: Path,
+    *,
+    images: Path | None = None,
+    train: Path | None = None,
+    port: int | None = None,
+    browser: Switch = False,
+) -> None:
+    """Explore results in the browser: surfaces, triplets and their images, fits with other settings; writes nothing.
+
+    Parameters
+    ----------
+    results
+        A folder that twoafc evaluate has written.
+    images
+        Folder of the images, found by the names in the table; nothing outside it is read.
+    train
+        The training table, for fits with other settings, where it is not in or beside the results.
+    port
+        Port on 127.0.0.1; by default the first free one from 8050 on.
+    browser
+        Open the page in the browser.
+    """
+    from twoafc.explore import explorer
+
+    server = explorer(results, images=images, train=train, port=port)
+    address = f"http://{server.host}:{server.port}/"
+    with suppress(KeyboardInterrupt):  # which is how it ends
+        print(f"Explore {results} at {address} (this machine alone; Ctrl-C ends it)", flush=True)
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+        server.serve_forever()
+    print("ended")

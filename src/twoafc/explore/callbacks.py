@@ -1,0 +1,201 @@
+"""What happens when something on the page is moved, clicked or typed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
+
+from twoafc.explore import figures, pieces
+from twoafc.explore.data import Explored, named
+from twoafc.explore.facts import facts
+from twoafc.explore.layout import SELECTS
+from twoafc.explore.state import REFIT, View, sigma_at, step_of
+
+CONTROLS = {
+    "distance": ("distance", "data"),
+    "other": ("other", "data"),
+    "estimator": ("estimator", "data"),
+    "colour": ("colour", "data"),
+    "group": ("group", "data"),
+    "sigma": ("sigma", "value"),
+    "grid": ("grid", "value"),
+    "votes": ("votes", "value"),
+    "row": ("row", "data"),
+    "surprise": ("surprise", "value"),
+    "disagreement": ("disagreement", "value"),
+    "box": ("box", "data"),
+    "sort": ("sort", "data"),
+}
+P_OF = ("distance", "other", "estimator", "sigma", "grid")
+"""Controls that decide P."""
+KEPT_BY = (*P_OF, "group", "surprise", "disagreement", "box")
+"""Controls that decide which triplets are kept."""
+
+
+class Page:
+    """The callbacks of one page."""
+
+    def __init__(self, explored: Explored, *, images: bool) -> None:
+        self.explored, self.images = explored, images
+
+    def view(self, values: dict[str, Any]) -> View:
+        """Make a view of the values of the controls."""
+        box = values.get("box") or {}
+        told = values | ({"box": box.get("box"), "side": box.get("side")} if isinstance(box, dict) else {})
+        try:
+            told["sigma"] = sigma_at(float(values.get("sigma") or 0))
+        except (TypeError, ValueError, OverflowError):
+            told["sigma"] = None
+        return View.of(told, self.explored.known)
+
+    def inputs(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Listen to some controls, and take the state of all others."""
+        return {name: (Input if name in names else State)(*place) for name, place in CONTROLS.items()}
+
+    def restore(self, search: str | None) -> dict[str, Any]:
+        """Set the controls to what the address says; at first the worst triplet is chosen."""
+        view = View.read(search, self.explored.known)
+        row = view.row
+        if row is None:
+            order = self.explored.order(view)
+            row = int(order[0]) if len(order) else None
+        values: dict[str, Any] = {name: getattr(view, name) for name in CONTROLS}
+        values |= {"row": row, "sigma": step_of(view.sigma)}
+        values |= {"surprise": view.surprise or None, "disagreement": view.disagreement or None}
+        values["box"] = {"box": view.box, "side": view.side} if view.box else None
+        return values | {"started": [values["sigma"], values["grid"]]}
+
+    def draw(self, **values: Any) -> tuple[Any, ...]:
+        """Draw the planes; give the second one, its panel's class, both titles, the status line, and what was drawn."""
+        view, explored = self.view(values), self.explored
+        names = [name for name in (view.distance, view.other) if name]
+        with ThreadPoolExecutor(2) as pool:  # two fits, side by side
+            list(pool.map(lambda name: explored.points(view, name), names))
+        first = self._plane(view, "first")
+        titles = [self._title(view, name) for name in names]
+        drawn = replace(view, row=None, votes=0).link(explored.known)
+        how = f"{len(explored):,} triplets, {int(explored.M.sum()):,} votes, {named(view)}"
+        if not view.other:
+            return first, no_update, "plane hidden", titles[0], "", how, drawn
+        return first, self._plane(view, "other"), "plane", *titles, how, drawn
+
+    def _plane(self, view: View, side: str) -> dict[str, Any]:
+        explored, distance = self.explored, view.other if side == "other" else view.distance
+        points, rows = explored.points(view, distance), np.flatnonzero(explored.kept(view))
+        share, within = explored.n / explored.M, explored.boxed(view) if view.box else None
+        surface = explored.surface(view, distance)
+        figure = figures.plane(surface, points, share, rows, colour=view.colour, within=within)
+        if view.box and side == view.side:
+            figure["layout"]["selections"] = [figures.box_drawn(view.box)]
+        return figure
+
+    def _title(self, view: View, distance: str) -> list[Any]:
+        told: list[Any] = [f"{distance}: NLL {self.explored.points(view, distance).nll.mean():.4f}"]
+        if view.estimator == REFIT:
+            start = View.of({}, self.explored.known)
+            before = f" {start.estimator}: {self.explored.points(start, distance).nll.mean():.4f}"
+            told.append(html.Span(before, className="aside", title="as evaluated"))
+        return told
+
+    def show(self, **values: Any) -> tuple[Any, Any]:
+        """Show the chosen triplet, and say where the rings go."""
+        view = self.view(values)
+        known = facts(self.explored, view)
+        if known is None:
+            return pieces.triplet(None, "", images=self.images), []
+        order = self.explored.order(view)
+        at = np.flatnonzero(order == view.row)
+        place = f"{at[0] + 1:,} of {len(order):,} in the table" if len(at) else "not among those in the table"
+        marks = []
+        for each in known.told:
+            points = self.explored.points(view, each.distance)
+            marks.append([float(points.u0[known.row]), float(points.u1[known.row])])
+        return pieces.triplet(known, place, images=self.images), marks
+
+    def table(self, page: Any, shown: Any, **values: Any) -> tuple[Any, Any, Any]:
+        """Show the page of the table that was asked for, or the one with the triplet that was chosen elsewhere."""
+        view = self.view(values)
+        order = self.explored.order(view)
+        at = np.flatnonzero(order == view.row)
+        if ctx.triggered_id == "page" and isinstance(page, dict):
+            asked = int(page.get("page", 0))
+        else:
+            asked = int(at[0]) // pieces.PAGE if len(at) else 0
+        # A row chosen on the page that is shown, and nothing else: the table stays as it is.
+        if set(ctx.triggered_prop_ids.values()) == {"row"} and (asked == shown or not len(at)):
+            return no_update, no_update, no_update
+        told = f"{len(order):,} of {len(self.explored):,}"
+        return pieces.listing(self.explored, view, order, asked, images=self.images), told, asked
+
+    def choose(self, step: Any, box: Any, **values: Any) -> Any:
+        """Go to the next or previous triplet of the table; when a box is drawn, to its worst."""
+        view = self.view(values | {"box": box})
+        order = self.explored.order(view)
+        if not len(order):
+            return no_update
+        if ctx.triggered_id == "box":
+            return int(order[0]) if view.box else no_update
+        asked = step if isinstance(step, dict) else {}
+        at = np.flatnonzero(order == view.row)
+        by = asked.get("by") if isinstance(asked.get("by"), int) else 1
+        return int(order[0] if not len(at) else order[(at[0] + by) % len(order)])
+
+    def link(self, **values: Any) -> tuple[str, str]:
+        """Give the query string of the permanent link, and the address of the table's export."""
+        query = self.view(values).link(self.explored.known)
+        return query, f"/triplets.csv{query}"
+
+
+def connect(app: Dash, explored: Explored, *, images: bool) -> None:
+    """Connect a page's controls with what they change."""
+    page = Page(explored, images=images)
+    everything = tuple(CONTROLS)
+    set_all = {name: Output(*place) for name, place in CONTROLS.items()} | {"started": Output("started", "data")}
+    app.callback(output=set_all, inputs=[Input("url", "search")])(page.restore)
+    drawn = [Output("first-plane", "figure"), Output("other-plane", "figure"), Output("other-panel", "className")]
+    drawn += [Output("first-title", "children"), Output("other-title", "children"), Output("status", "children")]
+    drawn.append(Output("drawn", "data"))
+    app.callback(output=drawn, inputs=page.inputs((*KEPT_BY, "colour")))(page.draw)
+    shown = [Output("triplet", "children"), Output("marks", "data")]
+    # After the planes, which take the longest: they are on the screen while the rest is made.
+    after = {"drawn": Input("drawn", "data")}
+    app.callback(output=shown, inputs=page.inputs(("row", "votes", "sort")) | after)(page.show)
+    listed = [Output("table", "children"), Output("count", "children"), Output("shown", "data")]
+    asked = after | {"page": Input("page", "data"), "shown": State("shown", "data")}
+    app.callback(output=listed, inputs=page.inputs(("row", "sort")) | asked)(page.table)
+    app.callback(
+        output=Output("row", "data", allow_duplicate=True),
+        inputs=page.inputs(("box",)) | {"step": Input("step", "data")},
+        prevent_initial_call=True,
+    )(page.choose)
+    linked = [Output("query", "data"), Output("export", "href")]
+    app.callback(output=linked, inputs=page.inputs(everything))(page.link)
+    _by_itself(app)
+
+
+def _by_itself(app: Dash) -> None:
+    """Connect what the browser does without asking: see assets/explore.js."""
+
+    def own(name: str, *places: Any, **more: Any) -> None:
+        app.clientside_callback(ClientsideFunction("explore", name), *places, **more)
+
+    row = Output("row", "data", allow_duplicate=True)
+    own("click", row, Input("first-plane", "clickData"), Input("other-plane", "clickData"), prevent_initial_call=True)
+    box = Output("box", "data", allow_duplicate=True)
+    selected = [Input(f"{side}-plane", "selectedData") for side in ("first", "other")]
+    own("box", box, *selected, State("box", "data"), prevent_initial_call=True)
+    fine = [Output(f"{side}-plane", "config") for side in ("first", "other")]
+    own("sharpness", *fine, Input("url", "search"), State("first-plane", "config"))
+    own("mark", Input("marks", "data"))
+    own("reflect", *(Input(name, "data") for name in SELECTS))
+    own("legend", Output("legend", "className"), Input("colour", "data"))
+    own("chosen", Input("row", "data"), Input("table", "children"))
+    own("address", Input("query", "data"))
+    moved = [Input("sigma", "value"), Input("grid", "value"), State("started", "data"), State("estimator", "data")]
+    own("moved", Output("estimator", "data", allow_duplicate=True), *moved, prevent_initial_call=True)
+    told = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes")]
+    own("told", *told, Input("sigma", "value"), Input("grid", "value"), Input("votes", "value"))

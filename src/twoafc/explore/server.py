@@ -1,0 +1,158 @@
+"""The server: for this machine alone, to its own page alone, with images from one folder and nothing written."""
+
+from __future__ import annotations
+
+import io
+import socket
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dash import Dash
+from flask import Flask, Response, abort, request
+from PIL import Image, UnidentifiedImageError
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from twoafc.explore.callbacks import connect
+from twoafc.explore.data import Explored
+from twoafc.explore.facts import ROLES
+from twoafc.explore.layout import page
+from twoafc.explore.state import View
+from twoafc.pictures import Pictures
+
+HOST = "127.0.0.1"
+HOSTS = (HOST, "localhost")
+PORT, TRIED = 8050, 50
+SERVED = ("/_dash-layout", "/_dash-dependencies", "/_dash-update-component", "/_favicon.ico", "/triplets.csv")
+BELOW = ("/_dash-component-suites/", "/assets/", "/image/")
+"""All that is served, beside the page itself; other doors that Dash may have or get stay shut."""
+EVERYTHING = "/<path:path>"
+AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif", "BMP": "image/bmp"}
+"""Kinds of image that browsers show; others are sent as PNG."""
+MOST_PIXELS = 100_000_000
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+    <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
+    <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
+</html>"""
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
+    """Make the application that serves a page of results."""
+    assets = str(Path(__file__).parent / "assets")
+    server = Flask("twoafc.explore", static_folder=None)
+    # First of all, before Dash does anything for a foreign caller.
+    server.before_request(_refuse_strangers)
+    app = Dash("twoafc.explore", server=server, title="twoafc explore", update_title="", assets_folder=assets)
+    app.index_string = INDEX
+    app.layout = page(explored)
+    connect(app, explored, images=pictures is not None)
+    server.after_request(partial(_protected, scripts=app.csp_hashes()))
+
+    @server.get("/image/<int:row>/<role>")
+    def image(row: int, role: str) -> Response:
+        if pictures is None or role not in ROLES or role not in explored.labels.columns or row >= len(explored):
+            abort(404)
+        path = pictures.path(str(explored.labels[role][row]))
+        return _image(path) if path is not None else abort(404)
+
+    @server.get("/triplets.csv")
+    def export() -> Response:
+        view = View.read(request.query_string.decode(errors="replace"), explored.known)
+        return Response(explored.frame(view).write_csv(), mimetype="text/csv")
+
+    return server
+
+
+def _refuse_strangers() -> None:
+    """Refuse what does not come from this page in a browser of this machine, and what is not part of it."""
+    # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
+    if urlsplit(f"//{request.host}").hostname not in HOSTS:
+        abort(403, f"this page is served as {HOST} or localhost alone")
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        abort(403, "this page answers itself alone")
+    known = request.path in SERVED or request.path.startswith(BELOW)
+    # Dash answers any path that it does not know with the page itself.
+    if request.path != "/" and (not known or str(request.url_rule) == EVERYTHING):
+        abort(404)
+
+
+def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
+    """Tell the browser what the page may do: ask this server, and nobody else."""
+    # Plotly draws points by functions that it makes as it goes, and styles what it draws in place.
+    policy = {
+        "default-src": "'none'",
+        "script-src": " ".join(["'self'", "'unsafe-eval'", *scripts]),
+        "style-src": "'self' 'unsafe-inline'",
+        "img-src": "'self' data: blob:",
+        "font-src": "'self' data:",
+        "connect-src": "'self'",
+        "worker-src": "blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    response.headers.update(HEADERS)
+    response.headers["Content-Security-Policy"] = "; ".join(f"{what} {whence}" for what, whence in policy.items())
+    if not request.path.startswith("/_dash-component-suites/"):
+        response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _image(path: Path) -> Response:
+    """Send a file that is an image, as what it is and not as what it is called; others are not found."""
+    try:
+        content = path.read_bytes()
+        with Image.open(io.BytesIO(content)) as found:
+            kind = found.format or ""
+            if found.width * found.height > MOST_PIXELS:
+                abort(404)
+            if kind in AS_THEY_ARE:
+                found.verify()
+                return Response(content, mimetype=AS_THEY_ARE[kind])
+            shown = io.BytesIO()
+            found.convert("RGB").save(shown, "PNG")
+    except (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError):
+        abort(404)
+    return Response(shown.getvalue(), mimetype="image/png")
+
+
+class _Quiet(WSGIRequestHandler):
+    """Answers without a word in the terminal, and keeps the connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def version_string(self) -> str:
+        """Tell nobody which versions are at work."""
+        return "twoafc"
+
+
+def listen(application: Flask, port: int | None = None) -> BaseWSGIServer:
+    """Listen on this machine alone: at the port given, which must be free, or the first free one from 8050 on."""
+    asked = port or next((each for each in range(PORT, PORT + TRIED) if _free(each)), 0)
+    if port and not _free(port):
+        raise OSError(f"port {port} is taken; choose another with --port, or none")
+    return make_server(HOST, asked, application, threaded=True, request_handler=_Quiet)
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HOST, port))
+        except OSError:
+            return False
+    return True
