@@ -15,9 +15,14 @@ for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import numpy as np  # noqa: E402 - after the number of threads is set
 import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 from serving import Server, serving  # noqa: E402
 from twoafc.triplets import Triplets  # noqa: E402
+
+# No test is about time: what a loaded machine does slowly is right all the same.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
