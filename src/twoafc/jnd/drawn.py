@@ -36,7 +36,7 @@ def reweighted(one: Prediction, link: Together, settings: Settings) -> Drawn:
     means = means_per_pair(one, settings.simulated_seed)
     columns = np.stack([means[name] for name in MEANS], axis=1)
     found: dict[str, list[list[float]]] = {name: [] for name in ranked}
-    for weights in drawn_weights(link.rows, settings.draws, settings.seed):
+    for weights in drawn_weights(link.drawable, settings.draws, settings.seed):
         for weight in weights:
             for name, (rows, ranking) in ranked.items():
                 with np.errstate(invalid="ignore"):  # an infinite NLL has no error
@@ -65,7 +65,7 @@ def refitted(
     """Draw the tables anew, fit every estimator to every distance and score again, as often as the settings say."""
     rng = np.random.default_rng(settings.seed)
     links = {
-        role: together(table.rows()).rows for role, table in (("train", train), ("test", test)) if table is not None
+        role: together(table.rows()).drawable for role, table in (("train", train), ("test", test)) if table is not None
     }
     found: dict[Key, dict[str, FloatArray]] = {}
     for draw in range(settings.draws):
