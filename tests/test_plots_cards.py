@@ -92,6 +92,14 @@ def test_a_card_shows_the_three_images_with_their_distances_and_votes() -> None:
     figure.draw_without_rendering()
 
 
+def test_the_error_of_another_fit_is_left_out() -> None:
+    asked = answer()
+    for P_model, shown in ((asked["P"], True), (None, True), (asked["P"] + 0.01, False)):
+        told = plots.triplet_card(IMAGES, {**asked, "P_model": P_model}).axes[1].get_xlabel()
+        assert told.startswith(f"P = {asked['P']:.3f}")
+        assert ("±" in told) == shown
+
+
 def test_distances_of_the_caller_come_before_those_of_the_answer() -> None:
     figure = plots.triplet_card(IMAGES, answer(observed=None), labels=("left", "middle", "right"), d0=0.25, d1=0.0)
     assert [ax.get_title() for ax in figure.axes[:3]] == ["left", "middle", "right"]

@@ -14,7 +14,8 @@ import pytest
 
 import twoafc
 from conftest import random_table
-from twoafc import metrics
+from drawing import plain_results
+from twoafc import cards, metrics
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.folder import Results
@@ -34,9 +35,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("query")
     table(300, 1).write_csv(place / "train.csv")
     table(80, 2).write_csv(place / "test.csv")
-    main(f"evaluate --train {place}/train.csv --test {place}/test.csv --out {place}/res --quiet".split())
-    folds = f"evaluate --train {place}/test.csv --folds 2 --seeds 2 --distance b --out {place}/folds --quiet".split()
-    main([*folds, "--estimator", "density", "--estimator", "network"])
+    with plain_results():
+        main(f"evaluate --train {place}/train.csv --test {place}/test.csv --out {place}/res --quiet".split())
+        folds = f"evaluate --train {place}/test.csv --folds 2 --seeds 2 --distance b --out {place}/folds --quiet"
+        main([*folds.split(), "--estimator", "density", "--estimator", "network"])
     return place
 
 
@@ -116,6 +118,19 @@ def test_cross_validated_results_show_both(folder: Path, capsys: pytest.CaptureF
     assert f" {answer['P']:.4f}   {answer['P_model']:.4f} ± {answer['standard_error']:.4f} " in said
     assert "P is the one that was tested; the model in the folder" in said
     assert Path("card.png").read_bytes()[:4] == b"\x89PNG"
+    # The error is the model's, not that of the P that was tested.
+    asked = ask_triplet(Results.read(folder / "folds"), "cnn/3", names=["b"])
+    figure = cards.draw(asked, asked["answers"], None)
+    assert figure.axes[1].get_xlabel() == f"P = {answer['P']:.3f}"
+
+
+def test_a_single_vote_is_not_called_votes(folder: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["query", f"{folder}/res/models/a-density.npz", "--d0", "1", "--d1", "2", "--votes", "1"])
+    assert "Counts of 1 vote for x1" in capsys.readouterr().out
+    results = Results.read(folder / "res")
+    alone = results.triplets.filter(M=1)["triplet"][0]
+    main(["query", f"{folder}/res", "--triplet", alone, "--out", "card.svg"])
+    assert "NLL of each count j of 1 vote for x1" in " ".join(capsys.readouterr().out.split())
 
 
 def test_two_distances_share_a_card(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,17 +15,25 @@ from numpy.typing import NDArray
 import trees
 from twoafc.datasets import open_bapps, open_clic, without_anchors
 from twoafc.errors import DataError
+from twoafc.kept import replaced
 from twoafc.reproduce import Options, aggregates, reproduce, slips, synthetic
+from twoafc.reproduce.basis import Basis, basis
 from twoafc.reproduce.chosen import OURS, choose
 from twoafc.reproduce.closeness import closeness
-from twoafc.reproduce.kept import claim, finish, is_finished, remembered, replaced
+from twoafc.reproduce.experiments import Measured
 from twoafc.reproduce.layout import Cell, Layout, Line, arithmetic, by_distance, by_family, of_cost
 from twoafc.reproduce.printed import distances, document, printed_tables, slip_number
-from twoafc.reproduce.sources import drawn, find_bapps, find_clic, shares, wanted
-from twoafc.reproduce.written import as_frame, as_table, rows_of, write_table
+from twoafc.reproduce.resume import claim, earlier, finish, is_finished, remembered
+from twoafc.reproduce.run import worth_of
+from twoafc.reproduce.sources import Source, drawn, find_bapps, find_clic, shares, wanted
+from twoafc.reproduce.written import as_frame, as_table, below, rows_of, write_table
 from twoafc.scores import Record
+from twoafc.triplets import Triplets
 
 BOTH = {"train": ("cnn", "mix"), "val": ("cnn", "color")}
+FAMILIES = ("traditional", "cnn", "color", "deblur", "frameinterp", "superres")
+WHOLE = Basis(frozenset({"train", "test"}), frozenset(FAMILIES))
+"""Data that are the paper's."""
 
 
 def score(distance: str, estimator: str, split: str, group: str = "all", value: float = 70.0, **more: object) -> Record:
@@ -79,44 +87,145 @@ def test_a_table_has_the_papers_rows_and_our_figures() -> None:
     chosen, _ = choose(["ssim", "ms_ssim"])
     scores = [score("ssim", e, "test", value=v) for e, v in (("density", 64.0), ("network", 60.0))]
     scores += [score("ssim", "network", "test", value=65.0, runs=10, score_2afc_sd=1.5)]
-    layout = by_distance(printed_tables()["distance-only"], scores, chosen)
-    assert layout.columns == ("SSIM", "ms_ssim")
+    layout = by_distance(printed_tables()["distance-only"], scores, chosen, WHOLE)
+    # The paper's six stand in its order, measured or not, and others after them.
+    assert layout.columns == ("Euclidean", "NLPD", "SSIM", "PIM", "LPIPS", "DISTS", "ms_ssim")
     assert [line.labels[0] for line in layout.lines] == ["Distance only", "Density estimation", "Neural network"]
-    assert [line.cells[0].printed for line in layout.lines] == [63.11, 63.65, 64.19]
+    assert [line.cells[2].printed for line in layout.lines] == [63.11, 63.65, 64.19]
+    assert [cell.printed for cell in layout.lines[1].cells] == [63.46, 63.31, 63.65, 70.09, 68.94, 69.12, None]
     # Of several seeds their summary is shown; a distance that the paper has not, and that has no scores, is empty.
-    assert [line.cells[0].ours for line in layout.lines] == [64.0, 64.0, 65.0]
-    assert layout.lines[2].cells[0].sd == 1.5
-    assert all(line.cells[1] == Cell() for line in layout.lines)
+    assert [line.cells[2].ours for line in layout.lines] == [64.0, 64.0, 65.0]
+    assert layout.lines[2].cells[2].sd == 1.5
+    for line in layout.lines:
+        assert [cell.ours is None for cell in line.cells] == [True, True, False, True, True, True, True]
+    here = dict(rows_of(layout)[2][1])["here"]
+    assert here == ("–", "–", "65.00 ± 1.50 (SE 0.25)", "–", "–", "–", "–")
+    assert "±: standard deviation over runs of the network" in below(layout)[0]
 
 
 def test_a_difference_is_taken_from_the_right_figure() -> None:
     chosen, _ = choose(["ssim"])
     scores = [score("ssim", "density", split, value=63.70) for split in ("train", "test")]
-    line = by_distance(printed_tables()["appendix-density"], scores, chosen).lines[-1]
-    (cell,) = line.cells
+    line = by_distance(printed_tables()["appendix-density"], scores, chosen, WHOLE).lines[-1]
+    cell = line.cells[2]
     assert (cell.printed, cell.instead, cell.slip) == (64.19, 63.65, slip_number("appendix-row"))
-    assert rows_of(Layout("t", "T", "c", ("a", "b"), ("SSIM",), (line,)))[0][1] == [
+    assert rows_of(Layout("t", "T", "c", ("a", "b"), ("SSIM",), (Line(line.labels, (cell,)),)))[0][1] == [
         ("paper", ("64.19 [2]",)),
-        ("here", ("63.70 ± 0.25",)),
+        ("here", ("63.70 (SE 0.25)",)),
         ("difference", ("+0.05",)),
     ]
+
+
+def measured(source: Source, train: Triplets, test: Triplets | None = None) -> Measured:
+    return Measured(source, train, test, [])
+
+
+def votes(M: int, **groups: int) -> Triplets:
+    """So many triplets of each group."""
+    T = sum(groups.values())
+    group = [name for name, count in groups.items() for _ in range(count)]
+    return Triplets.from_frame({"n": [1] * T, "M": [M] * T, "d0": [1.0] * T, "d1": [2.0] * T, "group": group})
+
+
+VAL = dict(zip(document()["by_distortion"]["columns"], document()["by_distortion"]["triplets"], strict=True))
+TRAIN = {"traditional": 56_600, "cnn": 38_100, "mix": 56_700}
+
+
+def bapps(alone: str = "") -> Source:
+    return Source("bapps", None, None, alone=alone)  # type: ignore[arg-type]
+
+
+def test_the_papers_data_compare_and_a_few_lost_triplets_do_no_harm() -> None:
+    assert basis(measured(bapps(), votes(2, **TRAIN), votes(5, **VAL))) == WHOLE
+    assert basis(measured(bapps(), votes(2, **TRAIN), votes(5, **{**VAL, "cnn": 4690}))) == WHOLE
+    printed = document()["data"]["bapps"]["test"]
+    assert printed["families"] == VAL
+    assert printed["count"] == sum(VAL.values())
+
+
+def test_one_split_alone_is_compared_in_nothing_that_needs_the_other() -> None:
+    """NLLs of M = 2 must not be held against those of M = 5."""
+    train = basis(measured(bapps("train"), votes(2, **TRAIN)))
+    assert train.splits == {"train"}
+    assert [train.compares("density", split) for split in ("train", "test")] == [True, False]
+    assert not train.compares("distance", "test")
+    assert train.warnings == (
+        "BAPPS has no test set here: what stands in its place is cross-validated on the training set (M = 2, not 5), "
+        "and is not compared with the paper's.",
+    )
+    test = basis(measured(bapps("test"), votes(5, **VAL)))
+    assert test.splits == {"test"}
+    assert not any(test.compares("density", split) for split in ("train", "test"))
+    assert test.compares("distance", "test")
+    assert test.warnings == (
+        "BAPPS has no training set here: P is cross-validated on the test set, which also stands in the place of the "
+        "training set (M = 5, not 2); only the distance alone is compared with the paper's.",
+    )
+    scores = [score("ssim", each, split) for each in ("density", "network") for split in ("train", "test")]
+    chosen, _ = choose(["ssim"])
+    for alone, splits in ((train, {"train"}), (test, set())):
+        for table in (each for each in printed_tables().values() if each.set == "bapps"):
+            layout = by_distance(table, scores, chosen, alone)
+            for row, line in zip(table.rows, layout.lines, strict=True):
+                compared = row.split in splits or (row.estimator == "distance" and alone is test)
+                assert (line.cells[2].difference is not None) == compared, (table.name, row)
+            assert set(alone.warnings) <= set(below(layout))
+        assert all(cell.difference is None for line in by_family(scores, chosen, alone).lines for cell in line.cells)
+
+
+def test_missing_families_and_fewer_triplets_are_told_and_not_compared() -> None:
+    some = {name: count for name, count in VAL.items() if name != "deblur"}
+    found = basis(measured(bapps(), votes(2, **TRAIN), votes(5, **some)))
+    assert found.warnings == (
+        "BAPPS, test set: deblur is missing; 26,904 of the paper's 36,344 triplets; figures that depend on it are not "
+        "compared with the paper's.",
+    )
+    assert found.compares("density", "train")
+    assert [name for name in (*FAMILIES, "mean", "all") if found.compares("density", "test", name)] == list(some)
+    chosen, _ = choose(["ssim"])
+    groups = [score("ssim", "density", "test", group) for group in (*some, "mean", "all")]
+    line = next(each for each in by_family(groups, chosen, found).lines if each.labels[0] == "SSIM")
+    assert [cell.difference is not None for cell in line.cells] == [name in some for name in (*FAMILIES, "mean", "all")]
+    fewer = basis(measured(bapps(), votes(2, traditional=600, cnn=400), votes(5, **VAL)))
+    assert fewer.warnings == (
+        "BAPPS, training set: mix is missing; 1,000 of the paper's 151.4k triplets; figures that depend on it are not "
+        "compared with the paper's.",
+    )
+    assert not any(fewer.compares("density", split, group) for split in ("train", "test") for group in ("all", "cnn"))
+    clic = Source("clic", None, None)  # type: ignore[arg-type]
+    small = basis(measured(clic, votes(1, a=119_901), votes(1, a=480)))
+    assert small.warnings == (
+        "CLIC 2021, test set: 480 of the paper's 4,807 triplets; figures that depend on it are not compared with the "
+        "paper's.",
+    )
+    # A limit is told once, in words of its own, and only where it took something away.
+    assert basis(measured(clic, votes(1, a=119_901), votes(1, a=480)), counted=False).warnings == ()
+    assert worth_of(Options(limit=10**6), False, {"bapps": WHOLE}) == []
+    assert worth_of(Options(limit=500), False, {"bapps": WHOLE, "clic": small})[0].startswith(
+        "A quick look: at most 500"
+    )
 
 
 def test_families_come_with_their_mean_and_all_triplets() -> None:
     chosen, _ = choose(["ssim"])
     groups = (*document()["by_distortion"]["columns"], "mean", "all")
     scores = [score("ssim", "density", "test", group, 60.0 + place) for place, group in enumerate(groups)]
-    layout = by_family(scores, chosen)
-    agreement = layout.lines[0].cells
+    layout = by_family(scores, chosen, WHOLE)
+    assert [line.labels[0] for line in layout.lines[::3]] == ["Euclidean", "NLPD", "SSIM", "PIM", "LPIPS", "DISTS"]
+    agreement = layout.lines[6].cells
     assert [cell.ours for cell in agreement] == [60.0 + place for place in range(8)]
     assert agreement[-1].printed == 76.17  # Table 1
     assert agreement[-2].printed == pytest.approx(np.mean([67.86, 78.85, 76.05, 78.43, 77.38, 76.48]))
+    # 63.095, which no binary number is: rounded as people do.
+    assert dict(rows_of(layout)[2][1])["paper"][-2] == "63.10"
 
 
 @pytest.mark.parametrize(
     ("cell", "written"),
     [
-        (Cell(1.5, 0.25, 1.504, 0.1), ["1.50 ± 0.25", "1.50 ± 0.10", "0.00"]),
+        (Cell(1.5, 0.25, 1.504, 0.1), ["1.50 ± 0.25", "1.50 (SE 0.10)", "0.00"]),
+        (Cell(1.5, 0.25, 1.504, 0.1, 0.3), ["1.50 ± 0.25", "1.50 ± 0.30 (SE 0.10)", "0.00"]),
+        (Cell(1.5, 0.0, 1.504, compared=False), ["1.50 ± 0.00", "1.50", "–"]),
         (Cell(1.5, None, 1.496), ["1.50", "1.50", "0.00"]),
         (Cell(1.5, None, 1.4), ["1.50", "1.40", "-0.10"]),
         (Cell(None, None, 1.4), ["–", "1.40", "–"]),
@@ -129,12 +238,16 @@ def test_cells_are_written_with_their_errors_and_differences(cell: Cell, written
     assert dict(rows) == {
         which: (text,) for which, text in zip(("paper", "here", "difference"), written, strict=True) if text != "–"
     }
-    assert "difference" not in dict(rows_of(layout, comparable=False)[0][1])
+    frame = as_frame(layout)
+    assert frame.columns[0] == "comparable"
+    assert frame["comparable"].to_list() == [cell.compared] * len(frame)
+    assert ("difference" in frame["value"]) == (written[2] != "–")
 
 
 def test_tables_are_written_as_csv_markdown_and_latex(tmp_path: Path) -> None:
     layout = arithmetic()
-    files = write_table(layout, tmp_path, ["a remark, 5 %"])
+    remarks = ["a remark, 5 %"]
+    files = write_table(layout, tmp_path, remarks)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
     frame = pl.read_csv(tmp_path / "arithmetic.csv")
     assert frame.equals(as_frame(layout))
@@ -142,32 +255,69 @@ def test_tables_are_written_as_csv_markdown_and_latex(tmp_path: Path) -> None:
     assert round(here["LPIPS"], 2) == 68.94
     text = (tmp_path / "arithmetic.md").read_text()
     assert "| weighted by the true numbers of triplets | 2AFC % ↑, paper | 63.46 |" in text
-    assert "\n- a remark, 5 %\n- [1] Appendix E" in text
+    # It needs no data, so that no word about the data stands below it.
+    assert "\n- [1] Appendix E" in text
+    assert "a remark" not in text
     assert "[2]" not in text
     latex = (tmp_path / "arithmetic.tex").read_text()
     assert latex.count(r" \\") == len(as_table(layout).rows) + 1
     assert r"2AFC \% $\uparrow$, difference & 0.00" in latex
+    # Notes are printed, in the float; nothing is left to a comment, and LaTeX numbers tables itself.
+    write_table(by_distance(printed_tables()["clic"], [], choose(["ssim"])[0], WHOLE), tmp_path, remarks)
+    latex = (tmp_path / "clic.tex").read_text()
+    notes = latex[latex.index(r"\end{tabular}") : latex.index(r"\end{table}")]
+    for told in (r"a remark, 5 \%", r"$\pm$: standard deviation", "[4] Table 3: Euclidean", "[5] Section 5.1"):
+        assert rf"{{\footnotesize\raggedright {told}" in notes
+    assert not any(line.startswith("%") for line in latex.splitlines())
+    assert r"\caption{The paper's Table 3: Results on the CLIC test set" in latex
+    assert latex.isascii()
 
 
 def test_costs_are_told_without_differences() -> None:
     made = {"train_s": 0.031, "parameters": 400, "infer_1_s": 5e-5, "infer_128_s": 6e-5, "fits": 10}
-    found = {name: {**made, "triplets": 151400, "machine": "a box, 2 cores"} for name in ("density", "network")}
+    made |= {"set": "bapps", "distance": "ssim", "triplets": 900, "machine": "a box, 2 cores"}
+    found = dict.fromkeys(("density", "network"), made)
     layout = of_cost(found)
     assert dict(rows_of(layout)[0][1]) == {
         "paper": ("4.5", "400", "9.9e-08", "3.7e-07"),
         "here": ("0.031", "400", "5e-05", "6e-05"),
     }
     assert layout.notes[0].startswith("Machines differ")
+    assert "900 triplets of BAPPS, ssim; the paper's training set of BAPPS has 151.4k" in layout.notes[1]
+    assert layout.notes[2].endswith("how the paper timed either is not stated.")
+    assert as_frame(layout)["comparable"].to_list() == [False] * 4
     assert closeness([layout, arithmetic()]) == []
 
 
 def test_closeness_names_the_largest_difference() -> None:
     chosen, _ = choose(["euclidean", "ssim"])
     scores = [score("euclidean", "density", "test", value=63.47), score("ssim", "density", "test", value=63.25)]
-    found = closeness([by_distance(printed_tables()["distance-only"], scores, chosen)])
+    found = closeness([by_distance(printed_tables()["distance-only"], scores, chosen, WHOLE)])
     (each,) = found
     assert (each.figures, each.where) == (4, "Density estimation, SSIM")
     assert each.largest == pytest.approx(0.40)
+
+
+def test_closeness_counts_each_figure_once_and_no_slips() -> None:
+    chosen, _ = choose(["ssim"])
+    groups = (*FAMILIES, "mean", "all")
+    scores = [
+        score("ssim", e, split, group)
+        for e in ("density", "network")
+        for split in ("train", "test")
+        for group in groups
+    ]
+    tables = [by_distance(each, scores, chosen, WHOLE) for each in printed_tables().values() if each.set == "bapps"]
+    found = closeness([*tables, by_family(scores, chosen, WHOLE), arithmetic()])
+    counted = {(each.table, each.measure): each.figures for each in found}
+    assert counted["Table 1", "NLL ↓"] == 2
+    # Of Table 2 the distance alone is new; of Table 5 the training set, and what is simulated on both.
+    assert counted["Table 2", "2AFC % ↑"] == 1
+    appendix = {measure: n for (table, measure), n in counted.items() if table.startswith("Table 5")}
+    assert appendix == {"AJ % ↑": 1, "AJ % ↑, simulated": 2, "NLL ↓": 1, "NLL ↓, simulated": 2, "2AFC % ↑": 1}
+    assert {n for (table, _), n in counted.items() if table.startswith("Table 7")} == {6}
+    clic = by_distance(printed_tables()["clic"], scores, chosen, WHOLE)
+    assert [(each.measure, each.figures) for each in closeness([clic])] == [("NLL ↓", 2)]
 
 
 def test_distances_whose_weights_are_absent_are_left_out_unless_asked_for(
@@ -266,14 +416,19 @@ def test_data_that_are_not_there_are_told_with_address_size_and_layout(tmp_path:
             assert str(caught.value) == f"no {name} in {folder}; {expected}"
             assert "\n" not in expected
     assert "5.3 GB" in wanted("bapps")
+    assert wanted("bapps").endswith("; 6.4 GB in all)")
+    assert "clic_2021_perceptual_oracle.zip and 0.tar to f.tar, 17 archives, size not published, from" in wanted("clic")
     assert "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge}" in wanted("bapps")
-    assert "twoafc fetch clic2021_valid clic2021_test" in wanted("clic")
+    assert "twoafc fetch clic2021_test clic2021_valid" in wanted("clic")
     answers = trees.write_clic(tmp_path / "val", size=(16, 16))
     for image in answers.parent.glob("*.png"):
         image.unlink()
     with pytest.raises(DataError) as caught:
         find_clic(tmp_path)
-    assert str(caught.value) == f"the answers {answers} name images, and none of them is there; {wanted('clic')}"
+    assert (
+        str(caught.value) == f"the answers {answers} name images, and none of them is there; {wanted('clic', 'test')}"
+    )
+    assert "clic2021_test" not in wanted("clic", "test").partition("get it by")[2]
     (answers.parent / "more.csv").write_text(answers.read_text())
     with pytest.raises(DataError, match=r"^one file of answers is expected in .*val; found more.csv and oracle.csv$"):
         find_clic(tmp_path)
@@ -285,7 +440,7 @@ def test_generated_sets_have_the_true_layouts(tmp_path: Path) -> None:
     assert (len(train), set(train.M), set(train.table["group"])) == (12, {2}, {"traditional", "cnn", "mix"})
     assert (len(val), set(val.M), val.table["group"].n_unique()) == (12, {5}, 6)
     assert (val.images([0])[0].shape, _bytes(one)) == ((1, 3, 64, 64), _bytes(two))
-    answers = synthetic.write_clic(tmp_path / "a", limit=40, seed=5) / "clic2021_valid"
+    answers = synthetic.write_clic(tmp_path / "a", limit=24, seed=5) / "clic2021_valid"
     data = open_clic(answers)
     assert data.M.max() > 1
     assert "were shown the other way round" in " ".join(data.notes)
@@ -294,10 +449,10 @@ def test_generated_sets_have_the_true_layouts(tmp_path: Path) -> None:
     # One that stands is kept; half of one is made anew.
     before = _bytes(tmp_path / "a")
     (answers / "oracle.csv").touch()
-    synthetic.write_clic(tmp_path / "a", limit=40, seed=6)
+    synthetic.write_clic(tmp_path / "a", limit=24, seed=6)
     assert _bytes(tmp_path / "a") == before
     (tmp_path / "a" / "clic").rename(tmp_path / "a" / ".clic.part")
-    synthetic.write_clic(tmp_path / "a", limit=40, seed=5)
+    synthetic.write_clic(tmp_path / "a", limit=24, seed=5)
     assert _bytes(tmp_path / "a") == before
 
 
@@ -306,7 +461,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 
 
 def test_simulated_people_see_what_is_on_disk(tmp_path: Path) -> None:
-    folder = synthetic.write_bapps(tmp_path, limit=90, seed=1)
+    folder = synthetic.write_bapps(tmp_path, limit=72, seed=1)
     data = open_bapps(folder, split="val")
     from twoafc.photographs import hidden_distance
 
@@ -335,7 +490,7 @@ def test_a_folder_takes_the_place_of_another_only_when_it_is_whole(tmp_path: Pat
     for text in ("old", "new"):
         with replaced(tmp_path / "tables") as folder:
             (folder / "t.csv").write_text(text)
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(OSError, match=rf"^{tmp_path / 'tables'} could not be written: No space left on device$"):
         _fail_within(tmp_path / "tables")
     assert (tmp_path / "tables" / "t.csv").read_text() == "new"
     with replaced(tmp_path / "tables") as folder:
@@ -343,10 +498,32 @@ def test_a_folder_takes_the_place_of_another_only_when_it_is_whole(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["tables"]
 
 
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "t.csv").write_text("old")
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.suffix == ".part":
+            raise PermissionError(13, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with (
+        pytest.raises(OSError, match=r"tables could not be written: Permission denied$"),
+        replaced(tmp_path / "tables"),
+    ):
+        pass
+    assert (tmp_path / "tables" / "t.csv").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["tables"]
+
+
 def _fail_within(path: Path) -> None:
     with replaced(path) as folder:
         (folder / "t.csv").write_text("half")
-        raise OSError("the disk is full")
+        raise OSError(28, "No space left on device")
 
 
 def test_a_run_is_finished_while_its_files_stand(tmp_path: Path) -> None:
@@ -383,7 +560,7 @@ def test_folders_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"mine.txt is a file; the tables and figures are written to a folder$"):
         claim(out / "mine.txt", settings)
     with pytest.raises(DataError) as caught:
-        claim(tmp_path, settings, [out])
+        claim(tmp_path, settings, {"bapps": out})
     assert str(caught.value) == f"{out} lies in {tmp_path}, which is for what is made of it; name another folder"
     (out / "mine.txt").unlink()
     (out / "run.json").write_text("{}")
@@ -394,10 +571,31 @@ def test_folders_of_others_are_refused(tmp_path: Path) -> None:
 def test_what_a_killed_run_left_half_filled_is_removed(tmp_path: Path) -> None:
     settings = {"limit": None, "seed": 0, "synthetic": False}
     claim(tmp_path / "paper", settings)
-    left = tmp_path / "paper" / "results" / ".bapps.4194399.part"
-    left.mkdir(parents=True)
+    left = [tmp_path / "paper" / name for name in ("results/.bapps.4194399.part", ".tables.4194399.old")]
+    for each in left:
+        each.mkdir(parents=True)
     claim(tmp_path / "paper", settings)
-    assert not left.exists()
+    assert not any(each.exists() for each in left)
+
+
+def test_a_folder_knows_its_data_sets(tmp_path: Path) -> None:
+    settings = {"limit": None, "seed": 0, "synthetic": False}
+    assert earlier(tmp_path / "paper") == {}
+    claim(tmp_path / "paper", settings, {"bapps": tmp_path / "b"})
+    assert earlier(tmp_path / "paper") == {"bapps": tmp_path / "b"}
+    claim(tmp_path / "paper", settings, {"bapps": tmp_path / "b", "clic": tmp_path / "c"})
+    assert earlier(tmp_path / "paper") == {"bapps": tmp_path / "b", "clic": tmp_path / "c"}
+    with pytest.raises(DataError) as caught:
+        reproduce(tmp_path / "paper", bapps=_bapps(tmp_path), options=Options(("rmse",)))
+    assert str(caught.value) == (
+        f"{tmp_path / 'paper'} has CLIC 2021 of an earlier run, which is not in {tmp_path / 'c'} any more; say where "
+        "it is with --clic, or name another folder to write"
+    )
+
+
+def _bapps(folder: Path) -> Path:
+    trees.write_bapps(folder / "bapps", 1, size=16)
+    return folder / "bapps"
 
 
 @pytest.mark.parametrize(
@@ -418,7 +616,8 @@ def test_a_data_set_is_needed_and_only_one_kind(tmp_path: Path) -> None:
         reproduce(tmp_path / "paper")
     assert str(caught.value) == (
         "a data set is needed; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic: "
-        "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB"
+        "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB; twoafc fetch clic2021_valid clic2021_test the "
+        "second, whose size is not published"
     )
     with pytest.raises(ValueError, match=r"^synthetic sets take the place of the true ones; found clic too: choose$"):
         reproduce(tmp_path / "paper", clic=tmp_path, synthetic=True)

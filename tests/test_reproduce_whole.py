@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,13 @@ import polars as pl
 import pytest
 
 import trees
+from drawing import plain_results, quick_pdf
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.folder import Results
-from twoafc.reproduce import Options, Reproduction, experiments, reproduce, run
+from twoafc.reproduce import Options, cost, experiments, reproduce, run
+from twoafc.reproduce.basis import Basis
+from twoafc.reproduce.resume import earlier
 from twoafc.triplets import Triplets
 
 COMMAND = ["--limit", "40", "--seeds", "2", "--distance", "rmse"]
@@ -41,6 +44,14 @@ FIGURES = (
     "robustness-sigma",
     "robustness-grid",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_quickly() -> Iterator[None]:
+    """The page is tested here, not those of the results below it."""
+    with quick_pdf(), plain_results(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost, "FITS", 2)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +117,19 @@ def test_the_page_warns_loudly_and_makes_no_claim(paper: Path) -> None:
     for slip in ("These four stand under the wrong names", "is the row of the network", "0.7305"):
         assert slip in text
     assert "http://" not in text.replace("http://www.w3.org", "")
+    # Standard errors are shown, so that no word is said of intervals.
+    assert "95 %" not in text[text.index('id="tables"') : text.index('id="figures"')]
+
+
+def test_no_file_sets_a_generated_figure_against_a_printed_one(paper: Path) -> None:
+    for name in TABLES:
+        frame = pl.read_csv(paper / "tables" / f"{name}.csv")
+        compared = name == "arithmetic"
+        assert frame["comparable"].to_list() == [compared] * len(frame)
+        assert ("difference" in frame["value"]) == compared
+        for ending in ("md", "tex"):
+            text = (paper / "tables" / f"{name}.{ending}").read_text(encoding="utf-8")
+            assert ("Nothing here is evidence" in text) != compared
 
 
 def test_the_same_again_does_nothing(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +137,10 @@ def test_the_same_again_does_nothing(paper: Path, capsys: pytest.CaptureFixture[
     main(["reproduce", "--synthetic", "--out", str(paper), *COMMAND])
     said = capsys.readouterr().out
     assert said.startswith("warning: not comparable. These are generated sets")
-    assert "Table 1. Evaluation metrics on the BAPPS validation set (M = 5)" in " ".join(said.split())
+    assert "The paper's Table 1: Evaluation metrics on the BAPPS validation set (M = 5)" in " ".join(said.split())
+    # What the signs in the tables mean is said on the terminal too.
+    assert "\n±: standard deviation over runs of the network" in said
+    assert "\n[4] Table 3: Euclidean distance, NLPD and SSIM score 43 to 44 % on CLIC" in said
     assert said.endswith(f"  {paper / 'index.html'}\n")
     assert stamps(paper) == before
 
@@ -124,7 +151,7 @@ def test_a_run_that_was_stopped_goes_on(copy: Path, monkeypatch: pytest.MonkeyPa
     kept = {name: time for name, time in stamps(copy).items() if name.startswith(("data", "synthetic", "results"))}
     shutil.rmtree(copy / "experiments")
     (copy / "figures" / "worked-example.svg").unlink()
-    (copy / ".tables.part").mkdir()
+    (copy / ".tables.4194399.part").mkdir()
     # What is drawn is not what is tested here.
     monkeypatch.setattr(run.figures, "of_set", lambda *_: iter(()))
     monkeypatch.setattr(run.figures, "of_robustness", lambda *_: iter(()))
@@ -134,21 +161,21 @@ def test_a_run_that_was_stopped_goes_on(copy: Path, monkeypatch: pytest.MonkeyPa
     for name in ("bapps.csv", "clic.csv", "by-distortion.tex"):
         assert (copy / "tables" / name).read_bytes() == before[name]
     assert (copy / "figures" / "worked-example.svg").exists()
-    assert not (copy / ".tables.part").exists()
+    assert not (copy / ".tables.4194399.part").exists()
 
 
 def test_a_failure_leaves_the_earlier_page_and_tables(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: time for name, time in stamps(copy).items() if not name.startswith("experiments")}
 
     def full(*_: object, **__: object) -> None:
-        raise OSError("the disk is full")
+        raise OSError(28, "No space left on device")
 
     (copy / "experiments" / "written.json").unlink()
     monkeypatch.setattr(run, "write_table", full)
-    with pytest.raises(OSError, match="the disk is full"):
+    with pytest.raises(OSError, match=rf"^{copy / 'tables'} could not be written: No space left on device$"):
         reproduce(copy, synthetic=True, options=OPTIONS)
-    left = {name for name in stamps(copy) if ".tables.part" not in name and not name.startswith("experiments")}
-    assert left == set(before)
+    left = {name: time for name, time in stamps(copy).items() if not name.startswith("experiments")}
+    assert left == before
 
 
 def test_other_seeds_are_scored_anew_and_other_limits_refused(
@@ -171,25 +198,50 @@ def test_other_seeds_are_scored_anew_and_other_limits_refused(
         reproduce(copy, synthetic=True, options=Options(("rmse",), 30, 2))
 
 
-def test_one_data_set_alone_and_one_split_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """BAPPS's validation set alone: cross-validated, with differences from the paper, and no table of CLIC."""
-    trees.write_bapps(tmp_path / "bapps", 30, subsets={"val": ("cnn", "color")}, size=16)
+def test_one_data_set_alone_and_one_split_alone_and_then_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """BAPPS's validation set alone is cross-validated and not held against the paper's; CLIC comes by a later run."""
+    trees.write_bapps(tmp_path / "bapps", 12, subsets={"val": ("cnn", "color")}, size=16)
+    trees.write_clic(tmp_path / "clic" / "clic2021_valid", originals=12, size=(16, 16))
     monkeypatch.setattr(run.figures, "of_set", lambda *_: iter(()))
     monkeypatch.setattr(run.figures, "of_robustness", lambda *_: iter(()))
     monkeypatch.setattr(run.experiments, "robustness", lambda *_, **__: run.Sweep([], *2 * [experiments.Density()], {}))
-    found: Reproduction = reproduce(tmp_path / "out", bapps=tmp_path / "bapps", options=Options(("rmse",), None, 1))
-    assert found.warning == ""
+    out, options = tmp_path / "out", Options(("rmse",), None, 1)
+    found = reproduce(out, bapps=tmp_path / "bapps", options=options)
+    assert found.warning.startswith("BAPPS has no training set here: P is cross-validated on the test set, which also")
+    assert "BAPPS, test set: traditional, deblur, frameinterp, superres are missing; 24 of the paper's" in found.warning
     assert [table.name for table in found.tables] == [name for name in TABLES if name != "clic"]
     assert "bapps: no test table: 5-fold cross-validation, split by ref" in found.notes
-    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "Not comparable." not in text
-    assert "How near the figures come" in text
-    assert '<tr class="difference' in text
+    text = (out / "index.html").read_text(encoding="utf-8")
+    assert "Not comparable." in text
+    assert "How near the figures come" not in text
+    assert '<tr class="difference' not in text[: text.index('id="table-arithmetic"')]
+    # Its triplets are told beside those of the paper's test set, which they are of.
+    assert '<th scope="row">BAPPS, test</th><td>24</td><td>36,344</td>' in text
+    assert "BAPPS, train" not in text
     # Families that the data do not have stay empty.
-    cells = pl.read_csv(tmp_path / "out" / "tables" / "by-distortion.csv").filter(pl.col("value") == "here")
+    cells = pl.read_csv(out / "tables" / "by-distortion.csv").filter(pl.col("value") == "here")
     assert cells["Traditional"].null_count() == len(cells)
     assert cells["CNN"].null_count() == 0
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["settings"]["synthetic"] is False
+    before = {name: time for name, time in stamps(out).items() if name.startswith(("data/bapps", "results/bapps"))}
+    main(f"reproduce --clic {tmp_path / 'clic'} --out {out} --seeds 1 --distance rmse".split())
+    said = capsys.readouterr().out
+    assert f"note: bapps: of an earlier run into this folder, from {tmp_path / 'bapps'}" in said
+    assert {path.stem for path in (out / "tables").iterdir()} == set(TABLES)
+    assert {name: time for name, time in stamps(out).items() if name in before} == before
+    assert earlier(out) == {"bapps": tmp_path / "bapps", "clic": tmp_path / "clic"}
+    text = (out / "index.html").read_text(encoding="utf-8")
+    assert 'id="table-bapps"' in text
+    assert 'id="table-clic"' in text
+    # Were the data the paper's, there would be differences, and a sum of them.
+    monkeypatch.setattr(run, "basis", lambda *_, **__: Basis(frozenset({"train", "test"}), frozenset({"cnn", "color"})))
+    assert reproduce(out, clic=tmp_path / "clic", options=options).warning == ""
+    text = (out / "index.html").read_text(encoding="utf-8")
+    assert "Not comparable." not in text
+    assert "How near the figures come" in text
+    assert '<tr class="difference' in text[: text.index('id="table-arithmetic"')]
+    assert pl.read_csv(out / "tables" / "bapps.csv")["comparable"].all()
 
 
 def test_the_page_opens_alone_and_can_be_read_by_all(paper: Path, browser: Any) -> None:

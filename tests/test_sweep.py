@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ import polars as pl
 import pytest
 
 from conftest import random_table
+from drawing import quick_pdf
+from twoafc import metrics
 from twoafc.cli import main
 from twoafc.estimators import Density
 from twoafc.evaluation import Settings, evaluate
+from twoafc.folds import assign
+from twoafc.inference.comparisons import COMPARED, sentence
+from twoafc.inference.intervals import holm
 from twoafc.sweep import GRID_SIZES, SIGMAS, Sweep, sweep, written
 from twoafc.sweep.points import nodes_for
 from twoafc.triplets import Triplets
@@ -33,9 +39,19 @@ TRAIN, TEST = table(600, 1), table(250, 2)
 SWEPT: dict[str, Any] = {"sigmas": [0.2, 0.05], "grid_sizes": [30, 5], "grid_size": 25}
 
 
+TOLD: list[tuple[int, int, str]] = []
+
+
 @pytest.fixture(scope="module")
 def found() -> Sweep:
-    return sweep(TRAIN, TEST, **SWEPT)
+    TOLD.clear()
+    return sweep(TRAIN, TEST, **SWEPT, progress=lambda *each: TOLD.append(each))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_quickly() -> Iterator[None]:
+    with quick_pdf():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +80,9 @@ def failure(capsys: pytest.CaptureFixture[str], command: str) -> str:
 
 @pytest.mark.parametrize("test", [TEST, None])
 def test_each_point_is_what_evaluate_gives(test: Triplets | None) -> None:
-    found = sweep(TRAIN, test, **SWEPT, folds=3, seed=4, distances=["b"])
+    found = sweep(TRAIN, test, **SWEPT, folds=2, seed=4, distances=["b"])
     chosen = {str(i): Density(sigma=r["sigma"], grid_size=r["grid_size"]) for i, r in enumerate(found.scores)}
-    scores = evaluate(TRAIN["b"], test and test["b"], estimators=chosen, settings=Settings(folds=3, seed=4)).frame()
+    scores = evaluate(TRAIN["b"], test and test["b"], estimators=chosen, settings=Settings(folds=2, seed=4)).frame()
     tested = scores.filter(split="test", group="all")
     for i, record in enumerate(found.scores):
         one = tested.filter(distance=record["distance"], estimator=str(i)).row(0, named=True)
@@ -131,6 +147,46 @@ def test_the_automatic_sigma_is_compared_with_the_papers_in_pairs(found: Sweep) 
         assert record["difference"] <= 0
         # Paired: less than the errors of the two by themselves, which share their triplets.
         assert record["se"] < found.at(name, "sigma", 1 / 44)["nll_se"]
+        assert found.tested[name]["nll"] == pytest.approx(ends["the automatic sigma"], rel=1e-12)
+
+
+def test_p_values_are_corrected_over_the_distances(found: Sweep) -> None:
+    p = [record["p"] for record in found.comparisons]
+    np.testing.assert_allclose([record["p_holm"] for record in found.comparisons], holm(p))
+    assert max(record["p_holm"] / record["p"] for record in found.comparisons) == pytest.approx(2)
+    for record in found.comparisons:
+        assert record["different"] == (record["p_holm"] < 0.05)
+        ends = [record[key] for key in ("difference", "se", "low", "high")]
+        assert record["sentence"] == sentence(COMPARED["nll"], record["a"], record["b"], ends, record["p_holm"])
+
+
+def test_without_a_test_table_sigma_is_chosen_without_the_triplets_that_are_scored() -> None:
+    found = sweep(TRAIN, sigmas=[0.1], grid_sizes=(), grid_size=25, folds=2, seed=4, distances=["b"])
+    table, fold = TRAIN["b"], assign(TRAIN, 2, seed=4)
+    P = {"automatic": np.empty(len(table)), "paper": np.empty(len(table))}
+    for k in range(2):
+        kept, left = table.where(fold != k), table.where(fold == k)
+        chosen = Density(sigma="auto").fit(kept).settings.sigma
+        for name, sigma in (("automatic", chosen), ("paper", 1 / 44)):
+            P[name][fold == k] = Density(sigma=sigma, grid_size=25).fit(kept).probability(left.d0, left.d1)
+    nll = {name: float(metrics.nll(table.n, table.M, each)) for name, each in P.items()}
+    assert found.tested["b"]["nll"] == pytest.approx(nll["automatic"], rel=1e-9)
+    (record,) = found.comparisons
+    assert abs(record["difference"]) == pytest.approx(abs(nll["automatic"] - nll["paper"]), rel=1e-6)
+    # The point of the curve is a width chosen from all triplets: another number, which the table does not show.
+    at = found.at("b", "sigma", float(found.automatic["b"].sigma))["nll"]
+    assert at != found.tested["b"]["nll"]
+    assert written.summary(found, "sigma").rows[0][4].startswith(f"{nll['automatic']:.4f} ± ")
+    assert "its NLL is that of choosing anew in each fold" in " ".join(written.remarks(found))
+
+
+def test_triplets_of_both_tables_are_told_as_evaluate_does(found: Sweep) -> None:
+    same = sweep(TRAIN, TRAIN, sigmas=[0.1], grid_sizes=(), grid_size=10, distances=["a"])
+    shared = [each for each in evaluate(TRAIN["a"], TRAIN["a"]).findings if each.code.startswith("shared")]
+    assert [each.code for each in same.findings] == ["shared_triplets", "shared_references"]
+    assert same.findings == shared
+    assert str(shared[0]) in written.remarks(same)
+    assert [each.code for each in found.findings] == ["shared_references"]
 
 
 def test_the_automatic_number_of_nodes_is_marked_where_it_is_in_the_range() -> None:
@@ -147,11 +203,9 @@ def test_the_ranges_are_the_papers() -> None:
     assert (min(GRID_SIZES), max(GRID_SIZES)) == (5, 100)
 
 
-def test_progress_is_told_up_to_the_end() -> None:
-    told: list[tuple[int, int, str]] = []
-    found = sweep(TRAIN, TEST, **SWEPT, progress=lambda *each: told.append(each))
-    assert [done for done, _, _ in told] == list(range(1, len(found.scores) + 1))
-    assert told[-1] == (14, 14, "b, grid_size")
+def test_progress_is_told_up_to_the_end(found: Sweep) -> None:
+    assert [done for done, _, _ in TOLD] == list(range(1, len(found.scores) + 1))
+    assert TOLD[-1] == (14, 14, "b, grid_size")
 
 
 def test_an_error_in_progress_ends_the_sweep_at_once() -> None:
@@ -169,6 +223,10 @@ def test_an_error_in_progress_ends_the_sweep_at_once() -> None:
         ({"sigmas": ["auto"]}, "sigmas to sweep must be numbers; found 'auto'"),
         ({"sigmas": [0.1, -1.0]}, "sigma must be a positive number or auto; found -1.0"),
         ({"grid_sizes": [1]}, "grid_size must be a whole number, at least 2; found 1"),
+        (
+            {"grid_sizes": [5, 100_000]},
+            "grid sizes to sweep must be at most 1000, since memory goes with their square; found 100000",
+        ),
         ({"workers": 0}, "workers must be at least 1; found 0"),
         ({"distances": ["c"]}, "the train table has no distance c; it has a, b"),
     ],
@@ -201,6 +259,7 @@ def test_the_summary_tells_best_automatic_and_papers(found: Sweep) -> None:
     assert row["automatic sigma"] == f"{found.automatic['a'].sigma:.3g}"
     assert table.rows[0][-1].startswith(f"{found.at('a', 'sigma', 1 / 44)['nll']:.4f} ± ")
     assert written.summary(found, "grid_size").header[1::2] == ("best nodes", "paper's nodes")
+    assert written.remarks(found)[0].startswith("± standard error; ")
 
 
 COMMAND = "sweep --train train.csv --test test.csv --sigma 0.1 --sigma 0.3 --distance a"
@@ -240,8 +299,19 @@ def test_one_table_is_cross_validated_and_json_is_all_that_is_printed(
     assert {r["parameter"] for r in told["scores"]} == {"grid_size"}
 
 
-def test_an_earlier_sweep_is_replaced_and_nothing_else(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_earlier_sweep_is_replaced_as_a_whole_and_nothing_else(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     main([*COMMAND.split(), "--grid-size", "9", "--quiet"])
+    before = {path: path.read_bytes() for path in Path("sweep").rglob("*") if path.is_file()}
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("twoafc.plots.save", full)
+        assert failure(capsys, f"{COMMAND} --quiet") == "sweep could not be written: No space left on device"
+    assert {path: path.read_bytes() for path in Path("sweep").rglob("*") if path.is_file()} == before
     main([*COMMAND.split(), "--quiet"])
     assert capsys.readouterr().out == ""
     assert not any("grid_size" in name for name in os.listdir("sweep/figures"))
@@ -249,20 +319,6 @@ def test_an_earlier_sweep_is_replaced_and_nothing_else(files: Path, capsys: pyte
     said = failure(capsys, COMMAND)
     assert said == "sweep holds other files (mine.txt); choose a new folder, or one with sweeps alone"
     assert Path("sweep/mine.txt").read_text() == "keep"
-    assert [name for name in os.listdir() if name.startswith(".")] == []
-
-
-def test_a_sweep_that_fails_leaves_the_earlier_one(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    main([*COMMAND.split(), "--quiet"])
-    before = {path: path.read_bytes() for path in Path("sweep").rglob("*") if path.is_file()}
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("twoafc.plots.save", full)
-    with pytest.raises(SystemExit):
-        main([*COMMAND.split(), "--quiet"])
-    assert {path: path.read_bytes() for path in Path("sweep").rglob("*") if path.is_file()} == before
     assert [name for name in os.listdir() if name.startswith(".")] == []
 
 
@@ -291,7 +347,7 @@ def test_mistakes_get_one_line(files: Path, capsys: pytest.CaptureFixture[str], 
 
 def test_names_in_other_scripts_and_with_odd_signs_are_drawn(here: Path) -> None:
     names = {"a": "距離", "b": "a$b$"}
-    frame = TRAIN.to_frame().rename({f"{old}_d{k}": f"{new}_d{k}" for old, new in names.items() for k in (0, 1)})
+    frame = TEST.to_frame().rename({f"{old}_d{k}": f"{new}_d{k}" for old, new in names.items() for k in (0, 1)})
     found = sweep(Triplets.from_frame(frame), sigmas=[0.1], grid_sizes=(), grid_size=10, folds=2)
     written.write(found, here / "s", {})
     assert "距離" in Path("s/figures/sweep-sigma-nll.svg").read_text(encoding="utf-8")

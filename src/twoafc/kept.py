@@ -67,24 +67,43 @@ class Kept:
 
     @contextmanager
     def whole(self, folder: str | Path) -> Iterator[Path]:
-        """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
+        """Give a folder to fill, as `replaced` does, but none that holds anything else."""
         self.check(folder)
-        folder = Path(folder).resolve()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-        try:
-            partial.mkdir()
+        with replaced(Path(folder)) as partial:
             for name in self.folders:
                 (partial / name).mkdir()
             yield partial
-            _replace(folder, partial)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
     def tell(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Write the file with the card, last of all: it lists the others."""
         told = {"card": {**card, "files": sorted({*self.files(folder), self.name})}, **content}
         (folder / self.name).write_text(strict_json(told, indent=1), encoding="utf-8")
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
+    whole = folder.resolve()
+    partial = whole.with_name(f".{whole.name}.{os.getpid()}.part")
+    with written(folder):
+        try:
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            partial.mkdir()
+            yield partial
+            _replace(whole, partial)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Say what could not be written where an error of the system does not: a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(f"{path} could not be written: {error.strerror}") from error
 
 
 def _replace(folder: Path, partial: Path) -> None:

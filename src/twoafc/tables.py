@@ -28,7 +28,8 @@ COLUMNS = (
 )
 SHORT = tuple(column for column in COLUMNS if column.name not in ("nll_simulated", "nll_per_vote"))
 """What fits a terminal."""
-READING = "± standard error; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
+BARS = "± standard error"
+READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
 MOST_GROUPS = 40
 """A table of more groups than this serves no reader; scores.csv has them all."""
 
@@ -102,7 +103,8 @@ def _number(record: Record, column: Column) -> str:
     """Write a value with its error bar, or its spread over seeds, and its letters."""
     if column.name == "explained":
         ends = record.get("explained_low"), record.get("explained_high")
-        return "–" if None in ends else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f}"  # type: ignore[operator]
+        # Sampling can carry an end past what there is to explain; the record has it as it came.
+        return "–" if None in ends else " to ".join(f"{100 * min(max(end, 0.0), 1.0):.0f}" for end in ends)  # type: ignore[operator,type-var]
     value, spread = record.get(column.name), record.get(f"{column.name}_se", record.get(f"{column.name}_sd"))
     if value is None:
         return "–"
@@ -150,12 +152,13 @@ def markdown(table: Table) -> str:
     return "\n".join([f"**{table.caption}**", "", body[0], rule, *body[1:], ""])
 
 
-def latex(table: Table) -> str:
-    """Write a table as LaTeX, for the package booktabs."""
+def latex(table: Table, below: Sequence[str] = ()) -> str:
+    """Write a table as LaTeX, for the package booktabs, with notes printed below it."""
     lines = [" & ".join(_escape(cell) for cell in row) + r" \\" for row in (table.header, *table.rows)]
     top = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(table.caption)}}}"]
     tabular = [rf"\begin{{tabular}}{{ll{'r' * (len(table.header) - 2)}}}", r"\toprule", lines[0], r"\midrule"]
-    return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    notes = [rf"\par\smallskip{{\footnotesize\raggedright {_escape(note)}\par}}" for note in below]
+    return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", *notes, r"\end{table}", ""])
 
 
 def remarks(notes: Sequence[str], ending: str) -> str:

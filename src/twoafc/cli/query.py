@@ -7,7 +7,7 @@ from typing import Any
 
 import twoafc
 from twoafc.cli.pairs import ask_pairs
-from twoafc.cli.show import Several, Switch, print_table
+from twoafc.cli.show import Several, Switch, print_table, say
 
 
 def query(
@@ -107,7 +107,7 @@ def _ask_model(
         (str(count["j"]), f"{count['probability']:.4f}", f"{count['nll']:.4f}", "observed" if count["observed"] else "")
         for count in answer["counts"]
     ]
-    print_table(f"Counts of {votes} votes for {what}", ("j", "probability", "NLL", ""), rows)
+    print_table(f"Counts of {_votes(votes)} for {what}", ("j", "probability", "NLL", ""), rows)
 
 
 def _ask_results(
@@ -121,8 +121,8 @@ def _ask_results(
 ) -> None:
     from twoafc import cards
     from twoafc.folder import Results, plain
-    from twoafc.query import ask_triplet
     from twoafc.plainjson import strict_json
+    from twoafc.query import ask_triplet
 
     results = Results.read(folder)
     pictures = cards.pictures_of(results, images)
@@ -138,18 +138,17 @@ def _ask_results(
         print(strict_json(told, indent=1))
         return
     _tell(told)
-    for note in cards.missing([told], pictures):
-        print(f"note: {note}")
-    print(f"Card of {', '.join(drawn)}: {out}")
+    say(*(f"note: {note}" for note in cards.missing([told], pictures)))
+    say(f"Card of {', '.join(drawn)}: {out}")
 
 
 def _tell(told: dict[str, Any]) -> None:
     """Print what each distance says of a triplet, and the NLL of every count under each."""
     answers: dict[str, dict[str, Any]] = told["answers"]
     labels = {name: told[name] for name in ("group", "ref", "ref0", "x0", "ref1", "x1") if name in told}
-    print(f"Triplet {told['triplet']}: {told['n']} of {told['M']} chose x1")
+    say(f"Triplet {told['triplet']}: {told['n']} of {told['M']} chose x1")
     if labels:
-        print(", ".join(f"{name} {value}" for name, value in labels.items()))
+        say(", ".join(f"{name} {value}" for name, value in labels.items()))
     apart = any(each["P_model"] not in (None, each["P"]) for each in answers.values())
     header = ("distance", "d0", "d1", "P", *(("P, model",) if apart else ()), "NLL")
     rows = [
@@ -178,7 +177,11 @@ def _tell(told: dict[str, Any]) -> None:
         )
         for j in range(told["M"] + 1)
     ]
-    print_table(f"NLL of each count j of {told['M']} votes for x1", ("j", *answers, ""), rows)
+    print_table(f"NLL of each count j of {_votes(told['M'])} for x1", ("j", *answers, ""), rows)
+
+
+def _votes(M: int) -> str:
+    return "1 vote" if M == 1 else f"{M} votes"
 
 
 def _chance(P: float | None, error: float | None) -> str:

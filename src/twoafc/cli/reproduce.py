@@ -27,8 +27,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and write its tables and figures, each figure beside the printed one.
 
-    Either data set alone will do; `twoafc fetch` gets them. A run that was stopped goes on where it was when the same
-    command is given again. Distances whose weights are not there are left out, with a note, unless they are asked for.
+    Either data set alone will do, and the other may come later into the same folder; `twoafc fetch` gets them. A run
+    that was stopped goes on where it was when the same command is given again. Distances whose weights are not there
+    are left out, with a note, unless they are asked for.
 
     Parameters
     ----------
@@ -64,18 +65,22 @@ def reproduce(
         print(f"twoafc: {told}", file=sys.stderr)
         raise SystemExit(130) from None
     if not quiet:
-        _tell(found, comparable=not synthetic)
+        _tell(found)
 
 
-def _tell(found: Reproduction, *, comparable: bool) -> None:
-    from twoafc.reproduce.written import as_table
+def _tell(found: Reproduction) -> None:
+    from twoafc.reproduce.written import as_table, below
 
     if found.warning:
         say(f"warning: not comparable. {found.warning}")
+    told: dict[str, None] = {}
     for layout in found.tables:
         if layout.name in ("bapps", "clic"):
-            table = as_table(layout, comparable=comparable)
+            table = as_table(layout)
             print_table(table.caption, table.header, table.rows)
+            told |= dict.fromkeys(below(layout))
+    # What is said of both tables is said once, and what the warning has said not again.
+    say(*(line for line in told if line not in found.warning))
     say(*(f"note: {note}" for note in found.notes))
     print(f"Tables: {found.folder / 'tables'}; figures: {found.folder / 'figures'}; all of it on one page:")
     print(f"  {found.folder / 'index.html'}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, print_table, progress
+from twoafc.cli.show import Several, Switch, print_table, progress, say
 
 
 def sweep(
@@ -91,6 +91,5 @@ def sweep(
         for parameter in found.parameters:
             table = summary(found, parameter)
             print_table(table.caption, table.header, table.rows)
-        for line in remarks(found):
-            print(line)
+        say(*remarks(found))
         print(f"Sweep: {out}")

@@ -12,7 +12,7 @@ from twoafc.plots.steps import worked_example
 from twoafc.plots.style import COLOURS
 from twoafc.plots.surfaces import standard_error, standard_errors, surface, surfaces
 from twoafc.plots.sweeps import SweepCurve, sweep
-from twoafc.plots.tally import votes
+from twoafc.plots.tally import votes, votes_by_M
 
 __all__ = [
     "COLOURS",
@@ -36,5 +36,6 @@ __all__ = [
     "sweep",
     "triplet_card",
     "votes",
+    "votes_by_M",
     "worked_example",
 ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.uint8]
 Answer = Mapping[str, Any]
-"""What `twoafc.query.ask` gives: P, standard_error, counts, and where known d0 and d1."""
+"""What `twoafc.query.ask` gives: P, standard_error, counts, and where known d0 and d1, and P_model."""
 LABELS = ("x₀", "reference", "x₁")
 WIDE = 1.45
 """Width of a panel beside the images, which are 1 wide."""
@@ -170,7 +170,9 @@ def _said(which: str, d: float | None) -> str:
 
 
 def _chance(answer: Answer) -> str:
-    error = answer.get("standard_error")
+    error, P_model = answer.get("standard_error"), answer.get("P_model")
+    if P_model is not None and not math.isclose(P_model, answer["P"], rel_tol=1e-9):
+        error = None  # it is that of another fit than the tested one
     return f"P = {answer['P']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twoafc.legible import BREAKS, legible
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -37,6 +39,11 @@ def save(figure: Figure, path: str | Path, *, dpi: float = DPI) -> None:
     try:
         with _same_bytes():
             figure.savefig(partial, format=kind, dpi=dpi, metadata=METADATA[kind])
+        if kind == "svg":
+            # Matplotlib writes what a name holds, which may be no XML.
+            written = partial.read_text(encoding="utf-8")
+            if (shown := legible(written, keep=BREAKS)) != written:
+                partial.write_text(shown, encoding="utf-8")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -55,7 +62,7 @@ def svg(figure: Figure, *, dpi: float = 150) -> str:
     with _same_bytes():
         figure.savefig(made, format="svg", dpi=dpi, metadata=METADATA["svg"])
     text = made.getvalue()
-    return text[text.index("<svg") :]
+    return legible(text[text.index("<svg") :], keep=BREAKS)
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.plots.style import LIGHT, tidy
+from twoafc.plots.style import LIGHT, SMALL, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,3 +45,29 @@ def votes(n: NDArray[np.int64], M: NDArray[np.int64], ax: Axes, *, what: Literal
         ax.locator_params(axis="x", integer=True)
     ax.set(xlabel=NAMES[what], ylabel="triplets")
     return tidy(ax)
+
+
+def votes_by_M(n: NDArray[np.int64], M: NDArray[np.int64], axes: Sequence[Axes]) -> None:
+    """Draw how the votes fell among the triplets of each M, one panel for each, from the least M on.
+
+    Triplets of few votes are mostly many and those of many votes few: in one panel the latter would not be seen.
+
+    Parameters
+    ----------
+    n, M : array of int, shape (T,)
+        Of M people who judged the triplet, n chose x1.
+    axes : sequence of Axes
+        Where there are more than kinds of M, the rest stay empty; where there are fewer, the larger M are not shown.
+    """
+    n, M = np.asarray(n), np.asarray(M)
+    kinds = np.unique(M)
+    for ax, m in zip(axes, kinds, strict=False):
+        counted = np.bincount(n[m == M], minlength=m + 1)
+        ax.bar(range(m + 1), counted, 0.85, color=LIGHT, edgecolor="black", linewidth=0.4)
+        ax.locator_params(integer=True, nbins=min(int(m) + 1, 5), axis="x")
+        ax.locator_params(integer=True, nbins=3, axis="y")
+        ax.set_title(f"M = {m}", fontsize=SMALL)
+        ax.set(xlim=(-0.6, m + 0.6), xlabel="n")
+        tidy(ax)
+    for ax in axes[len(kinds) :]:
+        ax.set_axis_off()

@@ -121,3 +121,17 @@ def paper_name(name: str) -> str | None:
     if name in OURS:
         return name
     return FAMILIES.get(name) or FAMILIES.get(name.partition("_")[0])
+
+
+def placed(chosen: Sequence[Chosen]) -> list[Chosen]:
+    """Put distances in the order of the paper's six, with an entry for each that was not measured; others come last.
+
+    Examples
+    --------
+    >>> [each.heading for each in placed(choose(["ssim", "ms_ssim", "rmse"])[0])]
+    ['Euclidean (rmse)', 'NLPD', 'SSIM', 'PIM', 'LPIPS', 'DISTS', 'ms_ssim']
+    """
+    found: list[Chosen] = []
+    for paper, name in OURS.items():
+        found += [each for each in chosen if each.paper == paper] or [Chosen(name, name, paper)]
+    return [*found, *(each for each in chosen if each.paper is None)]

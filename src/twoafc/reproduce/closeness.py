@@ -23,18 +23,19 @@ class Closeness:
 
 
 def closeness(layouts: Sequence[Layout]) -> list[Closeness]:
-    """Sum up the differences of each table that depends on the data, measure by measure."""
+    """Sum up the differences of each table, measure by measure; each figure of the paper's once, and no slips."""
     found = []
+    seen: set[str] = set()
     for layout in layouts:
-        if layout.differences is not None:
-            continue  # it does not depend on the data
         by_measure: dict[str, list[tuple[float, str]]] = {}
         for line in layout.lines:
             for cell, column in zip(line.cells, layout.columns, strict=True):
-                if cell.difference is not None:
-                    place = f"{line.labels[0]}, {column}"
-                    measure = line.labels[1].removesuffix(", train").removesuffix(", test")
-                    by_measure.setdefault(measure, []).append((abs(cell.difference), place))
+                if cell.difference is None or cell.slip or not cell.figure or cell.figure in seen:
+                    continue
+                seen.add(cell.figure)
+                place = f"{line.labels[0]}, {column}"
+                measure = line.labels[1].removesuffix(", train").removesuffix(", test")
+                by_measure.setdefault(measure, []).append((abs(cell.difference), place))
         for measure, differences in by_measure.items():
             largest, where = max(differences)
             middle = float(np.median([size for size, _ in differences]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,17 @@ import twoafc
 from twoafc import card, results
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
-from twoafc.evaluation import Settings, evaluate
+from twoafc.evaluation import Progress, Settings, evaluate
 from twoafc.folder import Results
 from twoafc.measurement.run import measure
 from twoafc.reproduce import cost
 from twoafc.reproduce.chosen import Chosen
-from twoafc.reproduce.kept import key_of, remembered, rid_of_anchors
+from twoafc.reproduce.resume import key_of, remembered, rid_of_anchors
 from twoafc.reproduce.sources import Source, drawn
 from twoafc.scores import Record
 from twoafc.sweep import Sweep, sweep
 from twoafc.triplets import Triplets
 
-Progress = Callable[[int, int, str], None]
 ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}
 """With the paper's settings, which are their defaults."""
 
@@ -56,6 +55,11 @@ class Measured:
         """What there is, by split."""
         return {"train": self.train} | ({"test": self.test} if self.test is not None else {})
 
+    @property
+    def as_in_paper(self) -> dict[str, Triplets]:
+        """What there is, by split of the paper's: a table that is cross-validated may be its test set."""
+        return {self.source.alone: self.train} if self.source.alone else self.tables
+
 
 def measured(
     source: Source,
@@ -84,7 +88,7 @@ def measured(
             listed = f"{file.name}.failures.csv"
             notes.append(f"{source.name} {role}: {len(found.failures)} triplets could not be measured; see {listed}")
         sets[role], tables[role] = few, Triplets.read(file)
-    rest = Source(source.name, sets["train"], sets.get("test"), source.notes)
+    rest = replace(source, train=sets["train"], test=sets.get("test"))
     return Measured(rest, tables["train"], tables.get("test"), notes)
 
 
@@ -140,9 +144,13 @@ def robustness(
 
 def times(data: Measured, distances: Sequence[Chosen], folder: Path) -> dict[str, Record]:
     """Take the times of fitting and asking both estimators, once on this machine: see `twoafc.reproduce.cost`."""
-    table = data.train[distances[0].name]
-    key = key_of(card.describe(table), distances[0].name, cost.machine(), twoafc.__version__)
-    made: dict[str, Record] = remembered(
-        folder / "experiments" / "cost.json", key, lambda: cost.measured(table, ESTIMATORS)
-    )
+    name = distances[0].name
+    table = data.train[name]
+
+    def make() -> dict[str, Record]:
+        timed = {"set": data.name, "distance": name}
+        return {each: timed | made for each, made in cost.measured(table, ESTIMATORS).items()}
+
+    key = key_of(card.describe(table), data.name, name, cost.machine(), twoafc.__version__)
+    made: dict[str, Record] = remembered(folder / "experiments" / "cost.json", key, make)
     return made

@@ -19,6 +19,7 @@ from twoafc.query import ask
 from twoafc.reproduce.chosen import Chosen
 from twoafc.reproduce.experiments import ESTIMATORS, Measured
 from twoafc.reproduce.layout import METHODS
+from twoafc.reproduce.sources import SETS
 from twoafc.sweep import Sweep
 from twoafc.triplets import Triplets
 from twoafc.uniform import Uniform, uniformise
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
-SETS = {"bapps": "BAPPS", "clic": "CLIC 2021"}
 NODES = 101
+PANELS = 5
+"""Panels beside one another of how votes fell."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def of_set(data: Measured, results: Results, chosen: Sequence[Chosen]) -> Iterat
         yield Drawn(
             "votes-clic",
             "Appendix H: numbers of judgements, CLIC 2021",
-            "How many judgements M the triplets have, and how many of them, n, chose x1.",
+            "How many judgements M the triplets have (left; the scale is logarithmic) and, for each M, how many of "
+            "them, n, chose x1.",
             lambda: _votes(data),
         )
     else:
@@ -82,7 +85,8 @@ def of_robustness(found: Sweep, chosen: Sequence[Chosen], label: str) -> Iterato
         ),
         "grid_size": (
             "size of the grid",
-            "Scores against the number of nodes along each axis, at sigma = 1/44.",
+            "Scores against the number of nodes along each axis, at sigma = 1/44; diamonds mark the nodes that the "
+            "automatic rule gives this width.",
         ),
     }
     for parameter, (title, caption) in told.items():
@@ -140,14 +144,24 @@ def _scatter(table: Triplets, chosen: Sequence[Chosen]) -> Figure:
 
 
 def _votes(data: Measured) -> Figure:
+    """Draw for each split the distribution of M and beside it, in rows of panels, that of n for each M."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.6, 1.9 * len(data.tables)), layout="constrained")
-    for row, (role, table) in zip(
-        figure.subplots(len(data.tables), 2, squeeze=False), data.tables.items(), strict=True
+    depths = [-(-len(np.unique(table.M)) // PANELS) for table in data.tables.values()]
+    figure = Figure(figsize=(7.2, 1.5 * sum(depths) + 0.5), layout="constrained")
+    for part, depth, (role, table) in zip(
+        figure.subfigures(len(depths), 1, height_ratios=depths, squeeze=False).ravel(),
+        depths,
+        data.tables.items(),
+        strict=True,
     ):
-        for ax in (plots.votes(table.n, table.M, row[0], what="M"), plots.votes(table.n, table.M, row[1], what="n")):
-            ax.set_title(f"{role}, {len(table):,} triplets", fontsize=8)
+        part.suptitle(f"{role}, {len(table):,} triplets", fontsize=8)
+        left, right = part.subfigures(1, 2, width_ratios=(1, 2.6))
+        counted = plots.votes(table.n, table.M, left.subplots(), what="M")
+        counted.set(yscale="log", ylim=(0.7, None))  # a single triplet is to be seen
+        counted.minorticks_off()
+        panels = list(right.subplots(depth, PANELS, squeeze=False).ravel())
+        plots.votes_by_M(table.n, table.M, panels)
     return figure
 
 

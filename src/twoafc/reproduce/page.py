@@ -17,9 +17,10 @@ from twoafc.report.page import FILE
 from twoafc.report.svg import inline
 from twoafc.reproduce.chosen import Chosen
 from twoafc.reproduce.closeness import closeness
-from twoafc.reproduce.figures import SETS, Shown
+from twoafc.reproduce.figures import Shown
 from twoafc.reproduce.layout import Layout
 from twoafc.reproduce.printed import document, slips
+from twoafc.reproduce.sources import SETS
 from twoafc.reproduce.written import rows_of
 from twoafc.triplets import Triplets
 
@@ -34,8 +35,8 @@ class Story:
     ----------
     warning : str
         What must be said first; empty where the figures compare with the paper's.
-    comparable : bool
-        Whether differences from the paper mean anything.
+    worth : list of str
+        What of it concerns every table that depends on the data; the rest stands in the notes of those concerned.
     chosen : sequence of Chosen
         The distances.
     notes : list of str
@@ -44,7 +45,7 @@ class Story:
     """
 
     warning: str
-    comparable: bool
+    worth: list[str]
     chosen: Sequence[Chosen]
     notes: list[str]
     results: Mapping[str, Results]
@@ -67,11 +68,12 @@ def page(
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
         story=told,
         slips=slips(),
-        tables=[_table(layout, told.comparable) for layout in tables],
+        tables=[_table(layout) for layout in tables],
         closeness=[] if told.warning else closeness(tables),
         figures=[_figure(shown) for shown in figures],
         data=_data(data),
-        error_bars=[(SETS[name], each.error_bars) for name, each in told.results.items()],
+        # Standard errors are shown, not the intervals that the same words tell of elsewhere.
+        errors=[(SETS[name], each.error_bars.removeprefix("95 % intervals ")) for name, each in told.results.items()],
         file=FILE,
         settings=next(iter(told.results.values())).card["settings"],
         version=twoafc.__version__,
@@ -79,9 +81,9 @@ def page(
     )
 
 
-def _table(layout: Layout, comparable: bool) -> dict[str, Any]:
+def _table(layout: Layout) -> dict[str, Any]:
     """Put lines of one name together, as the paper does: the name, its lines, and how many rows they take."""
-    written = [(line.labels, rows) for line, rows in rows_of(layout, comparable=comparable) if rows]
+    written = [(line.labels, rows) for line, rows in rows_of(layout) if rows]
     blocks = []
     for name, lines in groupby(written, key=lambda each: each[0][0]):
         held = [(labels[1], rows) for labels, rows in lines]

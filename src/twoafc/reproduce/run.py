@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from twoafc.errors import DataError
+from twoafc.evaluation import Progress
 from twoafc.folder import Results
+from twoafc.kept import replaced, written
 from twoafc.measurement.files import write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce import synthetic as generated
+from twoafc.reproduce.basis import Basis, basis
 from twoafc.reproduce.chosen import Chosen, choose
 from twoafc.reproduce.experiments import Measured
-from twoafc.reproduce.kept import claim, finish, is_finished, key_of, replaced
 from twoafc.reproduce.layout import Layout, arithmetic, of_cost, score_tables
 from twoafc.reproduce.page import Story, page
 from twoafc.reproduce.printed import Slip, slips
-from twoafc.reproduce.sources import Source, find_bapps, find_clic
+from twoafc.reproduce.resume import claim, earlier, finish, is_finished, key_of
+from twoafc.reproduce.sources import SETS, Source, find_bapps, find_clic
 from twoafc.reproduce.written import as_frame, write_table
 from twoafc.scores import Record
 from twoafc.sweep import Sweep
 
-Progress = Callable[[int, int, str], None]
 FEWEST = 20
 """Triplets of a split below which there is nothing to fit."""
 NEITHER = (
     "a data set is needed; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic: "
-    "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB"
+    "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB; twoafc fetch clic2021_valid clic2021_test the second, "
+    "whose size is not published"
 )
 
 
@@ -104,9 +107,9 @@ def reproduce(
     Parameters
     ----------
     out : path
-        Folder to write: new, or of an earlier run with the same limit and seed.
+        Folder to write: new, or of an earlier run with the same limit and seed, whose data sets stay.
     bapps, clic : path, optional
-        Folders of the data sets; either alone will do.
+        Folders of the data sets; either alone will do, and the other may come by a later run.
     synthetic : bool
         Generate sets in the same layouts instead: everything runs, and no figure means anything.
     options : Options, optional
@@ -120,14 +123,20 @@ def reproduce(
     if not synthetic and not given:
         raise DataError(NEITHER)
     chosen, notes = choose(options.distances, deep=not synthetic)
-    sources = {} if synthetic else dict(_opened(given, progress))
-    claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, given.values())
+    kept = {} if synthetic else {name: path for name, path in earlier(out).items() if name not in given}
+    folders = {name: path for name in SETS for path in [given.get(name) or kept.get(name)] if path}
+    sources = {} if synthetic else _opened(folders, kept, out, progress)
+    claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, folders)
     if synthetic:
-        sources = dict(_opened(_generated(out, options, progress), progress))
+        sources = _opened(_generated(out, options, progress), {}, out, progress)
+    notes += [f"{name}: of an earlier run into this folder, from {path}" for name, path in kept.items()]
     found = _experiments(out, options, chosen, sources, progress)
-    told = Story(warning_of(options, synthetic), not synthetic, chosen, [*notes, *found.notes], found.results)
+    bases = _bases(found, options, synthetic)
+    worth = worth_of(options, synthetic, bases)
+    lacking = [told for each in bases.values() for told in each.warnings]
+    told = Story(" ".join([*worth, *lacking]), worth, chosen, [*notes, *found.notes], found.results)
     tables = [
-        *score_tables({name: each.scores for name, each in found.results.items()}, chosen),
+        *score_tables({name: each.scores for name, each in found.results.items()}, chosen, bases),
         of_cost(found.cost),
         arithmetic(),
     ]
@@ -144,9 +153,29 @@ def reproduce(
     return Reproduction(out, tables, found.results, told.warning, told.notes, slips())
 
 
-def _opened(folders: Mapping[str, Path], progress: Progress | None) -> Iterator[tuple[str, Source]]:
+def _opened(
+    folders: Mapping[str, Path], kept: Mapping[str, Path], out: Path, progress: Progress | None
+) -> dict[str, Source]:
+    """Open data sets; say of one that an earlier run has left in the folder where it was, if it is there no more."""
+    found = {}
     for name, folder in folders.items():
-        yield name, find_bapps(folder, progress=progress) if name == "bapps" else find_clic(folder)
+        try:
+            found[name] = find_bapps(folder, progress=progress) if name == "bapps" else find_clic(folder)
+        except DataError as error:
+            if name not in kept:
+                raise
+            raise DataError(
+                f"{out} has {SETS[name]} of an earlier run, which is not in {folder} any more; say where it is with "
+                f"--{name}, or name another folder to write"
+            ) from error
+    return found
+
+
+def _bases(found: _Found, options: Options, synthetic: bool) -> dict[str, Basis]:
+    """Hold each data set against the paper's; generated ones have nothing to do with it."""
+    if synthetic:
+        return {name: Basis() for name in found.measured}
+    return {name: basis(data, counted=options.limit is None) for name, data in found.measured.items()}
 
 
 def _generated(out: Path, options: Options, progress: Progress | None) -> dict[str, Path]:
@@ -204,7 +233,7 @@ def _write(out: Path, told: Story, tables: Sequence[Layout], found: _Found, prog
     """Write tables, figures and the page, each of them in the place of an earlier one."""
     with replaced(out / "tables") as folder:
         for table in tables:
-            write_table(table, folder, [*filter(None, [told.warning])], comparable=told.comparable)
+            write_table(table, folder, told.worth)
     drawings = [
         figures.of_example(),
         *(
@@ -212,7 +241,7 @@ def _write(out: Path, told: Story, tables: Sequence[Layout], found: _Found, prog
             for data in found.measured.values()
             for each in figures.of_set(data, found.results[data.name], told.chosen)
         ),
-        *figures.of_robustness(found.swept, told.chosen, figures.SETS[found.main.name]),
+        *figures.of_robustness(found.swept, told.chosen, SETS[found.main.name]),
     ]
     shown = []
     with replaced(out / "figures") as folder:
@@ -222,29 +251,30 @@ def _write(out: Path, told: Story, tables: Sequence[Layout], found: _Found, prog
             shown.append(figures.save(each, folder))
     if progress:
         progress(len(drawings), len(drawings), "writing the page")
-    data = {name: each.tables for name, each in found.measured.items()}
-    write_text(page(told, tables, shown, data), out / "index.html")
+    data = {name: each.as_in_paper for name, each in found.measured.items()}
+    with written(out / "index.html"):
+        write_text(page(told, tables, shown, data), out / "index.html")
 
 
-def warning_of(options: Options, synthetic: bool) -> str:
-    """Say loudly what figures are worth that are not made from the paper's data; nothing where they are.
+def worth_of(options: Options, synthetic: bool, bases: Mapping[str, Basis]) -> list[str]:
+    """Say what figures are worth that are made of a draw, or of generated sets; nothing where they are the paper's.
 
     Examples
     --------
-    >>> warning_of(Options(limit=500), synthetic=False).partition(":")[0]
+    >>> worth_of(Options(limit=500), False, {"bapps": Basis()})[0].partition(":")[0]
     'A quick look'
     """
     if synthetic:
-        return (
+        return [
             "These are generated sets: distorted photographs, and simulated people. Nothing here is evidence about the "
             "paper's figures, or about any distance."
-        )
-    if options.limit is None:
-        return ""
-    return (
+        ]
+    if options.limit is None or all(each.whole for each in bases.values()):
+        return []
+    return [
         f"A quick look: at most {options.limit:,} triplets of each split, drawn by seed {options.seed}. P is fitted to "
         "fewer votes than the paper's, so its figures cannot be expected here."
-    )
+    ]
 
 
 def _stage(progress: Progress | None, name: str) -> Progress | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from twoafc.datasets import Dataset, open_bapps, open_clic
 from twoafc.datasets.bapps import TWO_AFC, subsets
 from twoafc.datasets.clic import NO_IMAGES, is_clic
 from twoafc.errors import DataError
-from twoafc.fetch.registry import chosen, size_of
+from twoafc.evaluation import Progress
+from twoafc.fetch.registry import File, chosen, size_of
 
-Progress = Callable[[int, int, str], None]
+SETS = {"bapps": "BAPPS", "clic": "CLIC 2021"}
 ROLES = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
 """Folders (or files) of CLIC's answers: the training set of the paper is what CLIC released as its test's truth."""
 LAYOUTS = {
@@ -26,19 +27,25 @@ LAYOUTS = {
     "clic": "clic2021_test/ (or train/) and clic2021_valid/ (or val/) in it, each with its answers "
     "(a CSV without a header, O,A,B,T, such as oracle.csv) and its images",
 }
-ARCHIVES = {"bapps": ("bapps_train", "bapps_val"), "clic": ("clic2021_oracle", "clic2021_valid")}
-MORE = {"bapps": "", "clic": "; the training images are further archives: clic2021_test fetches all"}
-FETCH = {"bapps": "bapps_train bapps_val", "clic": "clic2021_valid clic2021_test"}
+ARCHIVES = {
+    "bapps": {"train": "bapps_train", "test": "bapps_val"},
+    "clic": {"train": "clic2021_test", "test": "clic2021_valid"},
+}
+"""What `twoafc fetch` gets each split by."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A data set of the paper's: to fit on, and to test on; None where there is nothing to test on but the former."""
+    """A data set of the paper's: to fit on, and to test on; None where there is nothing to test on but the former.
+
+    `alone` says which split of the paper's that one is, train or test; it is empty where both are there.
+    """
 
     name: str
     train: Dataset
     test: Dataset | None
     notes: tuple[str, ...] = ()
+    alone: str = ""
 
     @property
     def splits(self) -> dict[str, Dataset]:
@@ -46,19 +53,35 @@ class Source:
         return {"train": self.train} | ({"test": self.test} if self.test is not None else {})
 
 
-def wanted(name: str) -> str:
-    """Say where a data set is to be had, its size and its layout.
+def wanted(name: str, *roles: str) -> str:
+    """Say where a data set, or a split of it, is to be had, its size and its layout.
 
     Examples
     --------
     >>> "twoafc_val.tar.gz, 1.1 GB" in wanted("bapps")
     True
     """
-    files = []
-    for file in chosen(ARCHIVES[name]):
-        size = size_of(file)
-        files.append(f"{file.file}, {'size not stated' if size is None else f'{size / 1e9:.1f} GB'}, from {file.url}")
-    return f"expected {LAYOUTS[name]}; get it by: twoafc fetch {FETCH[name]} ({'; '.join(files)}{MORE[name]})"
+    names = [ARCHIVES[name][role] for role in roles or ("train", "test")]
+    files = [file for each in names for file in chosen([each])]
+    told = [_archives(chosen([each])) for each in names]
+    sizes = [size_of(file) for file in files]
+    if len(told) > 1 and None not in sizes:
+        told.append(f"{_size(sum(filter(None, sizes)))} in all")
+    return f"expected {LAYOUTS[name]}; get it by: twoafc fetch {' '.join(names)} ({'; '.join(told)})"
+
+
+def _archives(files: Sequence[File]) -> str:
+    """Name the archives of one split, with their size and address; of many, the first and the last few."""
+    if len(files) == 1:
+        return f"{files[0].file}, {_size(size_of(files[0]))}, from {files[0].url}"
+    first, second, last = files[0], files[1], files[-1]
+    where = second.url.removesuffix(second.file)
+    size = sum(size_of(each) or 0 for each in files) if all(map(size_of, files)) else None
+    return f"{first.file} and {second.file} to {last.file}, {len(files)} archives, {_size(size)}, from {where}"
+
+
+def _size(size: int | None) -> str:
+    return "size not published" if size is None else f"{size / 1e9:.1f} GB"
 
 
 def find_bapps(folder: Path, *, progress: Progress | None = None) -> Source:
@@ -82,7 +105,7 @@ def find_clic(folder: Path) -> Source:
         files = {"test": alone}
     if not files:
         raise DataError(f"no CLIC 2021 in {folder}; {wanted('clic')}")
-    return _source("clic", folder, {role: _open_clic(file) for role, file in files.items()})
+    return _source("clic", folder, {role: _open_clic(file, role) for role, file in files.items()})
 
 
 def _source(name: str, folder: Path, opened: dict[str, Dataset]) -> Source:
@@ -92,7 +115,7 @@ def _source(name: str, folder: Path, opened: dict[str, Dataset]) -> Source:
     ((role, data),) = opened.items()
     lost = {"train": "test", "test": "training"}[role]
     told = f"{name}: {folder} has no {lost} set; what is there is cross-validated, which the paper does not do"
-    return Source(name, data, None, (*notes, told))
+    return Source(name, data, None, (*notes, told), alone=role)
 
 
 def _answers(folder: Path, names: Sequence[str]) -> Path | None:
@@ -119,13 +142,13 @@ def _has_answers(file: Path) -> bool:
         return lines.readline(10_000).count(b",") == 3
 
 
-def _open_clic(file: Path) -> Dataset:
+def _open_clic(file: Path, role: str) -> Dataset:
     data = open_clic(file)
     if NO_IMAGES not in data.notes:
         return data
     moved = _in_subfolders(data)
     if len(moved.missing()) == len(data) * len(data.roles):
-        raise DataError(f"the answers {file} name images, and none of them is there; {wanted('clic')}")
+        raise DataError(f"the answers {file} name images, and none of them is there; {wanted('clic', role)}")
     return moved
 
 

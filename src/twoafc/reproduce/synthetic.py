@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from twoafc.distortions import DISTORTIONS, Images, distort
+from twoafc.evaluation import Progress
 from twoafc.photographs import PHOTOGRAPHS, observers, patches, photograph
 from twoafc.reproduce.sources import shares
 
-Progress = Callable[[int, int, str], None]
 FAMILIES: dict[str, tuple[str, ...]] = {
     "traditional": ("noise", "jpeg", "blur", "warp", "contrast", "colour_shift"),
     "cnn": ("downsample", "posterise", "chroma_noise", "shift"),

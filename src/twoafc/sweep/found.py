@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from twoafc.diagnostics import Finding
 from twoafc.estimators import Density
 from twoafc.plots import SweepCurve
 from twoafc.scores import Record
@@ -32,11 +33,19 @@ class Sweep:
     automatic : dict of distance to Density
         Sigma, with as many nodes as it needs, that ``Density(sigma="auto")`` takes from the whole training table.
     comparisons : list of records
-        The automatic sigma against the paper's, by ``distance``, paired: see `twoafc.inference.comparisons.compare`.
+        The automatic sigma against the paper's, by ``distance``, paired: see `twoafc.inference.comparisons.compare`;
+        ``p_holm`` is corrected over the distances.
     notes : list of str
         How the test was made, and what was left out.
     error_bars : str
         What the error bars are of, in words.
+    tested : dict of distance to record
+        The score of choosing sigma automatically, where sigmas were swept. Where the table is cross-validated, it is
+        chosen anew in each fold, without the triplets that are scored: the point at `automatic` saw them all.
+    findings : list of Finding
+        What the two tables share: see `twoafc.check`.
+    cross_validated : bool
+        Whether there was no test table.
     """
 
     scores: list[Record]
@@ -46,6 +55,9 @@ class Sweep:
     comparisons: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error_bars: str = ""
+    tested: dict[str, Record] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    cross_validated: bool = False
 
     @property
     def distances(self) -> list[str]:

@@ -19,6 +19,8 @@ PAPER = Density()
 SIGMAS: tuple[float, ...] = tuple(float(f"{each:.2g}") for each in np.geomspace(0.0037, 1, 16))
 GRID_SIZES = (5, 7, 10, 14, 20, 28, 40, 55, 75, 100)
 """What is swept where nothing else is asked for: the paper's ranges."""
+MOST_NODES = 1000
+"""Nodes along an axis, at most: memory goes with their square, and 1000 take some 160 MB for each setting at work."""
 
 
 class Point(NamedTuple):
@@ -53,6 +55,11 @@ def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, hel
     wrong = next((each for each in widths if not isinstance(each, Real)), None)
     if wrong is not None:
         raise ValueError(f"sigmas to sweep must be numbers; found {wrong!r}")
+    large = next((each for each in (held.grid_size, *sizes) if each > MOST_NODES), None)
+    if large is not None:
+        raise ValueError(
+            f"grid sizes to sweep must be at most {MOST_NODES}, since memory goes with their square; found {large}"
+        )
     if widths:
         widths = (*widths, float(PAPER.sigma))
     if sizes:

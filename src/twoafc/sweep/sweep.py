@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,13 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import folds as cross_validation
+from twoafc.diagnostics import Finding
+from twoafc.diagnostics.overlap import overlap
+from twoafc.diagnostics.view import view
 from twoafc.estimators import Density
 from twoafc.evaluation import Progress, Run, Settings
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.records import scored, with_bars
 from twoafc.evaluation.runs import Prediction, shared_distances
-from twoafc.inference.comparisons import COMPARED, compare
+from twoafc.inference.comparisons import COMPARED, compare, sentence
 from twoafc.inference.errorbars import Together, Values, errors, together
+from twoafc.inference.intervals import LEVEL, holm
 from twoafc.scores import Record
 from twoafc.sweep.found import MEASURES, Sweep
 from twoafc.sweep.points import GRID_SIZES, PAPER, SIGMAS, Point, in_order, points
@@ -29,6 +33,7 @@ from twoafc.uniform import Uniform
 __all__ = ["GRID_SIZES", "SIGMAS", "sweep"]
 
 BoolArray = NDArray[np.bool_]
+AUTOMATIC, PAPERS = "the automatic sigma", "the paper's sigma"
 
 
 def sweep(
@@ -79,31 +84,48 @@ def sweep(
     if test is None:
         notes.append(f"no test table: {folds}-fold cross-validation, split by {cross_validation.split_key(train)}")
     link = together(train if test is None else test)
+    moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
     scores: list[Record] = []
-    comparisons: list[Record] = []
+    tested: dict[str, Record] = {}
+    pairs: dict[str, dict[str, Values]] = {}
     with _threads(workers or _cores()) as pool:
         for place, name in enumerate(names):
-            tested = (train if test is None else test)[name]
-            parts = pool.map(partial(_part, train[name]), left_out)
+            asking = (train if test is None else test)[name]
+            parts = list(pool.map(partial(_part, train[name]), left_out))
             automatic[name] = _automatic(train[name])
-            marks = [replace(held, sigma=each.sigma) for each in (automatic[name], PAPER)]
-            todo = in_order([*asked, Point("sigma", marks[0])]) if asked[0].parameter == "sigma" else asked
-            found = pool.map(partial(_score, tested, list(parts), link), todo)
-            values: dict[Density, Values] = {}
+            todo = in_order([*asked, Point("sigma", replace(held, sigma=automatic[name].sigma))]) if moves else asked
+            found = pool.map(partial(_score, asking, parts, link), todo)
             for done, (point, (record, value)) in enumerate(zip(todo, found, strict=True), start=1):
                 scores.append(record)
-                if point.parameter == "sigma" and point.settings in marks:
-                    values[point.settings] = value
+                if point == papers:
+                    pairs[name] = {PAPERS: value}
                 if progress:
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
-            comparisons += _compared(name, [values[each] for each in marks if values], marks, link)
-    return Sweep(scores, held, PAPER, automatic, comparisons, notes, f"{Analytic().told}; {link.told}")
+            if moves:
+                chosen = [automatic[name]] if test is not None else list(pool.map(_automatic_of, parts))
+                settings = [replace(held, sigma=each.sigma) for each in chosen]
+                itself = Point("sigma", automatic[name])
+                tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, link, itself)
+    told = f"{Analytic().told}; {link.told}"
+    shared = [] if test is None else _shared(train, test, names)
+    return Sweep(scores, held, PAPER, automatic, _compared(pairs, link), notes, told, tested, shared, test is None)
 
 
-def _automatic(train: Triplets) -> Density:
-    chosen = Density(sigma="auto").fit(train).settings
+def _shared(train: Triplets, test: Triplets, names: Sequence[str]) -> list[Finding]:
+    """Find triplets and references that stand in both tables, as `twoafc.check` does."""
+    kept = [replace(table, distances={name: table.distances[name] for name in names}) for table in (train, test)]
+    with np.errstate(all="ignore"):
+        return overlap(*(view(role, table) for role, table in zip(("train", "test"), kept, strict=True)))
+
+
+def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:
+    chosen = Density(sigma="auto").fit(train, uniform=uniform).settings
     return replace(chosen, sigma=float(chosen.sigma))
+
+
+def _automatic_of(part: Part) -> Density:
+    return _automatic(part.train, part.uniform)
 
 
 def _cores() -> int:
@@ -148,9 +170,16 @@ def _part(train: Triplets, left_out: BoolArray | None) -> Part:
 
 def _score(tested: Triplets, parts: Sequence[Part], link: Together, point: Point) -> tuple[Record, Values]:
     """Fit one setting, and score it on triplets that the fit has not seen."""
+    return _score_fits(tested, parts, [point.settings] * len(parts), link, point)
+
+
+def _score_fits(
+    tested: Triplets, parts: Sequence[Part], settings: Sequence[Density], link: Together, point: Point
+) -> tuple[Record, Values]:
+    """Fit each part with settings of its own, and score all of them together under the name of one point."""
     P = np.empty(len(tested))
-    for part in parts:
-        fit = point.settings.fit(part.train, uniform=part.uniform)
+    for part, each in zip(parts, settings, strict=True):
+        fit = each.fit(part.train, uniform=part.uniform)
         P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
     (name,) = tested.distances
     one = scored(Prediction(Run(name, "density", None, fit), "test", tested, P, False), Settings(), link)
@@ -159,14 +188,21 @@ def _score(tested: Triplets, parts: Sequence[Part], link: Together, point: Point
     (told,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
     kept = [f"{measure}{end}" for measure in MEASURES for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
-    settings = {"sigma": point.settings.sigma, "grid_size": point.settings.grid_size}
-    return head | settings | {each: told[each] for each in ("triplets", "votes", *kept)}, one.values
+    named = {"sigma": point.settings.sigma, "grid_size": each.grid_size}
+    return head | named | {each: told[each] for each in ("triplets", "votes", *kept)}, one.values
 
 
-def _compared(name: str, values: Sequence[Values], marks: Sequence[Density], link: Together) -> list[Record]:
-    """Compare the automatic sigma with the paper's, where sigmas were swept and the two differ."""
-    if not values or marks[0] == marks[1]:
-        return []
-    told = ("the automatic sigma", "the paper's sigma")
-    found = compare(dict(zip(told, values, strict=True)), link, estimator="density", measures={"nll": COMPARED["nll"]})
-    return [{"distance": name, **record} for record in found]
+def _compared(pairs: Mapping[str, Mapping[str, Values]], link: Together) -> list[Record]:
+    """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
+    told = COMPARED["nll"]
+    found = [
+        {"distance": name, **record}
+        for name, values in pairs.items()
+        for record in compare(values, link, estimator="density", measures={"nll": told})
+    ]
+    known = [record for record in found if record["p"] is not None]
+    for record, p in zip(known, holm([record["p"] for record in known]).tolist(), strict=True):
+        ends = [record[key] for key in ("difference", "se", "low", "high")]
+        told_again = sentence(told, record["a"], record["b"], ends, p)
+        record |= {"p_holm": p, "different": p < 1 - LEVEL, "sentence": told_again}
+    return found

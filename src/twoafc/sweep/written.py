@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Kept("sweep.json", "sweeps")
-READING = (
-    "best: least NLL, chosen by the tested votes themselves, which flatters it a little; automatic: chosen by triplets "
-    "left out of the training table"
-)
+READING = "± standard error; best: least NLL, chosen by the tested votes themselves, which flatters it a little"
+CHOSEN = {
+    False: "automatic: chosen by triplets left out in turn from the training table",
+    True: "automatic: chosen by triplets left out in turn from the whole table; its NLL is that of choosing anew in "
+    "each fold, without the triplets that are scored",
+}
+"""What the automatic sigma is, with a test table and where the table is cross-validated."""
 DRAWN: tuple[Measure, ...] = ("nll", "agreement")
 
 
@@ -54,7 +57,9 @@ def content(found: Sweep) -> dict[str, Any]:
         "chosen": _settings(found.chosen),
         "automatic": {name: _settings(each) for name, each in found.automatic.items()},
         "scores": found.scores,
+        "automatic_scores": list(found.tested.values()),
         "comparisons": found.comparisons,
+        "findings": [asdict(each) for each in found.findings],
     }
 
 
@@ -64,8 +69,10 @@ def _settings(each: Any) -> dict[str, Any]:
 
 def remarks(found: Sweep) -> list[str]:
     """Say what a reader of the tables should know."""
+    automatic = [CHOSEN[found.cross_validated]] if found.tested else []
     compared = [f"{record['distance']}: {record['sentence']}" for record in found.comparisons]
-    return [READING, f"error bars: {found.error_bars}", *compared, *(f"note: {note}" for note in found.notes)]
+    told = [READING, *automatic, f"error bars: {found.error_bars}", *compared]
+    return [*told, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
 
 
 def summary(found: Sweep, parameter: Parameter) -> tables.Table:
@@ -73,8 +80,10 @@ def summary(found: Sweep, parameter: Parameter) -> tables.Table:
     automatic, chosen = found.automatic_values(parameter), float(getattr(found.chosen, parameter))
     rows = []
     for name in found.distances:
-        values = [found.best(name, parameter)[parameter], *([automatic[name]] if automatic else []), chosen]
-        records = [found.at(name, parameter, value) for value in values]
+        records = [found.best(name, parameter), found.at(name, parameter, chosen)]
+        if automatic:
+            by_itself = found.tested[name] if parameter == "sigma" else found.at(name, parameter, automatic[name])
+            records.insert(1, by_itself)
         rows.append((name, *(text for record in records for text in _cells(record, parameter))))
     heading = {"sigma": "sigma", "grid_size": "nodes"}[parameter]
     kinds = ("best", *(("automatic",) if automatic else ()), "paper's")

@@ -6,24 +6,26 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from twoafc import plots
 from twoafc.datasets import Dataset, without_anchors
 from twoafc.errors import DataError
+from twoafc.evaluation import Progress
+from twoafc.kept import written
 from twoafc.measurement.files import clear_partial, write_text
 from twoafc.plainjson import strict_json
 
 CARD = "run.json"
 OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables", "figures", "synthetic"})
 """All that a folder of this command's holds."""
-OWN_FILES = ("printed.json", "page.html", "page.css", "layout.py", "figures.py", "page.py", "written.py")
-Progress = Callable[[int, int, str], None]
+SETS = "sets"
+"""Where the card says which data sets the folder has, and from which folders they are."""
 
 
 def key_of(*parts: Any) -> str:
@@ -48,16 +50,33 @@ def remembered(path: Path, key: str, make: Callable[[], Any]) -> Any:
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_partial(path.parent, [path.name])
-    write_text(strict_json({"key": key, "made": made}, indent=1), path)
+    with written(path):
+        write_text(strict_json({"key": key, "made": made}, indent=1), path)
     # What is read back next time is what is used this time.
     return json.loads(path.read_text(encoding="utf-8"))["made"]
 
 
-def claim(folder: Path, settings: dict[str, Any], inputs: Iterable[Path] = ()) -> None:
-    """Take a folder for a run: new, empty, or of an earlier run with the same settings; others are refused."""
+def earlier(folder: Path) -> dict[str, Path]:
+    """Name the data sets that a folder already has from earlier runs, and where each of them is."""
+    try:
+        told = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        return {str(name): Path(path) for name, path in told[SETS].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # whether it is a folder of an earlier run at all, `claim` will say
+
+
+def claim(folder: Path, settings: dict[str, Any], inputs: Mapping[str, Path] | None = None) -> None:
+    """Take a folder for a run: new, empty, or of an earlier run with the same settings; others are refused.
+
+    Parameters
+    ----------
+    inputs : mapping of data set to its folder, optional
+        Those of earlier runs too: the card names them.
+    """
+    inputs = inputs or {}
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; the tables and figures are written to a folder")
-    for path in inputs:
+    for path in inputs.values():
         if path.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{path} lies in {folder}, which is for what is made of it; name another folder")
     held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
@@ -68,10 +87,14 @@ def claim(folder: Path, settings: dict[str, Any], inputs: Iterable[Path] = ()) -
         raise DataError(f"{folder} holds other files ({foreign[0]}); choose a new folder, or take them out")
     if held:
         _same_settings(folder, settings)
+        _clear(folder)
         _clear(folder / "results")
     folder.mkdir(parents=True, exist_ok=True)
-    if not held:
-        write_text(strict_json({"command": "twoafc reproduce", "settings": settings}, indent=1), folder / CARD)
+    sets = {name: str(path.resolve()) for name, path in inputs.items()}
+    if not held or sets != {name: str(path) for name, path in earlier(folder).items()}:
+        told = {"command": "twoafc reproduce", "settings": settings, SETS: sets}
+        with written(folder / CARD):
+            write_text(strict_json(told, indent=1), folder / CARD)
 
 
 def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
@@ -90,9 +113,9 @@ def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
 
 def _clear(folder: Path) -> None:
     """Remove half-filled folders whose processes are no more."""
-    for path in folder.glob(".*.part"):
+    for path in (*folder.glob(".*.part"), *folder.glob(".*.old")):
         number = path.name.split(".")[-2]
-        if number.isdecimal() and not _runs(int(number)):
+        if path.is_dir() and number.isdecimal() and not _runs(int(number)):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -134,23 +157,10 @@ def _files(path: Path) -> list[Path]:
 
 
 def _own() -> str:
-    """Digest the files that say how it is written."""
+    """Digest the files that say how it is written and drawn."""
     here = Path(__file__).parent
-    return hashlib.sha256(b"".join((here / name).read_bytes() for name in OWN_FILES)).hexdigest()
-
-
-@contextmanager
-def replaced(folder: Path) -> Iterator[Path]:
-    """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
-    partial, old = (folder.with_name(f".{folder.name}.{ending}") for ending in ("part", "old"))
-    for left in (partial, old):
-        shutil.rmtree(left, ignore_errors=True)  # of a run that was killed
-    partial.mkdir(parents=True)
-    yield partial
-    if folder.exists():
-        folder.rename(old)
-    partial.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    files = [path for folder in (here, Path(plots.__file__).parent) for path in folder.iterdir() if path.is_file()]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()
 
 
 def rid_of_anchors(data: Dataset, path: Path, *, progress: Progress | None = None) -> Dataset:
