@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import signal
@@ -96,6 +97,25 @@ def test_a_link_restores_its_view_of_two_distances(view: View) -> None:
 
 def test_the_first_view_needs_no_link() -> None:
     assert View.of({}, KNOWN).link(KNOWN) == ""
+
+
+def test_a_link_of_too_many_fields_is_none_of_ours() -> None:
+    assert View.read("distance=far" + "&a=b" * 300, KNOWN) == View.of({}, KNOWN)
+
+
+def test_sliders_start_where_the_results_were_made(explored: Explored, view: View) -> None:
+    assert explored.evaluated(view) == (0.1, 20)
+    assert (view.sigma, view.grid) == (sigma_at(8.5), 20)  # the nearest place to 0.1
+    assert explored.evaluated(replace(view, estimator=REFIT)) is None
+    far = Known(("a",), ("density",), sigma=9.0, grid=1000)
+    assert (far.sigma, far.grid) == (sigma_at(STEPS[1]), GRIDS[1])
+
+
+def test_the_best_distance_comes_first(folder: Path) -> None:
+    results = Results.read(folder)
+    names = {"near": "far", "far": "near"}
+    results.__dict__["triplets"] = results.triplets.with_columns(pl.col("distance").replace(names))
+    assert Explored(results).known.distances == ("far", "near")
 
 
 def test_a_distance_is_not_shown_beside_itself() -> None:
@@ -321,7 +341,30 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "x0" / "003.png").unlink()
     Image.new("RGB", (4, 4), (1, 2, 3)).save(folder / "x0" / "003.tif")
     (folder / "x0" / "004.png").write_bytes((folder / "x0" / "005.png").read_bytes()[:40])
+    (folder / "x0" / "006.png").write_text(EPS)
+    for row, ending in ((7, "tif"), (8, "ppm")):
+        (folder / "x0" / f"{row:03}.png").unlink()
+        save_deep(folder / "x0" / f"{row:03}.{ending}")
+    with (folder / "x0" / "009.png").open("r+b") as file:
+        file.truncate(2**30)
     return folder
+
+
+EPS = """%!PS-Adobe-3.0 EPSF-3.0
+%%BoundingBox: 0 0 4 4
+%%EndComments
+0 0 4 4 rectfill
+showpage
+%%EOF
+"""
+DEEP = np.array([[0, 257 * 100], [257 * 200, 65535]], dtype=np.uint16)
+
+
+def save_deep(path: Path) -> None:
+    if path.suffix == ".tif":
+        Image.fromarray(DEEP).save(path)
+    else:
+        path.write_bytes(b"P5 2 2 65535\n" + DEEP.astype(">u2").tobytes())
 
 
 @pytest.fixture(scope="module")
@@ -405,7 +448,7 @@ ESCAPES = (
 @pytest.mark.parametrize("path", ESCAPES)
 def test_no_path_leads_out_of_the_folder(client: FlaskClient, path: str) -> None:
     answer = get(client, path)
-    assert answer.status_code in (301, 308, 404, 500)
+    assert answer.status_code in (301, 308, 400, 404)
     if answer.status_code != 404:
         answer = get(client, path, follow_redirects=True)
     assert answer.status_code != 200
@@ -415,6 +458,43 @@ def test_no_path_leads_out_of_the_folder(client: FlaskClient, path: str) -> None
 def test_links_out_text_and_halves_of_images_are_not_found(client: FlaskClient) -> None:
     for row in (1, 2, 4):
         assert get(client, f"/image/{row}/x0").status_code == 404
+
+
+def test_what_takes_a_program_to_read_is_not_found(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *given, **_: started.append(given))
+    assert get(client, "/image/6/x0").status_code == 404
+    assert started == []
+
+
+def test_a_file_that_is_vast_is_not_found(client: FlaskClient) -> None:
+    assert get(client, "/image/9/x0").status_code == 404
+
+
+@pytest.mark.parametrize("row", [7, 8])
+def test_sixteen_bits_are_shown_as_eight(client: FlaskClient, row: int) -> None:
+    answer = get(client, f"/image/{row}/x0")
+    assert answer.mimetype == "image/png"
+    shown = np.asarray(Image.open(io.BytesIO(answer.data)))
+    assert shown[..., 0].tolist() == [[0, 100], [200, 255]]
+    assert (shown == shown[..., :1]).all()
+
+
+def test_what_no_page_of_ours_asks_is_answered_without_a_word(
+    client: FlaskClient, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for origin in ("http://[", "http://[::1", "//", "\x00"):
+        assert get(client, "/", headers={"Origin": origin}).status_code == 403
+    assert get(client, "/", headers={"Host": "["}).status_code in (400, 403)
+    for path in ("dash/../server.py", "none/x.js", "dash/none.js", "dash", "dash/%00", "plotly/package_data/none.js"):
+        assert 400 <= get(client, f"/_dash-component-suites/{path}").status_code < 500, path
+    bodies: tuple[Any, ...] = ("", "{", "[]", "null", "1", "{}", '{"output": 1}', '{"output": "row.data", "inputs": 7}')
+    for told in bodies:
+        for kind in ("application/json", "text/plain"):
+            answer = client.post("/_dash-update-component", base_url=LOCAL, data=told, content_type=kind)
+            assert 400 <= answer.status_code < 500, told
+    assert capsys.readouterr() == ("", "")
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(
@@ -491,6 +571,11 @@ def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str], folde
         port = taken.getsockname()[1]
         told = f"twoafc: port {port} is taken; choose another with --port, or none\n"
         assert failure(capsys, str(folder), "--port", str(port)) == told
+    told = "twoafc: a port is a number from 1 to 65535; found 99999; choose another, or none\n"
+    assert failure(capsys, str(folder), "--port", "99999") == told
+    (tmp_path / "pairs.parquet").touch()
+    told = f"twoafc: triplets can be explored; {tmp_path} holds results of pairs, which twoafc report shows\n"
+    assert failure(capsys, str(tmp_path)) == told
 
 
 def test_without_dash_the_line_to_install_it_is_told(

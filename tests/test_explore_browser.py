@@ -84,7 +84,8 @@ def page(context: BrowserContext, address: str) -> Iterator[Page]:
 def opened(page: Page, address: str, query: str = "") -> Page:
     page.goto(address + query)
     page.wait_for_selector("#triplet h2")
-    page.wait_for_selector("#first-plane .ring", state="attached")
+    for side in ("first", "other") if "other=" in query else ("first",):
+        page.wait_for_selector(f"#{side}-plane .ring", state="attached")
     page.wait_for_load_state("networkidle")
     return page
 
@@ -139,13 +140,17 @@ def test_choose_a_distance_click_a_point_and_see_its_images_and_the_nll_that_que
 
 def test_a_slider_fits_anew_and_the_link_restores_all_of_it(page: Page, address: str, explored: Explored) -> None:
     opened(page, address, "?other=far&votes=9")
+    assert page.locator("#sigma-told").inner_text() == "0.1"
+    assert page.locator("#grid-told").inner_text() == "20"
+    reads(page, "#refit-note", "as evaluated; ")
+    assert page.locator("#sigma").input_value() == "8.5"  # the nearest place
     page.locator("#sigma").focus()
     for _ in range(6):
-        page.keyboard.press("ArrowRight")
-    view = View.of({"estimator": REFIT, "sigma": sigma_at(3)}, explored.known)
+        page.keyboard.press("ArrowLeft")
+    view = View.of({"estimator": REFIT, "sigma": sigma_at(5.5)}, explored.known)
     nll = f"near: NLL {explored.points(view).nll.mean():.4f}"
     reads(page, "#first-title", nll)
-    sigma = f"sigma={sigma_at(3):.4g}"
+    sigma = f"sigma={sigma_at(5.5):.4g}"
     page.wait_for_function("sigma => location.search.includes(sigma)", arg=sigma)
     known = facts(explored, replace(view, row=int(explored.order(View.of({}, explored.known))[0])))
     assert known is not None
@@ -158,10 +163,12 @@ def test_a_slider_fits_anew_and_the_link_restores_all_of_it(page: Page, address:
     opened(page, "", link)
     assert page.locator("#triplet").inner_text() == text
     assert page.locator("#first-title").inner_text().startswith(nll)
-    assert page.locator("#sigma").input_value() == "3"
+    assert page.locator("#sigma").input_value() == "5.5"
+    assert page.locator("#sigma-told").inner_text() == f"{sigma_at(5.5):.3g}"
+    reads(page, "#refit-note", "σ or grid moved")
     assert page.locator("#other-title").is_visible()
     assert page.url == link
-    assert told(page, "sigma") == f"{sigma_at(3):.4g}"
+    assert told(page, "sigma") == f"{sigma_at(5.5):.4g}"
 
 
 def test_keys_go_through_the_worst_and_leave_fields_alone(page: Page, address: str, explored: Explored) -> None:
@@ -189,14 +196,27 @@ def test_keys_go_through_the_worst_and_leave_fields_alone(page: Page, address: s
     reads(page, "#table nav span", "page 8 of 8")
 
 
+def draw_box(page: Page, plane: str, *corners: tuple[float, float]) -> None:
+    """Drag from one corner to the other; again, where a plot that was still being drawn has lost it."""
+    from playwright.sync_api import TimeoutError as NotYetError
+
+    for wait in (3_000, 6_000, 12_000):
+        start, end = (page.evaluate(PLACE, [plane, *corner]) for corner in corners)
+        page.mouse.move(*start)
+        page.mouse.down()
+        page.mouse.move(*end, steps=4)
+        page.mouse.up()
+        try:
+            page.wait_for_function("() => location.search.includes('box=')", timeout=wait)
+            return
+        except NotYetError:
+            continue
+    raise AssertionError("no box was drawn")
+
+
 def test_a_box_lists_what_it_holds_and_shows_its_worst(page: Page, address: str, explored: Explored) -> None:
     opened(page, address, "?other=far")
-    corners = [page.evaluate(PLACE, ["other-plane", *corner]) for corner in ((0.1, 0.15), (0.6, 0.7))]
-    page.mouse.move(*corners[0])
-    page.mouse.down()
-    page.mouse.move(*corners[1], steps=4)
-    page.mouse.up()
-    page.wait_for_function("() => location.search.includes('box=')")
+    draw_box(page, "other-plane", (0.1, 0.15), (0.6, 0.7))
     view = View.read(urlsplit(page.url).query, explored.known)
     assert view.side == "other"
     assert view.box == pytest.approx((0.1, 0.6, 0.15, 0.7), abs=0.02)
@@ -228,6 +248,24 @@ def test_the_table_is_sorted_filtered_turned_and_exported(page: Page, address: s
         page.get_by_role("link", name="Export CSV").click()
     saved = pl.read_csv(waiting.value.path())
     assert saved["triplet"].to_list() == [explored.known.triplets[row] for row in order]
+
+
+def test_what_needs_a_second_distance_waits_for_one_and_what_is_no_image_is_told(
+    context: BrowserContext, address: str
+) -> None:
+    page = context.new_page()
+    page.route("**/image/*/x0", lambda route: route.fulfill(status=404))
+    opened(page, address)
+    page.wait_for_selector("#triplet figure.broken")
+    page.wait_for_selector("#triplet figure.broken img", state="hidden")
+    page.wait_for_selector("#triplet figure:not(.broken) img")
+    page.unroute("**/image/*/x0")
+    page.keyboard.press("n")
+    page.wait_for_selector("#triplet figure.broken", state="detached")
+    page.wait_for_selector("#disagreement:disabled")
+    choose(page, "other", "far")
+    page.wait_for_selector("#disagreement:enabled")
+    page.close()
 
 
 def test_text_stays_text(page: Page, address: str) -> None:

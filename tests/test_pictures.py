@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +76,58 @@ def test_a_sibling_of_the_same_beginning_is_outside(tree: Path) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^no such folder of images: .*absent$"):
         Pictures(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("file", ["pear.PNG", "pear.Jpg", "pear.pgm", "pear.TIFF"])
+def test_endings_are_those_of_all_images_however_they_are_written(tree: Path, file: str) -> None:
+    path = tree / file
+    path.write_bytes(b"pear")
+    assert Pictures(tree).path("pear") == Pictures(tree).path(file) == path.resolve()
+
+
+def test_what_is_found_is_read_unless_it_is_too_large(tree: Path) -> None:
+    pictures, content = Pictures(tree), (tree / "plum.jpg").read_bytes()
+    assert pictures.read("plum") == content
+    assert pictures.read("plum", len(content)) == content
+    assert pictures.read("plum", len(content) - 1) is None
+    assert pictures.read("none") is None
+    with (tree / "vast.png").open("wb") as file:
+        file.truncate(2**40)  # a hole, which takes no room
+    assert pictures.read("vast") is None
+
+
+def link_the_file(tree: Path) -> None:
+    path = tree / "2afc/val/cnn/ref/000001.png"
+    path.unlink()
+    path.symlink_to(tree.parent / "secret.png")
+
+
+def link_a_folder(tree: Path) -> None:
+    draw(tree.parent / "outside/cnn/ref/000001.png")
+    (tree / "2afc/val").rename(tree / "2afc/was")
+    (tree / "2afc/val").symlink_to(tree.parent / "outside")
+
+
+def put_a_pipe(tree: Path) -> None:
+    path = tree / "2afc/val/cnn/ref/000001.png"
+    path.unlink()
+    os.mkfifo(path)
+
+
+def move_all(tree: Path) -> None:
+    tree.rename(tree.parent / "elsewhere")
+    tree.symlink_to(tree.parent)
+
+
+@pytest.mark.parametrize("change", [link_the_file, link_a_folder, put_a_pipe, move_all])
+def test_what_takes_the_place_of_a_file_that_was_found_is_not_read(tree: Path, change: Callable[[Path], None]) -> None:
+    class Late(Pictures):
+        def path(self, name: str) -> Path | None:
+            found = super().path(name)
+            change(tree)
+            return found
+
+    assert Pictures(tree).read("val/cnn/ref/000001") is not None
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert Late(tree).read("val/cnn/ref/000001") is None
+    assert len(os.listdir("/proc/self/fd")) == before if before else True

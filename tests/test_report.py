@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from conftest import random_table
-from twoafc import card, report, results, tables
+from twoafc import card, plots, report, results, tables
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import estimator
@@ -30,7 +30,7 @@ from twoafc.folder import Results
 from twoafc.jnd import report as pairs_report
 from twoafc.pictures import Pictures
 from twoafc.report import grids, svg, verdict
-from twoafc.report.page import too_many_groups
+from twoafc.report.page import heading, too_many_groups
 from twoafc.triplets import Triplets
 
 SCRIPT = "<script>alert(1)</script>"
@@ -60,7 +60,7 @@ def evaluated(folder: Path, train: Triplets, test: Triplets | None, **options: A
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    noise = {"good": 0.1, "alike": 0.1, f"bad{SCRIPT}": 1.5, r"$\frac{$": 3.0, "worse": 4.0, "worst": 5.0}
+    noise = {"good": 0.1, "alike": 0.1, f"bad{SCRIPT}": 1.5, r"$\frac{$": 3.0, "worse": 4.0, "worst\x1b[2J\x00": 5.0}
     return evaluated(tmp_path_factory.mktemp("report") / "results", votes(300, 1, noise), votes(400, 2, noise))
 
 
@@ -88,6 +88,7 @@ def test_the_page_holds_what_the_result_holds(finished: Path, told: dict[str, An
     for row in tables.summary(told["scores"], columns=tables.SHORT).rows:
         assert " ".join(row) in said
     assert f"floor P = 1/2 {told['ceiling']['floor_nll']:.4f}" in said
+    assert "explained: how far the NLL comes on the way from the floor to the ceiling" in said
     assert f"{told['ceiling']['nll_lowest']:.4f} to {told['ceiling']['nll_highest']:.4f}" in said
     for part in ("mean of groups", "all pooled", told["card"]["error_bars"], "a tie counts one half"):
         assert part in said
@@ -124,6 +125,18 @@ def test_text_is_escaped_wherever_it_stands(finished: Path) -> None:
     outside = [each for each in re.findall(r'(?:href|src)="([^"]*)"', text) if not each.startswith(("#", "data:"))]
     assert outside == []
     assert re.search(r"https?://|@import|//[a-z]", re.sub(r"base64,[^\"]*", "", text)) is None
+
+
+def test_a_figure_of_a_name_that_steers_is_a_drawing_all_the_same(tmp_path: Path) -> None:
+    figure = _empty()
+    figure.text(0, 0, "name\x1b[31m\x07\x00\x9b\uffff")
+    text = plots.svg(figure)
+    assert "name\ufffd[31m\ufffd\ufffd\ufffd\ufffd" in text
+    ElementTree.fromstring(text)
+    plots.save(figure, tmp_path / "a.svg")
+    ElementTree.parse(tmp_path / "a.svg")
+    drawn = svg.inline(figure, name="x", title="a\x07", description="b\x1b")
+    assert [each.text for each in ElementTree.fromstring(drawn)[:2]] == ["a\ufffd", "b\ufffd"]
 
 
 @settings(max_examples=15, deadline=None)
@@ -172,6 +185,9 @@ def test_the_verdict_of_a_clear_first_of_several_alike_and_of_one_alone(told: di
         record["different"] = False
     order = [record["distance"] for record in verdict.judged(told)]
     assert verdict.verdict(alike)[1].startswith(f"It cannot be told apart from {', '.join(order[1:])}: ")
+    untested = verdict.verdict(copy.deepcopy(told) | {"comparisons": []})
+    assert untested[0].startswith(f"{order[0]} has the lowest NLL: 1.")
+    assert untested[1] == "Differences between the distances were not tested."
     alone = copy.deepcopy(told) | {"comparisons": []}
     alone["scores"] = [record for record in told["scores"] if record["distance"] == "good"]
     said = verdict.verdict(alone)
@@ -229,6 +245,17 @@ def test_differences_have_the_better_first_and_signs_that_agree(told: dict[str, 
     assert grids.differences(unknown, ranked)[0].rows[0][1:] == ("–",) * 6
 
 
+def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(told: dict[str, Any]) -> None:
+    past = [record | {"explained_low": -0.2, "explained_high": 1.3} for record in told["scores"]]
+    shown = tables.summary(past, columns=tables.SHORT)
+    assert {row[shown.header.index("explained %")] for row in shown.rows} == {"0 to 100"}
+
+
+def test_one_is_not_called_many(told: dict[str, Any]) -> None:
+    one = [record | {"triplets": 1, "votes": 1} for record in verdict.judged(told)[:1]]
+    assert heading(one).endswith(" on 1 triplet and 1 vote")
+
+
 def test_groups_go_down_unless_distances_are_more(told: dict[str, Any]) -> None:
     def shapes(records: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
         found = grids.groups(records)
@@ -275,11 +302,17 @@ def test_results_of_counts_tell_nothing_of_single_triplets(finished: Path, tmp_p
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("images")
-    rng = np.random.default_rng(0)
+    file = tmp_path_factory.mktemp("image") / "noise.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(file)
+    return fill(folder, file)
+
+
+def fill(folder: Path, file: Path) -> Path:
+    """Give every image of the tested table the content of one file."""
     for part in ("ref", "x0", "x1"):
         (folder / part).mkdir()
         for row in range(400):
-            Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(folder / part / f"{row:03}.png")
+            os.link(file, folder / part / f"{row:03}.png")
     return folder
 
 
@@ -295,10 +328,8 @@ def test_images_are_shown_small_and_few(finished: Path, images: Path) -> None:
 
 
 def test_an_image_that_cannot_be_read_leaves_its_name(finished: Path, tmp_path: Path) -> None:
-    for part in ("ref", "x0", "x1"):
-        (tmp_path / part).mkdir()
-        for row in range(400):
-            (tmp_path / part / f"{row:03}.png").write_text("no image")
+    (tmp_path / "text").write_text("no image")
+    fill(tmp_path, tmp_path / "text")
     text = report.page(Results.read(finished), Pictures(tmp_path))
     assert "<img" not in text
     assert re.search(r"ref: ref/\d{3}", body(text))
@@ -316,8 +347,9 @@ def test_the_command_writes_the_page_and_lists_it(finished: Path, images: Path, 
     assert (folder / "report.html").read_text() == (finished / "report.html").read_text()
     assert json.loads((folder / "scores.json").read_text()) == Results.read(finished).told
     results.check_folder(folder)
-    main(["report", str(folder), "--images", str(images), "--quiet"])
-    assert capsys.readouterr().out == ""
+    main(["report", str(folder), "--images", str(images), "--quiet", "--json"])
+    written = folder / "report.html"
+    assert json.loads(capsys.readouterr().out) == {"report": str(written), "bytes": written.stat().st_size}
     assert "data:image/jpeg" in (folder / "report.html").read_text()
     assert sorted(os.listdir(folder)) == sorted(os.listdir(finished))
 

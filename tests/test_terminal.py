@@ -18,7 +18,7 @@ import pytest
 
 from conftest import random_table
 from twoafc.cli import main
-from twoafc.cli.show import print_table
+from twoafc.cli.show import print_table, say
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -120,6 +120,20 @@ def test_a_wide_table_is_printed_in_one_piece_elsewhere(capsys: pytest.CaptureFi
     assert next(line for line in lines if "a" * 50 in line).count("±") == 40
 
 
+def test_names_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "ssim\x1b[2J\x07\x9b"
+    print_table(name, ("distance", name), [(name, name)])
+    say(name, f"note: {name}")
+    said = capsys.readouterr().out
+    assert said.count("ssim\ufffd[2J\ufffd\ufffd") == 6
+    assert not set(said) & set("\x1b\x07\x9b")
+
+
+def test_comparing_can_be_quiet(evaluated: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["compare", str(evaluated[0] / "results"), "--quiet"])
+    assert capsys.readouterr() == ("", "")
+
+
 def test_quiet_is_silent_and_json_is_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,14 +141,14 @@ def test_quiet_is_silent_and_json_is_all(
     for command in (
         "simulate --out t.csv --triplets 60",
         "check t.csv",
-        "evaluate --train t.csv --out r",
+        "evaluate --train t.csv --folds 2 --out r",
         "report r",
-        "demo --triplets 40",
+        "failures r",
     ):
         main([*command.split(), "--quiet"])
         assert capsys.readouterr() == ("", "")
     main(["simulate", "--out", "t.csv", "--triplets", "60", "--seed", "3", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told == {"out": "t.csv", "world": "weber", "triplets": 60, "votes": 120, "seed": 3}
-    main(["demo", "--triplets", "40", "--json"])
+    main(["demo", "--triplets", "40", "--quiet", "--json"])
     assert json.loads(capsys.readouterr().out) == json.loads(Path("demo", "scores.json").read_text())

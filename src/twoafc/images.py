@@ -72,6 +72,19 @@ def as_float(pixels: Pixels) -> NDArray[np.float32]:
     return np.divide(pixels, np.float32(np.iinfo(pixels.dtype).max), dtype=np.float32)
 
 
+def eight_bits(pixels: Pixels) -> NDArray[np.uint8]:
+    """Give pixels, of any shape, as 8 bits, for showing: those of 16 bits divided by 257 and rounded.
+
+    Examples
+    --------
+    >>> eight_bits(np.array([0, 128, 129, 257, 65535], dtype=np.uint16))
+    array([  0,   0,   1,   1, 255], dtype=uint8)
+    """
+    if pixels.dtype == np.uint8:
+        return pixels.astype(np.uint8, copy=False)
+    return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
 def read_pixels(path: str | Path) -> Pixels:
     """Read an image as uint8, or uint16 where the file has 16 bits, of shape (3, H, W)."""
     return decode(read_bytes(path), path)

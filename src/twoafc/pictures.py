@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from twoafc.errors import DataError
+from twoafc.images import ENDINGS
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
+MOST_BYTES = 64 * 2**20
+"""Size of the largest file that is read: what is larger is hardly the image of a triplet."""
+FORMS = tuple(form for ending in ENDINGS for form in (ending, ending.upper(), ending.title()))
+"""Endings as they are written."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +50,51 @@ class Pictures:
                         return found
         return None
 
+    def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
+        """Read the file of an image; None where there is none inside the folder, or it is larger than that.
+
+        What is read is what was found: a link that takes the place of a file or folder in between is not followed.
+        """
+        path = self.path(name)
+        if path is None:
+            return None
+        try:
+            root = os.path.realpath(self.folder)
+            with open(_opened(root, path.relative_to(root).parts), "rb") as file:
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
+                    return None
+                content = file.read(most_bytes + 1)  # it may grow meanwhile
+        except (OSError, ValueError):  # gone, not to be read, or no longer in the folder
+            return None
+        return content if len(content) <= most_bytes else None
+
     def _inside(self, relative: str) -> Path | None:
         """Find a file by its relative path, with or without an ending, wherever links lead: it must be inside."""
         root = os.path.realpath(self.folder)
         given = os.path.splitext(relative)[1].lower()
-        endings = ("", *ENDINGS) if given in ENDINGS else ENDINGS
+        endings = ("", *FORMS) if given in ENDINGS else FORMS
         for ending in endings:
             real = os.path.realpath(os.path.join(root, relative + ending))
             if os.path.commonpath([root, real]) == root and real != root and os.path.isfile(real):
                 # What a link points to must be an image by its name, too.
                 return Path(real) if os.path.splitext(real)[1].lower() in ENDINGS else None
         return None
+
+
+def _opened(root: str, parts: tuple[str, ...]) -> int:
+    """Open a file below a folder, one part of its path after the other, following no link; give its descriptor."""
+    *folders, name = parts
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in folders:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = inner
+        # Without waiting: a pipe may have come in the place of the file.
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+    finally:
+        os.close(at)
 
 
 def _parts(name: str) -> list[str] | None:

@@ -48,7 +48,8 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
     shown += [t for m in ("nll", "agreement", "score_2afc") if (t := tables.by_group(evaluation.scores, m))]
     shown += [tables.comparison_table(evaluation.comparisons, m) for m in _measures(evaluation.comparisons)]
     for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
-        remarks = [tables.READING, f"error bars: {evaluation.error_bars}", *evaluation.remarks()]
+        reading = tables.READING if evaluation.comparisons else tables.BARS
+        remarks = [reading, f"error bars: {evaluation.error_bars}", *evaluation.remarks()]
         text = [*(form(table) for table in shown), tables.remarks(remarks, ending)]
         (folder / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
     if evaluation.votes is not None:

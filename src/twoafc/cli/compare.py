@@ -16,6 +16,7 @@ def compare(
     *results: Path,
     measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = ("nll", "score_2afc_distance"),
     json: Switch = False,
+    quiet: Switch = False,
 ) -> None:
     """Compare all distances of finished evaluations pair by pair, on the triplets that they share.
 
@@ -27,6 +28,8 @@ def compare(
         What to compare by, once for each.
     json
         Print JSON, with all measures.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import tables
     from twoafc.compare import compare_results
@@ -38,6 +41,7 @@ def compare(
         from twoafc.plainjson import strict_json
 
         print(strict_json({"comparisons": found.comparisons, "letters": found.letters, "notes": found.notes}, indent=1))
+    if json or quiet:
         return
     for each in measure:
         pairs = [record for record in found.comparisons if record["measure"] == each]

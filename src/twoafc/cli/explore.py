@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def explore(
 
     server = explorer(results, images=images, train=train, port=port)
     address = f"http://{server.host}:{server.port}/"
-    with suppress(KeyboardInterrupt):  # which is how it ends
+    with suppress(KeyboardInterrupt), warnings.catch_warnings():  # which is how it ends
+        warnings.simplefilter("ignore")  # of Pillow, on images that it reads all the same
         print(f"Explore {results} at {address} (this machine alone; Ctrl-C ends it)", flush=True)
         if browser:
             import webbrowser

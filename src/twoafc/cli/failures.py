@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twoafc.cli.show import Switch, print_table, progress
+from twoafc.cli.show import Switch, print_table, progress, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,8 +74,7 @@ def failures(
         print(strict_json({"failures": rows.to_dicts(), "notes": notes}, indent=1))
     elif not quiet:
         print_table(*(_surprises(rows, name) if versus is None else _disagreements(rows, name, versus)))
-        for note in notes:
-            print(note)
+        say(*notes)
         if out is not None:
             print(f"Failures: {out}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from twoafc.cli.show import Switch
 
 
-def report(results: Path, *, images: Path | None = None, quiet: Switch = False) -> None:
+def report(results: Path, *, images: Path | None = None, json: Switch = False, quiet: Switch = False) -> None:
     """Write report.html into a folder of results: one file, to open in any browser, print or send.
 
     Parameters
@@ -16,8 +16,10 @@ def report(results: Path, *, images: Path | None = None, quiet: Switch = False) 
         Folder that `twoafc evaluate` has written.
     images
         Folder of the images that the tested table names, to show the most surprising triplets.
+    json
+        Print JSON: where the page is, and how large.
     quiet
-        Print nothing but errors.
+        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import report as pages
     from twoafc.jnd import report as pairs
@@ -28,5 +30,9 @@ def report(results: Path, *, images: Path | None = None, quiet: Switch = False) 
         path = pairs.write(results)
     else:
         path = pages.write(results, images)
-    if not quiet:
+    if json:
+        from twoafc.plainjson import strict_json
+
+        print(strict_json({"report": str(path), "bytes": path.stat().st_size}))
+    elif not quiet:
         print(f"Report: {path} ({path.stat().st_size / 1000:,.0f} kB)")

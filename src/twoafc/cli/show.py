@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from twoafc.legible import legible
+
 if TYPE_CHECKING:
     from twoafc.evaluation import Evaluation, Progress
 
@@ -31,7 +33,7 @@ def tell(found: Evaluation, out: Path) -> None:
     table = tables.summary(found.scores, columns=tables.SHORT)
     print_table(table.caption, table.header, table.rows)
     if found.error_bars:
-        say(tables.READING, f"error bars: {found.error_bars}")
+        say(tables.READING if found.comparisons else tables.BARS, f"error bars: {found.error_bars}")
         say(*(told_ceiling(found.ceiling) if found.ceiling else ()))
     say(*(f"note: {note}" for note in found.notes), *map(str, found.findings))
     tell_where(out)
@@ -47,14 +49,14 @@ def say(*texts: str) -> None:
     """Print texts: wrapped at words on a terminal, warnings and notes marked by colour; elsewhere as they are."""
     if not sys.stdout.isatty():
         for text in texts:
-            print(text)
+            print(legible(text, keep="\n"))
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     for text in texts:
-        line = Text(" ".join(text.split()))
+        line = Text(legible(" ".join(text.split())))
         lead = line.plain.partition(":")[0]
         if lead in LEADS:
             line.stylize(LEADS[lead], 0, len(lead) + 1)
@@ -71,6 +73,9 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
     from rich.table import Table
     from rich.text import Text
 
+    # Names come from files, and must not steer the terminal.
+    caption, header = legible(caption), [legible(name) for name in header]
+    rows = [[legible(cell) for cell in row] for row in rows]
     named = header[0] == "distance"
     names, on_terminal = 2 if named else 1, sys.stdout.isatty()
     widths = _widths(header, rows, whole=not on_terminal)

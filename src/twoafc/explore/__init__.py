@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twoafc.errors import require
+from twoafc.errors import DataError, require
 from twoafc.folder import Results
 from twoafc.pictures import Pictures
 
@@ -30,6 +30,8 @@ def explorer(
         By default the first free one from 8050 on.
     """
     require("dash", extra="explore")
+    if (Path(folder) / "pairs.parquet").is_file():
+        raise DataError(f"triplets can be explored; {folder} holds results of pairs, which twoafc report shows")
     from twoafc.explore.data import Explored
     from twoafc.explore.server import application, listen
 

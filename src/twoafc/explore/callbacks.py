@@ -70,7 +70,10 @@ class Page:
         return values | {"started": [values["sigma"], values["grid"]]}
 
     def draw(self, **values: Any) -> tuple[Any, ...]:
-        """Draw the planes; give the second one, its panel's class, both titles, the status line, and what was drawn."""
+        """Draw the planes; give the second one, its panel's class, both titles, the status line, and what was drawn.
+
+        Last come the settings that the density shown was evaluated with.
+        """
         view, explored = self.view(values), self.explored
         names = [name for name in (view.distance, view.other) if name]
         with ThreadPoolExecutor(2) as pool:  # two fits, side by side
@@ -78,10 +81,11 @@ class Page:
         first = self._plane(view, "first")
         titles = [self._title(view, name) for name in names]
         drawn = replace(view, row=None, votes=0).link(explored.known)
-        how = f"{len(explored):,} triplets, {int(explored.M.sum()):,} votes, {named(view)}"
+        votes = int(explored.M.sum())
+        how = f"{pieces.counted(len(explored), 'triplet')}, {pieces.counted(votes, 'vote')}, {named(view)}"
         if not view.other:
-            return first, no_update, "plane hidden", titles[0], "", how, drawn
-        return first, self._plane(view, "other"), "plane", *titles, how, drawn
+            return first, no_update, "plane hidden", titles[0], "", how, drawn, explored.evaluated(view)
+        return first, self._plane(view, "other"), "plane", *titles, how, drawn, explored.evaluated(view)
 
     def _plane(self, view: View, side: str) -> dict[str, Any]:
         explored, distance = self.explored, view.other if side == "other" else view.distance
@@ -158,7 +162,7 @@ def connect(app: Dash, explored: Explored, *, images: bool) -> None:
     app.callback(output=set_all, inputs=[Input("url", "search")])(page.restore)
     drawn = [Output("first-plane", "figure"), Output("other-plane", "figure"), Output("other-panel", "className")]
     drawn += [Output("first-title", "children"), Output("other-title", "children"), Output("status", "children")]
-    drawn.append(Output("drawn", "data"))
+    drawn += [Output("drawn", "data"), Output("evaluated", "data")]
     app.callback(output=drawn, inputs=page.inputs((*KEPT_BY, "colour")))(page.draw)
     shown = [Output("triplet", "children"), Output("marks", "data")]
     # After the planes, which take the longest: they are on the screen while the rest is made.
@@ -197,5 +201,7 @@ def _by_itself(app: Dash) -> None:
     own("address", Input("query", "data"))
     moved = [Input("sigma", "value"), Input("grid", "value"), State("started", "data"), State("estimator", "data")]
     own("moved", Output("estimator", "data", allow_duplicate=True), *moved, prevent_initial_call=True)
-    told = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes")]
-    own("told", *told, Input("sigma", "value"), Input("grid", "value"), Input("votes", "value"))
+    told = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes", "settings")]
+    asked = [Input("sigma", "value"), Input("grid", "value"), Input("votes", "value"), Input("evaluated", "data")]
+    own("told", *told, *asked, Input("estimator", "data"))
+    own("alone", Output("disagreement", "disabled"), Input("other", "data"))

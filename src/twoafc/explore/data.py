@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.errors import DataError
-from twoafc.estimators import Fit
+from twoafc.estimators import DensityFit, Fit
 from twoafc.explore.refit import Refits, refits
-from twoafc.explore.state import REFIT, Known, View
+from twoafc.explore.state import PAPER_GRID, PAPER_SIGMA, REFIT, Known, View
 from twoafc.failures import TELLING, surprise
 from twoafc.folder import Results
 from twoafc.metrics import log_likelihood
@@ -74,14 +74,17 @@ class Explored:
 
     def __init__(self, results: Results, train: Path | None = None) -> None:
         self.results = results
-        names, labels = distances(results), _shown(results)
+        labels = _shown(results)
+        # The best first: there the page starts.
+        names = sorted(distances(results), key=lambda name: _mean_nll(outcomes(results, name, labels[0])))
         rows = outcomes(results, names[0], labels[0])
         self.labels = rows.drop("n", "M", "distance", "estimator", "d0", "d1", "P", "nll")
         self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
         self.refits = refits(results, train, estimator=labels[0])
         again = (REFIT,) if isinstance(self.refits, Refits) else ()
         groups = self.labels["group"].unique().sort().to_list() if "group" in self.labels.columns else []
-        self.known = Known(tuple(names), (*labels, *again), tuple(groups), tuple(self.labels["triplet"]))
+        start = _settings(model(results, names[0], labels[0])) or (PAPER_SIGMA, PAPER_GRID)
+        self.known = Known(tuple(names), (*labels, *again), tuple(groups), tuple(self.labels["triplet"]), *start)
         # A page asks several questions at once, which need the same fit: it is made once.
         self._locks = {name: RLock() for name in self.known.distances}
         self._points = lru_cache(KEPT)(self._points_of)
@@ -106,6 +109,10 @@ class Explored:
         """Give the fit to the whole training table of a view's estimator; None where it was not saved."""
         with self._locks[distance or view.distance]:
             return self._fits(distance or view.distance, *_how(view))
+
+    def evaluated(self, view: View) -> tuple[float, int] | None:
+        """Give sigma and grid size that a view's density was evaluated with; None where it is refitted, or none."""
+        return None if view.estimator == REFIT else _settings(self.fit(view))
 
     def kept(self, view: View) -> NDArray[np.bool_]:
         """Tell which triplets a view keeps: of its group, with so much surprise and disagreement."""
@@ -205,6 +212,14 @@ class Explored:
         if isinstance(self.refits, str):
             raise DataError(self.refits)
         return self.refits
+
+
+def _settings(fit: Fit | None) -> tuple[float, int] | None:
+    return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
+
+
+def _mean_nll(rows: pl.DataFrame) -> float:
+    return float(np.mean(rows["nll"].to_numpy()))
 
 
 def _shown(results: Results) -> list[str]:

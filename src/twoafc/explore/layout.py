@@ -9,11 +9,11 @@ from dash import dcc, html
 from twoafc.explore.data import Explored
 from twoafc.explore.figures import PURPLE_ORANGE, SURPRISE
 from twoafc.explore.refit import Refits
-from twoafc.explore.state import COLOURS, GRIDS, MOST_VOTES, PAPER_GRID, REFIT, STEPS
+from twoafc.explore.state import COLOURS, GRIDS, MOST_VOTES, REFIT, STEPS, step_of
 
 SELECTS = ("distance", "other", "estimator", "colour", "group")
 """Lists to choose from: the browser's own, whose choice the page's script puts in a store of the same name."""
-STORES = (*SELECTS, "row", "box", "sort", "page", "step", "started", "marks", "query", "shown", "drawn")
+STORES = (*SELECTS, "row", "box", "sort", "page", "step", "started", "marks", "query", "shown", "drawn", "evaluated")
 BUTTONS = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "toggleSpikelines"]
 COLOUR_NAMES = {"surprise": "surprise", "votes": "votes n/M"}
 
@@ -47,18 +47,18 @@ def _controls(explored: Explored) -> html.Div:
     known = explored.known
     refit = isinstance(explored.refits, Refits)
     estimators = {name: name for name in known.estimators} | ({REFIT: "density, refitted"} if refit else {})
-    note = "σ or grid size moved: density is fitted anew" if refit else f"no refit: {explored.refits}"
+    note = "σ or grid moved: density refitted" if refit else f"no refit: {explored.refits}"
     return html.Div(
         [
             _select("distance", "Distance", {name: name for name in known.distances}),
             _select("other", "Beside it", {"": "nothing", **{name: name for name in known.distances}}),
             _select("estimator", "Estimator", estimators),
             _select("colour", "Points coloured by", {name: COLOUR_NAMES[name] for name in COLOURS}),
-            _slider("sigma", "Width σ", STEPS, 0.5, 0, disabled=not refit),
-            _slider("grid", "Grid size", GRIDS, 1, PAPER_GRID, disabled=not refit),
+            _slider("sigma", "Width σ", STEPS, 0.5, step_of(known.sigma), disabled=not refit),
+            _slider("grid", "Grid size", GRIDS, 1, known.grid, disabled=not refit),
             _slider("votes", "Votes M", (0, MOST_VOTES), 1, 0),
             html.P(_legend(), id="legend"),
-            html.P(note, id="refit-note", className="note"),
+            html.P([html.Span(id="settings-told"), note], id="refit-note", className="note"),
         ],
         id="controls",
         role="region",

@@ -35,6 +35,17 @@ Part = Any
 """A component of Dash, or a text."""
 
 
+def counted(number: int, what: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "vote"), counted(1200, "vote")
+    ('1 vote', '1,200 votes')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def triplet(known: Facts | None, place: str, *, images: bool) -> list[Part]:
     """Show one triplet: images, votes, what each distance says, and the NLL of each count."""
     if known is None:
@@ -111,8 +122,9 @@ def _counts(known: Facts) -> html.Div:
         seen = j == known.observed
         mark = [" ", html.Span("observed", className="tag")] if seen else []
         rows.append(html.Tr([html.Th([str(j), *mark], scope="row"), *cells], className="observed" if seen else ""))
-    what = "were given" if known.votes == known.M else f"would be given ({known.M} were)"
-    caption = html.Caption(f"Counts j for x1 if {known.votes} votes {what}")
+    was, were = ("was" if each == 1 else "were" for each in (known.votes, known.M))
+    what = f"{was} given" if known.votes == known.M else f"would be given ({known.M} {were})"
+    caption = html.Caption(f"Counts j for x1 if {counted(known.votes, 'vote')} {what}")
     table = html.Table([caption, html.Thead(head), html.Tbody(rows)], className="counts")
     return html.Div(table, className="scroll", tabIndex=0, role="region", **{"aria-label": "NLL of each count"})
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 from dash import Dash
 from flask import Flask, Response, abort, request
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
+from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from twoafc.explore.callbacks import connect
@@ -20,11 +22,12 @@ from twoafc.explore.data import Explored
 from twoafc.explore.facts import ROLES
 from twoafc.explore.layout import page
 from twoafc.explore.state import View
+from twoafc.images import FORMATS, decode, eight_bits
 from twoafc.pictures import Pictures
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
-PORT, TRIED = 8050, 50
+PORT, TRIED, MOST_PORTS = 8050, 50, 65535
 SERVED = ("/_dash-layout", "/_dash-dependencies", "/_dash-update-component", "/_favicon.ico", "/triplets.csv")
 BELOW = ("/_dash-component-suites/", "/assets/", "/image/")
 """All that is served, beside the page itself; other doors that Dash may have or get stay shut."""
@@ -58,12 +61,15 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
     connect(app, explored, images=pictures is not None)
     server.after_request(partial(_protected, scripts=app.csp_hashes()))
 
+    server.register_error_handler(Exception, _not_understood)
+
     @server.get("/image/<int:row>/<role>")
     def image(row: int, role: str) -> Response:
         if pictures is None or role not in ROLES or role not in explored.labels.columns or row >= len(explored):
             abort(404)
-        path = pictures.path(str(explored.labels[role][row]))
-        return _image(path) if path is not None else abort(404)
+        content = pictures.read(str(explored.labels[role][row]))
+        shown = None if content is None else _shown(content)
+        return abort(404) if shown is None else Response(shown[0], mimetype=shown[1])
 
     @server.get("/triplets.csv")
     def export() -> Response:
@@ -76,15 +82,29 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 def _refuse_strangers() -> None:
     """Refuse what does not come from this page in a browser of this machine, and what is not part of it."""
     # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
-    if urlsplit(f"//{request.host}").hostname not in HOSTS:
+    if _hostname(request.host) not in HOSTS:
         abort(403, f"this page is served as {HOST} or localhost alone")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
+    if origin is not None and origin != f"http://{request.host}":
         abort(403, "this page answers itself alone")
     known = request.path in SERVED or request.path.startswith(BELOW)
     # Dash answers any path that it does not know with the page itself.
     if request.path != "/" and (not known or str(request.url_rule) == EVERYTHING):
         abort(404)
+
+
+def _hostname(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:  # a bracket that does not close
+        return None
+
+
+def _not_understood(error: Exception) -> Response | HTTPException:
+    """Answer what no page of ours asks for: Dash takes for granted that requests are well formed."""
+    if isinstance(error, HTTPException):
+        return error
+    return Response(f"this request is not understood ({type(error).__name__})", 400, mimetype="text/plain")
 
 
 def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
@@ -109,22 +129,22 @@ def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
     return response
 
 
-def _image(path: Path) -> Response:
-    """Send a file that is an image, as what it is and not as what it is called; others are not found."""
+def _shown(content: bytes) -> tuple[bytes, str] | None:
+    """Give a file that is an image as browsers show it, with its type, as what it is and not as what it is called."""
     try:
-        content = path.read_bytes()
-        with Image.open(io.BytesIO(content)) as found:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as found:
             kind = found.format or ""
             if found.width * found.height > MOST_PIXELS:
-                abort(404)
+                return None
             if kind in AS_THEY_ARE:
                 found.verify()
-                return Response(content, mimetype=AS_THEY_ARE[kind])
-            shown = io.BytesIO()
-            found.convert("RGB").save(shown, "PNG")
-    except (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError):
-        abort(404)
-    return Response(shown.getvalue(), mimetype="image/png")
+                return content, AS_THEY_ARE[kind]
+        pixels = eight_bits(decode(content, "image"))
+    except Exception:  # damage makes Pillow raise whatever it happens to meet
+        return None
+    shown = io.BytesIO()
+    Image.fromarray(np.moveaxis(pixels, 0, -1)).save(shown, "PNG")
+    return shown.getvalue(), "image/png"
 
 
 class _Quiet(WSGIRequestHandler):
@@ -142,6 +162,8 @@ class _Quiet(WSGIRequestHandler):
 
 def listen(application: Flask, port: int | None = None) -> BaseWSGIServer:
     """Listen on this machine alone: at the port given, which must be free, or the first free one from 8050 on."""
+    if port is not None and not 1 <= port <= MOST_PORTS:
+        raise ValueError(f"a port is a number from 1 to {MOST_PORTS}; found {port}; choose another, or none")
     asked = port or next((each for each in range(PORT, PORT + TRIED) if _free(each)), 0)
     if port and not _free(port):
         raise OSError(f"port {port} is taken; choose another with --port, or none")

@@ -15,18 +15,25 @@ PAPER_SIGMA, PAPER_GRID = 1 / 44, 20
 STEPS = (-10.0, 18.0)
 """Ends of the slider of sigma, in quarters of a doubling from the paper's value: 0.004 to 0.51."""
 GRIDS = (5, 100)
-MOST_VOTES = 30
+MOST_VOTES, MOST_FIELDS = 30, 200
 Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Known:
-    """What there is to choose from."""
+    """What there is to choose from, the first of each at the start, and where the sliders of a refit start."""
 
     distances: tuple[str, ...]
     estimators: tuple[str, ...]
     groups: tuple[str, ...] = ()
     triplets: tuple[str, ...] = field(default=(), repr=False)
+    sigma: float = PAPER_SIGMA
+    grid: int = PAPER_GRID
+
+    def __post_init__(self) -> None:
+        # Where the sliders can stand.
+        object.__setattr__(self, "sigma", sigma_at(step_of(self.sigma)))
+        object.__setattr__(self, "grid", min(max(self.grid, GRIDS[0]), GRIDS[1]))
 
     def row(self, triplet: str) -> int | None:
         """Give the row of a triplet; of several of one name, the first."""
@@ -99,7 +106,10 @@ class View:
     @classmethod
     def read(cls, search: str | None, known: Known) -> View:
         """Make a view of a query string; whatever is foreign or malformed in it is left out."""
-        told = parse_qs((search or "").removeprefix("?"), max_num_fields=200)
+        try:
+            told = parse_qs((search or "").removeprefix("?"), max_num_fields=MOST_FIELDS)
+        except ValueError:  # more than that: no link of ours
+            told = {}
         values: dict[str, Any] = {name: each[-1] for name, each in told.items()}
         values["box"] = (values.get("box") or "").split(",")
         values.setdefault("row", known.row(values.get("triplet", "")))
@@ -165,9 +175,9 @@ def _one_of(names: tuple[str, ...], default: str) -> Callable[[Any], str]:
     return lambda value: value if isinstance(value, str) and value in names else default
 
 
-def _sigma(value: Any, _: Known) -> float:
+def _sigma(value: Any, known: Known) -> float:
     number = _number(value)
-    return sigma_at(step_of(number)) if number > 0 else PAPER_SIGMA
+    return sigma_at(step_of(number)) if number > 0 else known.sigma
 
 
 def _box(value: Any, _: Known) -> Box | None:
@@ -185,7 +195,7 @@ _CLEAN: dict[str, Callable[[Any, Known], Any]] = {
     "other": lambda value, known: _one_of(known.distances, "")(value),
     "colour": lambda value, _: _one_of(COLOURS, COLOURS[0])(value),
     "sigma": _sigma,
-    "grid": lambda value, _: _whole(value, *GRIDS, PAPER_GRID),
+    "grid": lambda value, known: _whole(value, *GRIDS, known.grid),
     "votes": lambda value, _: _whole(value, 0, MOST_VOTES, 0),
     "row": lambda value, known: _whole(value, 0, len(known.triplets) - 1, None),
     "group": lambda value, known: _one_of(known.groups, "")(value),

@@ -39,7 +39,7 @@ def page(results: Results, pictures: Pictures | None = None) -> str:
         warnings=[each for each in findings if each["level"] == "warning"],
         notes=[each for each in findings if each["level"] != "warning"],
         scores=grids.scores(results.scores, reach(told)),
-        reading=[tables.READING, f"error bars: {results.error_bars}", *reach_in_words(told)],
+        reading=[_reading(results), f"error bars: {results.error_bars}", *reach_in_words(told), *_explained(told)],
         forests=drawings.forests(ranked, drawings.scales(reach(told))),
         differences=grids.differences(results.comparisons, ranked),
         surfaces=drawings.surfaces(results),
@@ -51,6 +51,17 @@ def page(results: Results, pictures: Pictures | None = None) -> str:
         many_groups=too_many_groups(results.scores),
         surprises=surprises(results, pictures),
     )
+
+
+def _reading(results: Results) -> str:
+    return tables.READING if results.comparisons else tables.BARS
+
+
+def _explained(told: Mapping[str, Any]) -> list[str]:
+    found = reach(told)
+    if found is None or not found.known:
+        return []
+    return ["explained: how far the NLL comes on the way from the floor to the ceiling, 0 to 100 %, as an interval"]
 
 
 def render(template: str, card: Mapping[str, Any], **values: Any) -> str:
@@ -112,7 +123,9 @@ def heading(ranked: Sequence[Record]) -> str:
     names = list(dict.fromkeys(record["distance"] for record in ranked))
     what = names[0] if len(names) == 1 else f"{len(names)} distances"
     rows = "pairs" if "pairs" in ranked[0] else "triplets"
-    return f"{what} on {ranked[0][rows]:,} {rows} and {ranked[0]['votes']:,} votes"
+    count, votes = ranked[0][rows], ranked[0]["votes"]
+    told = f"{count:,} {rows if count != 1 else rows[:-1]} and {votes:,} {'votes' if votes != 1 else 'vote'}"
+    return f"{what} on {told}"
 
 
 def too_many_groups(scores: Sequence[Record]) -> int:

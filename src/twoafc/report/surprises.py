@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from twoafc.errors import DataError
 from twoafc.failures import surprising
 from twoafc.folder import Results
-from twoafc.images import read_pixels
+from twoafc.images import decode, eight_bits
 from twoafc.pictures import Pictures
 from twoafc.report.verdict import judged
 
@@ -85,14 +86,15 @@ def _shown(row: Mapping[str, Any], pictures: Pictures | None) -> Surprise:
 
 def _address(name: str, pictures: Pictures | None) -> str | None:
     """A small picture as data; None where there is no such image, or it cannot be read."""
-    path = None if pictures is None else pictures.path(name)
-    if path is None:
+    content = None if pictures is None else pictures.read(name)
+    if content is None:
         return None
-    try:
-        pixels = read_pixels(path)
-    except DataError:
-        return None
-    return thumbnail(pixels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pillow, on files that it reads all the same
+        try:
+            return thumbnail(decode(content, name))
+        except DataError:
+            return None
 
 
 def thumbnail(pixels: np.ndarray[Any, Any]) -> str:
@@ -105,8 +107,7 @@ def thumbnail(pixels: np.ndarray[Any, Any]) -> str:
     """
     from PIL import Image
 
-    deep = pixels.dtype == np.uint16
-    image = Image.fromarray(np.moveaxis((pixels >> 8 if deep else pixels).astype(np.uint8), 0, -1))
+    image = Image.fromarray(np.moveaxis(eight_bits(pixels), 0, -1))
     image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=QUALITY, optimize=True)

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from twoafc import plots
+from twoafc.legible import BREAKS, legible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,5 +78,5 @@ def _family(found: re.Match[str]) -> str:
 
 def _worded(tag: str, identity: str, text: str) -> ElementTree.Element:
     element = ElementTree.Element(tag, {"id": identity})
-    element.text = text
+    element.text = legible(text, keep=BREAKS)
     return element

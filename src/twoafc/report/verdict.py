@@ -24,7 +24,8 @@ def verdict(told: Told) -> list[str]:
     best = ranked[0]
     certain = [f"{line}." for line in sure(told, best)[:1]]
     beside = _beside(best, ranked, told["comparisons"])
-    return [_best(best, ranked), *beside, *_other_estimators(best, ranked), *_bare(ranked), *certain]
+    first = _best(best, ranked, tested=bool(told["comparisons"]))
+    return [first, *beside, *_other_estimators(best, ranked), *_bare(ranked), *certain]
 
 
 def judged(told: Told) -> list[Record]:
@@ -83,13 +84,15 @@ def _key(record: dict[str, Any]) -> tuple[str, str]:
     return record["distance"], record["estimator"]
 
 
-def _best(best: Record, ranked: Sequence[Record]) -> str:
+def _best(best: Record, ranked: Sequence[Record], *, tested: bool) -> str:
     alone = len({record["distance"] for record in ranked}) == 1
-    claim = "is the one distance here" if alone else "explains these votes best"
+    claim = "is the one distance here: NLL" if alone else "explains these votes best: NLL"
+    if not alone and not tested:
+        claim = "has the lowest NLL:"
     score = with_error(best["nll"], best.get("nll_se", best.get("nll_sd")))
     row = "pair" if "pairs" in best else "triplet"
     ends = best.get("explained_low"), best.get("explained_high")
-    told = f"{best['distance']} {claim}: NLL {score} nats per {row}, fitted by {best['estimator']}"
+    told = f"{best['distance']} {claim} {score} nats per {row}, fitted by {best['estimator']}"
     if None in ends:
         return f"{told}."
     # Sampling can carry an end past what there is to explain.
@@ -110,7 +113,8 @@ def _beside(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record
     order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] in mine]
     alike = [name for name in order if not mine[name]["different"]]
     if not order:
-        return []
+        several = len({record["distance"] for record in ranked}) > 1
+        return ["Differences between the distances were not tested."] if several and not comparisons else []
     if not alike:
         return [f"It is ahead of every other: {mine[order[0]]['sentence']}."]
     if len(alike) == 1:

@@ -114,14 +114,18 @@
                 return none();
             },
             legend: (colour) => "by-" + colour,
-            told: function (step, grid, votes) {
-                const sigma = Math.pow(2, Number(step) / 4) / 44;
+            // What the density shown was fitted with; a spline or a network has neither.
+            told: function (step, grid, votes, evaluated, estimator) {
+                const own = [Math.pow(2, Number(step) / 4) / 44, grid];
+                const [sigma, size] = estimator === "refit" ? own : evaluated || [null, null];
                 return [
-                    sigma.toPrecision(3) + (Number(step) === 0 ? " (paper)" : ""),
-                    String(grid) + (Number(grid) === 20 ? " (paper)" : ""),
+                    sigma === null ? "–" : String(Number(Number(sigma).toPrecision(3))),
+                    size === null ? "–" : String(size),
                     Number(votes) === 0 ? "as voted" : String(votes),
+                    estimator !== "refit" && evaluated ? "as evaluated; " : "",
                 ];
             },
+            alone: (other) => !other,
         },
     });
 
@@ -139,6 +143,14 @@
         const store = event.target.dataset && event.target.dataset.store;
         if (store) set(store, event.target.value);
     });
+
+    // An image that does not come, or is none, is told in a word: the style sheet has it.
+    for (const [what, broken] of [["error", true], ["load", false]]) {
+        document.addEventListener(what, function (event) {
+            const figure = event.target.closest && event.target.closest("#triplet figure");
+            if (figure) figure.classList.toggle("broken", broken);
+        }, true);
+    }
 
     document.addEventListener("click", function (event) {
         const hit = event.target.closest && event.target.closest("[data-row], [data-sort], [data-page], [data-step]");
