@@ -19,7 +19,7 @@ from twoafc.evaluation import Progress
 from twoafc.failures import TELLING
 from twoafc.folder import Results, plain
 from twoafc.frames import write_frame
-from twoafc.images import ImageError, read_pixels
+from twoafc.images import ImageError, decode, eight_bits
 from twoafc.kept import Kept
 from twoafc.pictures import Pictures
 from twoafc.query import Answer, answer, model
@@ -88,16 +88,15 @@ def images(labels: Mapping[str, Any], pictures: Pictures | None) -> list[Image |
 
 
 def _image(pictures: Pictures, name: str | None) -> Image | None:
-    path = pictures.path(name) if name else None
-    if path is None:
+    content = pictures.read(name) if name else None
+    if not name or content is None:
         return None
     try:
-        pixels = read_pixels(path)
+        pixels = eight_bits(decode(content, name))
     except ImageError:
         return None
-    whole_range = pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
     step = -(-max(pixels.shape[1:]) // LARGEST)
-    return np.ascontiguousarray(whole_range[:, ::step, ::step].transpose(1, 2, 0))
+    return np.ascontiguousarray(pixels[:, ::step, ::step].transpose(1, 2, 0))
 
 
 def pictures_of(results: Results, folder: Path | None) -> Pictures | None:

@@ -9,6 +9,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 import twoafc
+from twoafc.legible import legible
 
 app = App(
     name="twoafc",
@@ -54,5 +55,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str, code: int = 2) -> None:
-    print(f"twoafc: {message}", file=sys.stderr)
+    print(f"twoafc: {legible(message)}", file=sys.stderr)
     raise SystemExit(code)
