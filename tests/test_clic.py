@@ -37,7 +37,7 @@ def test_the_real_answers_give_the_known_figures(shared: Path) -> None:
     assert data.name == "clic"
     assert data.notes == (
         "5220 judgements of 315 originals",
-        "5220 votes on 4812 triplets: repeats are merged, of which 186 were shown the other way round",
+        "5220 votes on 4812 triplets: repeats are merged, of which 168 were shown the other way round",
         "2 of 4812 triplets (2 judgements) dropped: A and B are one file",
         NO_IMAGES,
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,13 @@ from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.origin import fit_counts, refit
 from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
+from twoafc.evaluation.left_out import _fit
+from twoafc.evaluation.runs import Job, Run
 from twoafc.inference.ceiling import ceiling
 from twoafc.inference.counted import CountedDependence, alone, by_reference
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Errors, Together, errors, values_of
+from twoafc.places import Places, roundest
 from twoafc.scores import by_group, per_triplet
 from twoafc.uniform import Uniform
 
@@ -48,7 +52,8 @@ def counted_and_repeated(drawn: Drawn, *, ref: bool = False) -> tuple[CountedTri
     uniform = Uniform.learn(repeated.d0, repeated.d1)
     place = np.arange(len(drawn))
     kept = ByReference(place // 2, place, place, count) if ref else None
-    table = CountedTriplets(d0, d1, n, M, count, uniform, (names.tolist(), codes), place if ref else None, kept)
+    groups = (names.tolist(), codes)
+    table = CountedTriplets(Places(d0, d1), place, n, M, count, uniform, groups, place if ref else None, kept)
     return table, repeated
 
 
@@ -109,13 +114,17 @@ def test_a_row_that_stands_for_several_is_several_rows_to_the_network(drawn: Dra
     assert one.training_nll[-1] == pytest.approx(other.training_nll[-1], rel=1e-3, abs=1e-3)
 
 
-def test_a_width_for_references_is_chosen_from_what_was_counted_of_them() -> None:
+def tastes() -> Triplets:
+    """A hundred references, each with distances near one place and a taste of its own."""
     rng = np.random.default_rng(2)
-    # A hundred references, each with distances near one place and a taste of its own.
     ref, centre = np.arange(4000) % 100, 0.2 + 0.8 * rng.random((2, 100))
     d0, d1 = centre[:, ref] + rng.normal(scale=0.01, size=(2, 4000))
     P = expit(2 * (d0 - d1) + rng.normal(scale=2, size=100)[ref])
-    table = Triplets.from_frame({"n": rng.binomial(2, P), "M": np.full(4000, 2), "d0": d0, "d1": d1, "ref": ref})
+    return Triplets.from_frame({"n": rng.binomial(2, P), "M": np.full(4000, 2), "d0": d0, "d1": d1, "ref": ref})
+
+
+def test_a_width_for_references_is_chosen_from_what_was_counted_of_them() -> None:
+    table = tastes()
     exact = float(Density(sigma="auto").fit(table).settings.sigma)
     kept, lost = (
         float(Density(sigma="auto").fit(CountedTriplets.of(tally(table, keep_refs=keep))).settings.sigma)
@@ -242,6 +251,14 @@ def drawn_world(kind: str, T: int, seed: int, M: int = 2) -> Triplets:
         "zeros": lambda z: np.maximum(z, 0.0),
         "up to 1": ndtr,
         "0.8 to 1": lambda z: 0.8 + 0.2 * ndtr(z),
+        "at most 0.9": lambda z: np.minimum(np.exp(z), 0.9),
+        "0 to 255": lambda z: np.round(255 * ndtr(z)),
+        "1 + d / 1000": lambda z: 1 + 1e-3 * np.exp(0.7 * z - 1.5),
+        "1 + d / 100": lambda z: 1 + 1e-2 * np.exp(0.7 * z - 1.5),
+        "100 + d": lambda z: 100 + np.exp(0.7 * z - 1.5),
+        "all tiny": lambda z: 1e-14 * np.exp(0.7 * z - 1.5),
+        "most tiny": lambda z: 1e-12 * np.exp(0.7 * z - 1.5),
+        "most huge": lambda z: 1e13 * np.exp(0.7 * z - 1.5),
     }
     d0, d1 = shapes[kind](z0), shapes[kind](z1)
     n = rng.binomial(M, expit(2 * (z0 - z1)))
@@ -255,11 +272,10 @@ def test_the_stated_error_is_the_true_one(kind: str, estimator: Density | Spline
     counts = tally(train)
     table = CountedTriplets.of(counts)
     fit, exact = estimator.fit(table), estimator.fit(train)
-    stated = binning(fit, counts, table)
+    stated = binning(fit, table)
     some = train.where(np.arange(0, 100_000, 50))
     error = fit.probability(some.d0, some.d1) - exact.probability(some.d0, some.d1)
     true = float(np.sqrt(np.mean(error**2)))
-    assert stated.error_P is not None
     assert stated.error_P_in_se is not None
     # So few bins cost the more the better the smoother: what is stated may fall short there.
     assert true < (3 if kind == "0.8 to 1" else 2) * stated.error_P
@@ -267,6 +283,46 @@ def test_the_stated_error_is_the_true_one(kind: str, estimator: Density | Spline
         assert stated.error_P_in_se < 0.3
     if kind == "0.8 to 1":
         assert stated.error_P_in_se > 0.5
+
+
+@pytest.mark.parametrize("estimator", [Density(), Spline()], ids=["density", "spline"])
+@pytest.mark.parametrize("kind", ["1 + d / 1000", "1 + d / 100", "100 + d", "all tiny", "most tiny", "most huge"])
+def test_bins_that_lose_nearly_all_say_so(kind: str, estimator: Density | Spline) -> None:
+    train = drawn_world(kind, 20_000, 1)
+    table = CountedTriplets.of(tally(train))
+    fit, exact = estimator.fit(table), estimator.fit(train)
+    error = fit.probability(train.d0, train.d1) - exact.probability(train.d0, train.d1)
+    true, stated = float(np.sqrt(np.mean(error**2))), binning(fit, table)
+    assert true > 0.1
+    assert true / 1.5 < stated.error_P <= 0.5
+    assert stated.error_P_in_se is not None
+    assert stated.error_P_in_se > 10
+    assert stated.widest > 0.8
+    assert (stated.beyond > 0.8) == (kind in ("all tiny", "most tiny", "most huge"))
+
+
+@pytest.mark.parametrize("kind", ["ties", "0 to 255", "at most 0.9", "zeros"])
+def test_values_that_repeat_are_no_loss(kind: str) -> None:
+    train = drawn_world(kind, 50_000, 1)
+    table = CountedTriplets.of(tally(train))
+    fit, exact = Density().fit(table), Density().fit(train)
+    error = fit.probability(train.d0, train.d1) - exact.probability(train.d0, train.d1)
+    assert np.sqrt(np.mean(error**2)) < 2e-3
+    stated = binning(fit, table)
+    assert stated.widest < 0.02
+    assert stated.error_P_in_se is not None
+    assert stated.error_P_in_se < 0.5
+
+
+@given(st.floats(1e-12, 1e12), st.sampled_from([1, 128, 4096]))
+def test_the_roundest_number_of_a_bin_lies_in_it(d: float, per_octave: int) -> None:
+    lattice = Lattice(per_octave)
+    low, high = lattice.edges[lattice.index(d) :][:2]
+    found = roundest(low, high)
+    assert low <= found < high
+    short = float(f"{d:.3g}")
+    if low <= short < high:
+        assert len(f"{found:.15g}".replace(".", "").strip("0").split("e")[0]) <= 3
 
 
 def test_finer_bins_bring_the_fit_to_the_exact_one() -> None:
@@ -278,13 +334,12 @@ def test_finer_bins_bring_the_fit_to_the_exact_one() -> None:
     assert costs[2] < 2e-4
 
 
-def test_no_error_is_stated_where_bins_cannot_be_wider() -> None:
-    counts = tally(random_table(50), Lattice(2))
-    table = CountedTriplets.of(counts)
-    assert binning(Density().fit(table), counts, table).error_P is None
+def test_an_error_is_stated_where_bins_cannot_be_wider_too() -> None:
+    table = CountedTriplets.of(tally(drawn_world("log-normal", 20_000, 1), Lattice(2)))
+    assert 0.02 < binning(Density().fit(table), table).error_P < 0.5
     tied = tally(Triplets.from_frame({"n": [1, 0], "M": [2, 2], "d0": [1.0, 2.0], "d1": [1.0, 2.0]}))
     table = CountedTriplets.of(tied)
-    assert binning(Density().fit(table), tied, table).error_P == 0
+    assert binning(Density().fit(table), table).error_P == 0
 
 
 @pytest.fixture(scope="module")
@@ -356,10 +411,75 @@ def test_counts_without_references_say_that_they_are_not_clustered(tables: tuple
 
 def test_bins_too_wide_are_warned_of() -> None:
     train, test = ({"d": tally(drawn_world("0.8 to 1", 20_000, seed), Lattice(32))} for seed in (1, 2))
-    assert evaluate_counts(train, test).notes[-1] == (
-        "warning: d, density: the bins cost more than a standard error of P; "
-        "count again with more than 32 of them for each doubling"
+    warned = [note for note in evaluate_counts(train, test).notes if note.startswith("warning")]
+    assert len(warned) == 2
+    assert re.fullmatch(
+        r"warning: d, density: the bins cost more than a standard error of P on average, [\d.]+; "
+        r"count again with --per-octave \d+",
+        warned[0],
     )
+    assert re.fullmatch(
+        r"warning: d: one bin holds \d+% of the distances; count again with --per-octave \d+", warned[1]
+    )
+
+
+def test_distances_that_no_bins_suit_are_warned_of() -> None:
+    told = {}
+    for kind in ("1 + d / 1000", "all tiny", "log-normal"):
+        counts = {"d": tally(drawn_world(kind, 5_000, 1))}
+        told[kind] = [note for note in evaluate_counts(counts, counts).notes if note.startswith("warning")]
+    none = "no number of bins will do: subtract from the distance what all have in common"
+    assert told["1 + d / 1000"][0].endswith(f"; {none}")
+    assert told["1 + d / 1000"][1] == f"warning: d: one bin holds 100% of the distances; {none}"
+    assert told["all tiny"][1] == (
+        "warning: d: 100.0% of the distances lie below 9e-13 or above 1e+12; "
+        "all of these share a bin, so multiply the distance by a constant"
+    )
+    assert told["log-normal"] == []
+
+
+@pytest.mark.parametrize("keep_refs", [False, True])
+def test_cross_validation_of_counts_is_that_of_the_triplets(keep_refs: bool) -> None:
+    rng = np.random.default_rng(3)
+    z, ref = rng.normal(size=(2, 20_000)), rng.integers(0, 4000, 20_000)
+    columns = {"n": rng.binomial(2, expit(2 * (z[0] - z[1]))), "M": np.full(20_000, 2), "d0": np.exp(z[0])}
+    columns |= {"d1": np.exp(z[1]), "group": np.arange(20_000) % 2} | ({"ref": ref} if keep_refs else {})
+    table = Triplets.from_frame(columns)
+    asked: dict[str, Any] = {"estimators": ("density", "auto"), "settings": Settings(folds=4, seed=1)}
+    exact = {(r["estimator"], r["split"], r["group"]): r for r in evaluate(table, **asked).scores}
+    result = evaluate_counts({"distance": tally(table, keep_refs=keep_refs)}, **asked)
+    found = {(r["estimator"], r["split"], r["group"]): r for r in result.scores}
+    assert list(found) == list(exact)
+    assert result.notes[0] == "no test table: 4-fold cross-validation; folds split triplets, not references"
+    assert result.findings[0].table == "train"
+    for estimator in ("density", "auto"):
+        folds = [found[estimator, f"fold-{k}", "all"] for k in range(4)]
+        assert sum(fold["triplets"] for fold in folds) == 20_000
+        assert all((fold["nll_se"] is None) == keep_refs for fold in folds)
+        for group in ("0", "1", "mean", "all"):
+            one, other = (each[estimator, "test", group] for each in (found, exact))
+            assert one["triplets"] == other["triplets"]
+            # Other folds alone move the one as much.
+            assert one["nll"] == pytest.approx(other["nll"], abs=1.5e-3)
+            assert one["nll_se"] == pytest.approx(other["nll_se"], rel=0.02)
+            assert one["score_2afc_distance"] == pytest.approx(other["score_2afc_distance"], abs=1e-9)
+        # Triplets left out are less well known than those that were fitted.
+        assert found[estimator, "test", "all"]["nll"] > found[estimator, "train", "all"]["nll"]
+        mean = np.average([fold["nll"] for fold in folds], weights=[fold["triplets"] for fold in folds])
+        assert found[estimator, "test", "all"]["nll"] == pytest.approx(mean, abs=1e-9)
+
+
+def test_folds_are_as_smooth_as_all_where_references_say_how_smooth_that_is() -> None:
+    auto = Density(sigma="auto")
+    for keep in (True, False):
+        counts = tally(tastes(), keep_refs=keep)
+        run = Run("distance", "density", None, fit_counts(auto, counts))
+        others = counts.split(2, seed=0)[0]
+        found, anew = _fit(Job("distance", "density", None, auto), run, others), auto.fit(CountedTriplets.of(others))
+        if keep:
+            assert float(found.settings.sigma) == float(run.fit.settings.sigma) > 2 * float(anew.settings.sigma)
+        else:
+            assert found.settings == anew.settings
 
 
 class Own:
@@ -435,7 +555,8 @@ def test_models_that_do_not_merge_are_refused_with_the_reason() -> None:
         ),
         (
             fit_counts(Density(), tally(random_table(50), Lattice(64))),
-            "counts on one lattice add; a.npz has 128 bins per octave, b.npz 64: count one of them again",
+            "counts on one lattice add; a.npz has 128 bins per octave, b.npz 64: count one of them again, "
+            "or take the finer ones on wider bins (Counts.coarser)",
         ),
     ):
         with pytest.raises(DataError) as caught:
@@ -482,10 +603,7 @@ def test_a_fit_of_counts_without_groups_is_that_with_groups() -> None:
     )
     np.testing.assert_allclose(Density().fit(with_groups).surface, Density().fit(without).surface, atol=1e-12)
     for each in (with_groups, without):
-        first, place = each.places
-        np.testing.assert_array_equal(each.d0[first][place], each.d0)
-        np.testing.assert_array_equal(each.d1[first][place], each.d1)
-        assert len(first) == len(set(zip(each.d0.tolist(), each.d1.tolist(), strict=True)))
+        assert len(each.places.d0) == len(set(zip(each.d0.tolist(), each.d1.tolist(), strict=True)))
 
 
 def test_the_card_tells_of_the_bins(tmp_path: Path) -> None:
@@ -505,5 +623,7 @@ def test_the_card_tells_of_the_bins(tmp_path: Path) -> None:
         "error_P_in_se",
         "largest_P",
         "largest_P_in_se",
+        "widest",
+        "beyond",
     }
     assert not (tmp_path / "out" / "triplets.parquet").exists()

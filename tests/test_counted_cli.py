@@ -48,7 +48,8 @@ def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest
     evaluate(*common, "--engine", "duckdb", "--keep-refs", "--out", "b")
     one, other = scores("a"), scores("b")
     assert one["scores"] == other["scores"]
-    assert one["card"]["data"] == other["card"]["data"]
+    for role in ("train", "test"):
+        assert one["card"]["data"][role] | {"engine": "duckdb"} == other["card"]["data"][role]
     assert one["card"]["data"]["train"]["triplets"] == 4500
     evaluate(*common, "--out", "exact")
     for record, exact in zip(one["scores"], scores("exact")["scores"], strict=True):
@@ -62,17 +63,14 @@ def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest
 def test_counts_on_file_take_the_place_of_tables(folder: Path) -> None:
     for name in ("votes-0", "votes-1", "votes-2", "test"):
         tally(Triplets.read(f"{name}.parquet")).save(f"{name}.npz")
-    evaluate("--train", "votes-*.npz", "--test", "test.npz", "--out", "counts")
-    evaluate("--train", "votes-*.parquet", "--test", "test.parquet", "--engine", "polars", "--out", "tables")
+    evaluate("--train", "votes-*.parquet", "--test", "test.npz", "--engine", "polars", "--out", "tables")
     # A table beside counts is counted on their lattice.
     evaluate("--train", "votes-*.npz", "--test", "test.parquet", "--out", "mixed")
-    assert scores("counts")["scores"] == scores("tables")["scores"] == scores("mixed")["scores"]
+    assert scores("tables")["scores"] == scores("mixed")["scores"]
 
 
 def test_a_large_table_is_counted_and_the_reader_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MOST_ROWS", 4000)
-    evaluate("--train", "votes-0.parquet", "--test", "test.parquet", "--out", "small")
-    assert (folder / "small" / "triplets.parquet").exists()
     evaluate("--train", "votes-*.parquet", "--test", "test.parquet", "--out", "large")
     assert not (folder / "large" / "triplets.parquet").exists()
     assert scores("large")["card"]["notes"][0] == (
@@ -80,13 +78,35 @@ def test_a_large_table_is_counted_and_the_reader_told(folder: Path, monkeypatch:
     )
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_a_table_in_several_files_is_read_as_one(folder: Path, ending: str) -> None:
-    evaluate("--train", f"votes-[01].{ending}", "--test", "test.parquet", "--out", "parts")
-    pl.concat(pl.read_parquet(f"votes-{k}.parquet") for k in (0, 1)).write_parquet("whole.parquet")
-    evaluate("--train", "whole.parquet", "--test", "test.parquet", "--out", "whole")
-    assert scores("parts")["scores"] == scores("whole")["scores"]
-    assert set(scores("parts")["card"]["data"]["train"]["files_sha256"]) == {f"votes-{k}.{ending}" for k in (0, 1)}
+def test_a_single_table_is_cross_validated_from_its_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate("--train", "votes-*.parquet", "--engine", "polars", "--out", "counted")
+    evaluate("--train", "votes-*.parquet", "--out", "exact")
+    one, other = ({(r["split"], r["group"]): r for r in scores(out)["scores"]} for out in ("counted", "exact"))
+    assert list(one) == list(other)
+    assert one["test", "all"]["triplets"] == 4500
+    assert one["test", "all"]["nll"] == pytest.approx(other["test", "all"]["nll"], abs=0.01)
+    assert scores("counted")["card"]["settings"]["folds"] == 5
+    monkeypatch.setattr(sources, "MOST_ROWS", 4000)
+    evaluate("--train", "votes-*.parquet", "--folds", "3", "--out", "large")
+    assert [r["split"] for r in scores("large")["scores"] if r["group"] == "all"] == [
+        "train",
+        "fold-0",
+        "fold-1",
+        "fold-2",
+        "test",
+    ]
+
+
+def test_a_table_in_several_files_is_read_as_one(folder: Path) -> None:
+    whole = Triplets.from_frame(pl.concat(pl.read_parquet(f"votes-{k}.parquet") for k in (0, 1)))
+    for ending in ("parquet", "csv"):
+        parts = Triplets.read_parts([f"votes-{k}.{ending}" for k in (0, 1)])
+        for name in ("n", "M", "d0", "d1"):
+            np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    evaluate("--train", "votes-[01].csv", "--test", "test.parquet", "--out", "parts")
+    told = scores("parts")
+    assert told["card"]["data"]["train"]["triplets"] == len(whole)
+    assert set(told["card"]["data"]["train"]["files_sha256"]) == {"votes-0.csv", "votes-1.csv"}
 
 
 def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
@@ -114,8 +134,10 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--engine", "polars"], "counts hold no triplets that could be left out in folds; give --test"),
-        (["--engine", "polars", "--folds", "3"], "--folds leaves triplets out, and counts hold none; give --test"),
+        (
+            ["--engine", "polars", "--folds", "1"],
+            "folds must lie between 2 and the number of triplets, 1500; found 1",
+        ),
         (
             ["--engine", "polars", "--test", "test.parquet", "--strict"],
             "--strict asks for the checks of triplets; there are none for counts",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def test_a_distance_lies_between_the_ends_of_its_bin(d: float, per_octave: int) 
     place, edges = int(lattice.index(d)), lattice.edges
     assert len(edges) == lattice.bins + 1
     assert (place == 0) == (d == 0)
-    assert edges[place] * (1 - 1e-12) <= d <= edges[place + 1] * (1 + 1e-12)
+    assert edges[place] <= d <= edges[place + 1]
+    assert d < edges[place + 1] or d == 0
     assert edges[place] <= lattice.centres[place] <= edges[place + 1]
     assert lattice.index(lattice.centres[place]) == place
 
@@ -57,12 +59,14 @@ def test_bins_of_a_coarser_lattice_are_bins_taken_together(d: list[float], times
     )
 
 
-def test_no_plain_number_lies_on_an_edge() -> None:
-    """So that engines whose logarithms differ in the last bit agree on the bin."""
-    plain = [np.arange(1, 20001) / 10**k for k in range(7)]
-    x = np.concatenate([*plain, 2.0 ** np.arange(-30, 30), np.arange(1, 256) / 255, np.sqrt(np.arange(1, 65026)) / 255])
-    position = (np.log(x) - np.log(1e-12)) * Lattice(4096).scale
-    assert abs(position - np.round(position)).min() > 1e-9
+@given(st.integers(-40, 39), st.integers(0, 4095), powers)
+def test_edges_are_exact_to_the_last_bit(octave: int, step: int, per_octave: int) -> None:
+    step = step * per_octave // 4096
+    edge = 2.0**octave * (1 + step / per_octave)
+    lattice = Lattice(per_octave)
+    place = (octave + 40) * per_octave + step + 2
+    assert (lattice.index(edge), lattice.index(np.nextafter(edge, 0))) == (place, place - 1)
+    assert lattice.edges[place] == edge
 
 
 @pytest.mark.parametrize("wrong", [0, 3, 8192, 2.0, True])
@@ -108,6 +112,46 @@ def test_coarser_counts_are_counts_on_the_coarser_lattice(table: Triplets, per_o
     assert counts.coarser() == tally(table, lattice.coarser(), keep_refs=True)
 
 
+@given(tables(), st.integers(2, 4), st.integers(0, 9))
+def test_folds_add_up_to_the_whole(table: Triplets, folds: int, seed: int) -> None:
+    many = tally(table, keep_refs=True)
+    counts = replace(many, cells=many.cells.with_columns(pl.col("count") * 100))
+    parts = counts.split(folds, seed=seed)
+    assert len(parts) == folds
+    assert merge(parts).cells.equals(counts.cells)
+    assert all(part.clusters is None and part.cells["count"].min() > 0 for part in parts)
+    assert [part.digest for part in counts.split(folds, seed=seed)] == [part.digest for part in parts]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_fold_is_empty(seed: int) -> None:
+    table = Triplets.from_frame({"n": [1, 1], "M": [1, 1], "d0": [1.0, 2.0], "d1": [2.0, 2.0]})
+    both_in_one = len(set(np.random.default_rng(seed).binomial([1, 1], 0.5))) == 1
+    if both_in_one:
+        with pytest.raises(DataError) as caught:
+            tally(table).split(2, seed=seed)
+        assert str(caught.value) == "each fold must have triplets; of 2 one of 2 folds got none: take fewer folds"
+    else:
+        assert [len(part) for part in tally(table).split(2, seed=seed)] == [1, 1]
+
+
+def test_each_triplet_has_the_same_chance_of_each_fold() -> None:
+    table = Triplets.from_frame({"n": [1] * 900, "M": [1] * 900, "d0": [1.0, 2.0, 3.0] * 300, "d1": [2.0] * 900})
+    counts = tally(table)
+    drawn = np.array([list(counts.drawn(3, seed=seed)) for seed in range(300)])
+    # Binomial, 300 triplets and a third: the mean of 300 draws has an error of 0.47.
+    assert np.abs(drawn.mean(axis=0) - 100).max() < 2.5
+    np.testing.assert_allclose(drawn.var(axis=0), 200 / 3, rtol=0.35)
+
+
+@pytest.mark.parametrize("folds", [1, 0, 4])
+def test_folds_must_be_possible(folds: int) -> None:
+    table = Triplets.from_frame({"n": [1] * 3, "M": [1] * 3, "d0": [1.0, 2.0, 3.0], "d1": [2.0] * 3})
+    with pytest.raises(DataError) as caught:
+        tally(table).split(folds, seed=0)
+    assert str(caught.value) == f"folds must lie between 2 and the number of triplets, 3; found {folds}"
+
+
 def test_refs_are_kept_only_where_all_keep_them() -> None:
     table = random_table(40, ref=["r", "s"] * 20)
     kept, plain = tally(table, keep_refs=True), tally(table)
@@ -136,7 +180,8 @@ def test_what_does_not_add_up_is_refused_with_the_reason() -> None:
     for pair, told in {
         (counts, other): "counts of one distance add; part 0 counts distance, part 1 ssim",
         (counts, tally(table, Lattice(64))): (
-            "counts on one lattice add; part 0 has 128 bins per octave, part 1 64: count one of them again"
+            "counts on one lattice add; part 0 has 128 bins per octave, part 1 64: count one of them again, "
+            "or take the finer ones on wider bins (Counts.coarser)"
         ),
         (counts, grouped): "counts add where all have groups or none has; part 1 has them, part 0 has not",
     }.items():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -85,6 +87,10 @@ def test_merge_says_where_refs_are_lost_and_speaks_json(capsys: pytest.CaptureFi
     main(["merge", "a/distance.npz", "plain/distance.npz", "--out", "ab.npz"])
     note = "note: not all files kept their refs; error bars of the sum are not clustered"
     assert capsys.readouterr().out.splitlines()[0] == note
+    main(["count", "a.parquet", "--out", "a plain", "--quiet"])
+    capsys.readouterr()
+    main(["merge", "a plain/distance.npz", "plain/distance.npz", "--out", "ab.npz"])
+    assert capsys.readouterr().out.startswith("ab.npz: 600 triplets")  # nothing was lost that none had
     main(["merge", "a/distance.npz", "plain/distance.npz", "--out", "ab.npz", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert (told["file"], told["kind"], told["triplets"], len(told["parts"])) == ("ab.npz", "counts", 600, 2)
@@ -119,6 +125,93 @@ def test_models_that_carry_counts_are_fitted_anew_to_the_sum(capsys: pytest.Capt
     )
 
 
+def test_counts_of_new_votes_update_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_counts(twoafc.Density(sigma=0.1), Counts.load("a/distance.npz")).save("model.npz")
+    for files in (["model.npz", "b/distance.npz"], ["b/distance.npz", "model.npz"]):
+        main(["merge", *files, "--out", "new.npz", "--json"])
+        assert json.loads(capsys.readouterr().out)["kind"] == "density"
+        whole = fit_counts(twoafc.Density(sigma=0.1), tally(Triplets.read("all.parquet"), keep_refs=True))
+        new = twoafc.load("new.npz")
+        d0, d1 = np.random.default_rng(0).uniform(0, 3, (2, 50))
+        np.testing.assert_array_equal(new.probability(d0, d1), whole.probability(d0, d1))
+        assert new.origin.counts == whole.origin.counts
+    assert failure(capsys, "merge", "new.npz", "b/distance.npz", "--out", "new.npz") == (
+        "votes are merged once; b/distance.npz holds counts that are in new.npz already"
+    )
+    fit_counts(twoafc.Density(sigma=0.2), Counts.load("b/distance.npz")).save("other.npz")
+    assert failure(capsys, "merge", "model.npz", "other.npz", "--out", "new.npz").startswith(
+        "models of one estimator and its settings merge; model.npz is Density(sigma=0.1, "
+    )
+
+
+def counted(out: str, votes: Any, name: str = "votes.parquet") -> str:
+    """Count some votes that come in a file of their own."""
+    pl.DataFrame(votes).write_parquet(name)
+    main(["count", name, "--out", out, "--quiet"])
+    return f"{out}/distance.npz"
+
+
+def test_different_votes_of_small_sites_may_fall_into_the_same_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    one = counted("one", {"n": [1], "M": [1], "d0": [0.5], "d1": [0.25]})
+    two = counted("two", {"n": [1], "M": [1], "d0": [0.501], "d1": [0.2505]})
+    copy = counted("copy", {"n": [1], "M": [1], "d0": [0.501], "d1": [0.2505]}, "renamed.parquet")
+    main(["merge", one, two, "--out", "sum.npz"])
+    assert capsys.readouterr().out == (
+        f"note: {one} and {two} have the same cells, from different files; the same votes would now count double\n"
+        "sum.npz: 2 triplets, 2 votes of 2 files (distance)\n"
+    )
+    twice = "votes are merged once; {} holds counts that are in {} already"
+    assert failure(capsys, "merge", two, copy, "--out", "sum.npz") == twice.format(copy, two)
+    assert failure(capsys, "merge", "sum.npz", copy, "--out", "sum.npz") == twice.format(copy, "sum.npz")
+    # Counted from a frame, they could be any votes; as many cells are the same by no chance.
+    tally(Triplets.read("votes.parquet")).save("frame.npz")
+    assert failure(capsys, "merge", one, "frame.npz", "--out", "sum.npz") == twice.format("frame.npz", one)
+    pl.read_parquet("a.parquet").write_csv("a.csv")
+    main(["count", "a.csv", "--out", "csv", "--quiet"])
+    again = ("a/distance.npz", "csv/distance.npz")
+    assert failure(capsys, "merge", *again, "--out", "sum.npz") == twice.format(*again[::-1])
+
+
+def test_files_that_share_a_part_hold_the_same_votes(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["count", "a.parquet", "b.parquet", "--out", "both", "--quiet"])
+    assert failure(capsys, "merge", "both/distance.npz", "b/distance.npz", "--out", "sum.npz") == (
+        "votes are merged once; b/distance.npz holds counts that are in both/distance.npz already"
+    )
+
+
+def test_evaluate_counts_no_votes_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy("a/distance.npz", "a/again.npz")
+    assert failure(capsys, "evaluate", "--train", "a/*.npz", "--test", "b/distance.npz", "--out", "out") == (
+        "votes are merged once; a/distance.npz holds counts that are in a/again.npz already"
+    )
+
+
+def test_single_votes_are_told_of_wherever_their_counts_go(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    votes = pl.DataFrame({"ref": [f"r{t // 3}" for t in range(90)], "x0": "a", "x1": "b"}).with_columns(
+        choice=rng.integers(0, 2, 90), d0=np.repeat(rng.lognormal(size=30), 3), d1=np.repeat(rng.lognormal(size=30), 3)
+    )
+    split = votes.sample(fraction=1, shuffle=True, seed=0)
+    split[:45].write_parquet("one.parquet")
+    split[45:].drop("ref").write_parquet("two.parquet")
+    merged = (
+        "note: single votes were merged into triplets before they were counted: votes on one triplet must be counted "
+        "together, for in counts that are added they are several triplets"
+    )
+    alone = "note: votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1"
+    for name, note in {"one": merged, "two": alone}.items():
+        main(["count", f"{name}.parquet", "--out", name])
+        assert capsys.readouterr().out.splitlines()[-2:] == [note, f"Counts: {name}"]
+    main(["merge", "one/distance.npz", "two/distance.npz", "--out", "sum.npz"])
+    assert capsys.readouterr().out.splitlines()[:2] == [alone, merged]
+    main(["evaluate", "--train", "sum.npz", "--test", "two/distance.npz", "--out", "out"])
+    assert {merged, alone} <= {*capsys.readouterr().out.splitlines()}
+    data = json.loads(Path("out/scores.json").read_text())["card"]["data"]
+    assert (data["train"]["rows"], data["test"]["rows"]) == ("unidentified votes and votes", "unidentified votes")
+    assert twoafc.load("out/models/distance-density.npz").origin.counts.rows == ("unidentified votes", "votes")
+    assert Counts.load("sum.npz").coarser().rows == ("unidentified votes", "votes")
+
+
 def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     main(["count", "b.parquet", "--out", "fine", "--per-octave", "256", "--quiet"])
     twoafc.Density().fit(Triplets.read("a.parquet")).save("plain.npz")
@@ -128,12 +221,10 @@ def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) ->
     for files, told in {
         (a, "fine/distance.npz"): (
             "counts on one lattice add; a/distance.npz has 128 bins per octave, fine/distance.npz 256: "
-            "count one of them again"
+            "count one of them again, or take the finer ones on wider bins (Counts.coarser)"
         ),
-        (a, "model.npz"): (
-            "files to merge are all counts or all models; a/distance.npz holds counts, "
-            "model.npz a model of kind 'density'"
-        ),
+        (a, "model.npz"): "votes are merged once; a/distance.npz holds counts that are in model.npz already",
+        ("b/distance.npz", "plain.npz"): "only models fitted to counts can be merged; plain.npz carries none: .*",
         ("model.npz", "plain.npz"): ("only models fitted to counts can be merged; plain.npz carries none: .*"),
         (a, "other.npz"): "other.npz is not a readable twoafc model: .*",
         (a, "none.npz"): "no such file: none.npz",
@@ -162,10 +253,14 @@ def test_a_full_disk_leaves_the_old_file(sites: Path) -> None:
     for command in (
         "['merge', 'a/distance.npz', 'b/distance.npz', '--out', 'ab.npz']",
         "['count', 'b.parquet', '--out', 'b']",
+        "['count', 'b.parquet', '--out', 'new']",
     ):
         done = subprocess.run([sys.executable, "-c", f"{limit}main({command})"], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
-        assert re.fullmatch(r"twoafc: .*File too large.*\n", done.stderr)
+        out = command.split("'")[-2]
+        file = out if out.endswith(".npz") else f"{out}/distance.npz"
+        assert done.stderr == f"twoafc: {file} could not be written: File too large\n"
     assert Path("ab.npz").read_bytes() == before
     assert [path.name for path in Path("b").iterdir()] == ["distance.npz"]
     assert not list(sites.rglob("*.part"))
+    assert not Path("new").exists()

@@ -56,6 +56,7 @@ def describe_counts(counts: Mapping[str, Counts], source: str | None = None) -> 
         "votes": first.votes,
         "M": first.cells["M"].unique().sort().to_list(),
         "bins_per_octave": first.lattice.per_octave,
+        "rows": " and ".join(first.rows),
         "references": "kept" if first.clusters is not None else "not kept",
         "counts_sha256": {name: each.digest for name, each in counts.items()},
     }

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.counts import Counts, Lattice
+from twoafc.binomial import log_coefficient
+from twoafc.counts import Counts
+from twoafc.places import Places, placed
 from twoafc.rows import Groups
 from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-SIXTH = 1 / 6
-"""Of two distances spread evenly over one bin the larger lies two thirds up it on average, a sixth above the middle."""
+BLOCK = 2**19
+"""Rows taken at once."""
+MANY = 30_000
+"""Votes on one triplet whose square is too large for the whole numbers that counts are held in."""
 
 
 class ByReference(NamedTuple):
@@ -33,15 +38,29 @@ class ByReference(NamedTuple):
     times: IntArray
 
 
+class Votes(NamedTuple):
+    """Sums over the triplets at each place, shape (K,) each: what every fit needs of them."""
+
+    n: FloatArray
+    M: FloatArray
+    triplets: FloatArray
+    log_coefficient: FloatArray
+    nn: FloatArray
+    nM: FloatArray
+    MM: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class CountedTriplets:
-    """Triplets of one distance, of which each row stands for several with like distances, n, M and group.
+    """Triplets of one distance, of which each row stands for several at one place with the same n, M and group.
 
     Attributes
     ----------
-    d0, d1 : arrays, shape (C,)
-        Distances that stand for the bins of each row; equal where all of its triplets are ties, else d0 > d1 where
-        theirs are.
+    places : Places
+        The pairs of distances that occur: d0 and d1 stand for the bins of their triplets; they are equal where all of
+        these are ties, else d0 > d1 where theirs are.
+    place : array of int, shape (C,)
+        Number of each row's place.
     n, M : arrays of int, shape (C,)
         Votes on each of the row's triplets.
     count : array of int, shape (C,)
@@ -58,16 +77,16 @@ class CountedTriplets:
     --------
     >>> from twoafc.counts import tally
     >>> from twoafc.triplets import Triplets
-    >>> counts = tally(Triplets.from_frame({"n": [1, 1, 0], "M": [2, 2, 1], "d0": [4, 4, 2], "d1": [1, 1, 2]}))
+    >>> counts = tally(Triplets.from_frame({"n": [1, 1, 0], "M": [2, 2, 1], "d0": [5, 5, 3], "d1": [1, 1, 3]}))
     >>> table = CountedTriplets.of(counts)
-    >>> table.d0.round(2), table.d1.round(2), table.count
-    (array([2., 4.]), array([2., 1.]), array([1, 2]))
+    >>> table.d0.round(1), table.d1.round(1), table.count
+    (array([3., 5.]), array([3., 1.]), array([1, 2]))
     >>> table.uniform(table.d0).round(2)
     array([0.5 , 0.83])
     """
 
-    d0: FloatArray
-    d1: FloatArray
+    places: Places
+    place: IntArray
     n: IntArray
     M: IntArray
     count: IntArray
@@ -82,58 +101,99 @@ class CountedTriplets:
         bin0, bin1, sign, n, M, count, group = (
             counts.cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "n", "M", "count", "group")
         )
-        held = _held(counts.lattice, bin0, bin1, count)
-        middles, used = _middles(counts.lattice, held), np.flatnonzero(held)
-        d0, d1 = _placed(middles, SIXTH / counts.lattice.per_octave, bin0, bin1, sign)
+        if M.max() > MANY:
+            n, M = n.astype(np.int64), M.astype(np.int64)
+        first, place = _distinct(bin0, bin1, sign, ordered=not counts.groups)
+        pooled = np.asarray(np.bincount(place, count, len(first)), dtype=np.float64)
+        places, uniform = placed(counts.lattice, bin0[first], bin1[first], sign[first], pooled)
         groups = (list(counts.groups), group.astype(np.int64)) if counts.groups else None
         wide, references = _by_reference(counts) or (None, None)
-        uniform = Uniform(middles[used], np.cumsum(held[used]))
-        return cls(d0, d1, n, M, count, uniform, groups, wide, references)
+        return cls(places, place, n, M, count, uniform, groups, wide, references)
 
     def __len__(self) -> int:
         return len(self.n)
 
-    @cached_property
-    def places(self) -> tuple[IntArray, IntArray]:
-        """Rows that differ in place, one of each, and the number of each row's place among them."""
-        if self.groups is None:  # in order, so that equal places are neighbours
-            new = np.ones(len(self), dtype=np.bool_)
-            new[1:] = (self.d0[1:] != self.d0[:-1]) | (self.d1[1:] != self.d1[:-1])
-            return np.flatnonzero(new), np.cumsum(new) - 1
-        _, first, place = np.unique(self.d0 + 1j * self.d1, return_index=True, return_inverse=True)
-        return first, place
+    @property
+    def d0(self) -> FloatArray:
+        """Distance of x0 that stands for each row's, shape (C,)."""
+        return self.places.d0[self.place]
+
+    @property
+    def d1(self) -> FloatArray:
+        """Distance of x1 that stands for each row's, shape (C,)."""
+        return self.places.d1[self.place]
 
     def uniformised(self) -> tuple[Uniform, FloatArray, FloatArray]:
         """Give the map of the distances to [0, 1], and d0 and d1 under it."""
-        return self.uniform, self.uniform(self.d0), self.uniform(self.d1)
+        u0, u1 = self.places.under(self.uniform)
+        return self.uniform, u0[self.place], u1[self.place]
+
+    @cached_property
+    def votes(self) -> Votes:
+        """Sums over the triplets at each place."""
+        sums = np.zeros((len(Votes._fields), len(self.places.d0)))
+        for some in self.blocks():
+            n, M, count = (each[some].astype(np.int64) for each in (self.n, self.M, self.count))
+            low = int(self.place[some].min())
+            place = self.place[some] - low
+            columns: tuple[Any, ...] = (n, M, 1, _log_coefficient(n, M), n * n, n * M, M * M)
+            for total, weights in zip(sums, columns, strict=True):
+                held = np.bincount(place, weights * count)
+                total[low : low + len(held)] += held
+        return Votes(*sums)
+
+    def blocks(self) -> Iterator[slice]:
+        """Go through the rows some at a time, so that what is made of them stays small."""
+        return (slice(start, start + BLOCK) for start in range(0, len(self), BLOCK))
+
+    def wider(self) -> CountedTriplets:
+        """Give the table on bins twice as wide, the votes at each place taken as those of one triplet."""
+        axis = self.places.axis
+        assert axis is not None
+        sign = np.sign(self.places.d0 - self.places.d1).astype(np.int8)
+        bin0, bin1 = (axis.lattice.merged(axis.bins)[each] for each in (axis.i, axis.j))
+        first, place = _distinct(bin0, bin1, sign, ordered=False)
+        votes = Votes(*(np.asarray(np.bincount(place, column), dtype=np.float64) for column in self.votes))
+        places, uniform = placed(axis.lattice.coarser(), bin0[first], bin1[first], sign[first], votes.triplets)
+        n, M = votes.n.astype(np.int64), votes.M.astype(np.int64)
+        one = np.ones(len(first), dtype=np.int64)
+        made = CountedTriplets(places, np.arange(len(first)), n, M, one, uniform)
+        made.__dict__["votes"] = votes  # of the triplets themselves, not of those that stand for all of a place
+        return made
 
 
-def _held(lattice: Lattice, bin0: NDArray[np.int32], bin1: NDArray[np.int32], count: IntArray) -> IntArray:
-    """Count the distances in each bin, d0 and d1 pooled."""
-    held = np.bincount(bin0, count, lattice.bins) + np.bincount(bin1, count, lattice.bins)
-    return np.asarray(held, dtype=np.int64)
+def _log_coefficient(n: IntArray, M: IntArray) -> FloatArray:
+    """Logarithm of C(M, n), worked out once for each n and M."""
+    pair = M * (M + 1) // 2 + n
+    if pair.max() > len(pair):
+        return log_coefficient(n, M)
+    held, row = np.bincount(pair) > 0, np.zeros(int(pair.max()) + 1, dtype=np.int64)
+    row[pair] = np.arange(len(pair))
+    known = np.zeros(len(row))
+    known[held] = log_coefficient(n[row[held]], M[row[held]])
+    return np.asarray(known[pair])
 
 
-def _middles(lattice: Lattice, held: IntArray) -> FloatArray:
-    """Give a distance that stands for each bin: its middle, of the outermost ones that of the part which is filled.
-
-    Where distances end, at 1 say, they fill part of their last bin: about the share that it holds of what the bin
-    before it does.
-    """
-    middles, used = lattice.centres.copy(), np.flatnonzero(held)
-    for end, inwards in ((used[0], 1), (used[-1], -1)):
-        if min(end, end + inwards) >= 2 and max(end, end + inwards) < lattice.bins - 1:
-            filled = min(1.0, held[end] / max(held[end + inwards], 1))
-            middles[end] *= np.exp2(inwards * (1 - filled) / (2 * lattice.per_octave))
-    return middles
-
-
-def _placed(
-    middles: FloatArray, apart: float, bin0: NDArray[np.int32], bin1: NDArray[np.int32], sign: NDArray[np.int8]
-) -> tuple[FloatArray, FloatArray]:
-    """Give each cell its distances: the middles of its bins, drawn apart where both are one bin but d0 is not d1."""
-    octaves = np.where(bin0 == bin1, sign * apart, 0.0)
-    return middles[bin0] * np.exp2(octaves), middles[bin1] * np.exp2(-octaves)
+def _distinct(
+    bin0: NDArray[np.int32], bin1: NDArray[np.int32], sign: NDArray[np.int8], *, ordered: bool
+) -> tuple[IntArray, IntArray]:
+    """Find the rows that differ in bins and sign, one of each, and the number of each row's among them."""
+    code = bin0.astype(np.int64)
+    code *= int(bin1.max(initial=0)) + 1
+    code += bin1
+    code *= 3
+    code += sign
+    order = None if ordered else np.argsort(code, kind="stable")  # quick, since groups, or pairs of bins, are in order
+    if order is not None:
+        code = code[order]
+    new = np.concatenate([[True], code[1:] != code[:-1]])
+    place = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    if order is None:
+        return first, place
+    placed_back = np.empty_like(place)
+    placed_back[order] = place
+    return order[first], placed_back
 
 
 def _by_reference(counts: Counts) -> tuple[IntArray, ByReference] | None:

@@ -3,53 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from twoafc import estimators, modelfile
 from twoafc.counts import Counts, merge
 from twoafc.counts.counts import KIND
-from twoafc.errors import DataError
+from twoafc.counts.twice import doubtful, refuse_twice
 from twoafc.estimators import Loaded
-from twoafc.estimators.origin import refit
+from twoafc.estimators.origin import asked, carried, fit_counts
 
 
-def merge_files(paths: Sequence[str | Path]) -> Counts | Loaded:
-    """Add the counts of some files; of models, fit their estimator anew to the sum.
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """What merging files gives.
+
+    Attributes
+    ----------
+    made : Counts, or a fit that carries its counts
+        Both have ``save(path)``.
+    counts : Counts
+        The sum.
+    notes : list of str
+        What a reader should know of it.
+    """
+
+    made: Counts | Loaded
+    counts: Counts
+    notes: list[str]
+
+
+def merge_files(paths: Sequence[str | Path]) -> Merged:
+    """Add the counts of some files; where there are models among them, fit their estimator anew to the sum.
 
     Parameters
     ----------
     paths : sequence of paths
-        All files of counts, or all models of one estimator and its settings that carry counts; of one distance, on one
+        Files of counts, and models of one estimator and its settings that carry counts; of one distance, on one
         lattice, no votes twice.
-
-    Returns
-    -------
-    Counts, or a fit that carries its counts; both have ``save(path)``
     """
     if len(paths) < 2:
         raise ValueError(f"name two files to merge, or more; found {len(paths)}")
-    names = [str(path) for path in paths]
-    kinds = [modelfile.read(path)[0] for path in paths]
-    if KIND in kinds and set(kinds) != {KIND}:
-        other = next(place for place, kind in enumerate(kinds) if kind != KIND)
-        raise DataError(
-            f"files to merge are all counts or all models; {names[kinds.index(KIND)]} holds counts, "
-            f"{names[other]} a model of kind {kinds[other]!r}"
-        )
-    if set(kinds) == {KIND}:
-        counts = [Counts.load(path) for path in paths]
-        _refuse_twice(counts, names)
-        return merge(counts, names=names)
-    models = [estimators.load(path) for path in paths]
-    _refuse_twice([None if model.origin is None else model.origin.counts for model in models], names)
-    return refit(models, names=names)
-
-
-def _refuse_twice(counts: Sequence[Counts | None], names: Sequence[str]) -> None:
-    """Refuse files that hold the same votes, which would then count double."""
-    held: dict[str, str] = {}
-    for each, name in zip(counts, names, strict=True):
-        for digest in (each.parts or (each.digest,)) if each is not None else ():
-            if digest in held:
-                raise DataError(f"votes are merged once; {name} holds counts that are in {held[digest]} already")
-            held[digest] = name
+    read = [(str(path), modelfile.read(path)[0] == KIND) for path in paths]
+    models = [estimators.load(name) for name, counted in read if not counted]
+    counts = [Counts.load(name) for name, counted in read if counted]
+    names = [name for name, counted in read if not counted] + [name for name, counted in read if counted]
+    held = [*carried(models, names), *counts]
+    refuse_twice(held, names)
+    total = merge(held, names=names)
+    made = fit_counts(asked(models[0]), total) if models else total
+    kept = {each.clusters is not None for each in held}
+    lost = ["not all files kept their refs; error bars of the sum are not clustered"] if len(kept) > 1 else []
+    return Merged(made, total, [*lost, *doubtful(held, names), *total.notes])

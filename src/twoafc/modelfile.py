@@ -33,6 +33,9 @@ def save(path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: 
         with partial.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, card=packed, **arrays)
         partial.replace(path)
+    except OSError as error:
+        # A full disk names no file, and a folder that may not be written to the hidden one.
+        raise OSError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -19,11 +19,12 @@ class Merged:
     Parameters
     ----------
     first : array of int, shape (T,)
-        The vote that came first for each merged row, in order; its orientation and labels are the row's.
+        The first vote of each merged row that was shown as the row is; its labels are the row's. Rows are in the order
+        in which they came.
     row : array of int, shape (votes,)
         The merged row of each vote.
     swapped : array of bool, shape (votes,)
-        True where x0 and x1 were shown the other way round than in the first vote.
+        True where x0 and x1 were shown the other way round than the row has them.
     """
 
     first: NDArray[np.int64]
@@ -35,7 +36,8 @@ def merge(labels: pl.DataFrame, votes: int) -> Merged:
     """Find which of some votes, with their labels, judge the same triplet.
 
     The images name the triplet (``ref, x0, x1``, or ``ref0, x0, ref1, x1``), else the column ``triplet`` does; groups
-    stay apart. Votes that nothing identifies are triplets with M = 1.
+    stay apart. A row is the way round that most of its votes were shown, of two equally frequent the one in which the
+    smaller name comes first: whatever the order of the votes. Votes that nothing identifies are triplets with M = 1.
 
     Examples
     --------
@@ -59,9 +61,22 @@ def merge(labels: pl.DataFrame, votes: int) -> Merged:
     pairs = pl.concat([_items(labels, one), _items(labels, other)]).rank("dense").to_numpy()
     a, b = pairs[: len(rows)], pairs[len(rows) :]
     keys = {"low": np.minimum(a, b), "high": np.maximum(a, b)} | {name: labels[name] for name in shared}
-    lead = pl.DataFrame(keys | {"vote": rows}).select(pl.col("vote").first().over(list(keys)))["vote"].to_numpy()
-    first, row = np.unique(lead, return_inverse=True)
-    return Merged(first, row, a != a[lead])
+    shown = pl.DataFrame(keys | {"vote": rows}).with_columns(falling=_falling(labels, one, other))
+    mostly = shown.with_columns(turned=(2 * pl.col("falling").sum() > pl.len()).over(list(keys)))
+    usual = pl.col("vote").filter(pl.col("falling") == pl.col("turned"))
+    found = mostly.select(
+        "falling", "turned", lead=pl.col("vote").first().over(list(keys)), usual=usual.first().over(list(keys))
+    )
+    _, place, row = np.unique(found["lead"].to_numpy(), return_index=True, return_inverse=True)
+    return Merged(found["usual"].to_numpy()[place], row, (found["falling"] != found["turned"]).to_numpy())
+
+
+def _falling(labels: pl.DataFrame, one: list[str], other: list[str]) -> pl.Series:
+    """Tell whether the names of what was shown are in falling order, the first that differ deciding."""
+    falls, same = pl.lit(False), pl.lit(True)
+    for left, right in zip(one, other, strict=True):
+        falls, same = falls | (same & (pl.col(left) > pl.col(right))), same & (pl.col(left) == pl.col(right))
+    return labels.select(falls.alias("falling") if one else pl.repeat(False, pl.len()).alias("falling")).to_series()
 
 
 def _items(labels: pl.DataFrame, columns: list[str]) -> pl.Series:

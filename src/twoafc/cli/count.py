@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +43,6 @@ def count(
     """
     from twoafc.counts import Lattice
     from twoafc.engine import count as run
-    from twoafc.engine import note_on
     from twoafc.folder import file_names
     from twoafc.plainjson import strict_json
 
@@ -52,10 +53,10 @@ def count(
     with progress(quiet) as show:
         options = {"engine": engine, "lattice": Lattice(per_octave), "keep_refs": keep_refs, "progress": show}
         found = run(list(votes), distances=distance, **options)  # type: ignore[arg-type]
-    out.mkdir(parents=True, exist_ok=True)
     files = dict(zip(file_names(list(found)), found.values(), strict=True))
-    for name, counts in files.items():
-        counts.save(out / name)
+    with _folder(out):
+        for name, counts in files.items():
+            counts.save(out / name)
     told = [
         {"file": str(out / name), "distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
         | {"cells": len(counts.cells)}
@@ -66,5 +67,18 @@ def count(
     elif not quiet:
         rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in told]
         print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
-        note = note_on(list(votes))
-        say(*([f"note: {note}"] if note else []), f"Counts: {out}")
+        notes = dict.fromkeys(note for counts in files.values() for note in counts.notes)
+        say(*(f"note: {note}" for note in notes), f"Counts: {out}")
+
+
+@contextmanager
+def _folder(out: Path) -> Iterator[None]:
+    """Make a folder, which does not stay where nothing could be written to it."""
+    made = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except OSError:
+        if made and not any(out.iterdir()):
+            out.rmdir()
+        raise

@@ -30,30 +30,21 @@ def evaluate_counted(
     from twoafc.estimators.origin import asked
     from twoafc.evaluation import evaluate_counts
 
-    if "test" not in sources:
-        raise ValueError("counts hold no triplets that could be left out in folds; give --test")
     with progress(quiet) as show:
         counts = counting.count(sources, distances, show)
         found = evaluate_counts(
             counts["train"],
-            counts["test"],
+            counts.get("test"),
             distances=distances,
             estimators=estimators,
             settings=settings,
             progress=show,
         )
-    if (why := _why(sources, counting)) is not None:
-        found = replace(found, notes=[why, *found.notes])
-    data = {role: card.describe_counts(each, sources[role].named) for role, each in counts.items()}
+    found = replace(found, notes=[*counting.notes(sources, counts), *found.notes])
+    data = {
+        role: card.describe_counts(each, sources[role].named) | {"engine": counting.engine_of(sources[role])}
+        for role, each in counts.items()
+    }
     used = {run.estimator: asked(cast("Loaded", run.fit)) for run in found.runs}
     results.write(found, out, card.of_evaluation(data, used, settings, found.runs))
     return found
-
-
-def _why(sources: Mapping[str, Source], counting: Counting) -> str | None:
-    """Say why tables were counted where the user did not ask for it."""
-    from twoafc.evaluation.sources import MOST_ROWS
-
-    if counting.engine is not None or all(source.holds_counts for source in sources.values()):
-        return None
-    return f"counted by polars, since a table of more than {MOST_ROWS:,} rows is not read; --engine chooses another"

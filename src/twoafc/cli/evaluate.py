@@ -142,8 +142,6 @@ def evaluate(
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        if folds is not None:
-            raise ValueError("--folds leaves triplets out, and counts hold none; give --test")
         found = evaluate_counted(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
         if json:
             print((out / "scores.json").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import polars as pl
 from twoafc.counts.lattice import Lattice
 
 Key = Mapping[str, type[pl.DataType]]
-KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int64, "M": pl.Int64}
+KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
 CLUSTER_KEY: Key = {"ref": pl.UInt64, **KEY}
 CLUSTER_TIMES = 16
 """How many bins of the lattice one bin of the table by reference takes in."""
@@ -51,24 +51,18 @@ def gathered(rows: pl.DataFrame, key: Key) -> pl.DataFrame:
     if math.prod(span.values()) >= 2**63:
         return typed.group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
     # One number for the key: grouped and sorted many times quicker than as many columns.
-    packed: pl.Expr = pl.lit(0, dtype=pl.Int64)
+    packed = np.zeros(len(typed), dtype=np.int64)
     for name in names:
-        packed = packed * span[name] + (pl.col(name).cast(pl.Int64) - int(ends[name][0]))
+        packed *= span[name]
+        packed += typed[name].to_numpy()
+        packed -= int(ends[name][0])
     if "ref" in key:
-        found = typed.with_columns(key=packed).group_by("ref", "key").agg(pl.col("count").sum()).sort("ref", "key")
-    else:
-        found = _added(typed.select(packed.alias("key"), "count").sort("key"))
-    rest, columns = pl.col("key"), {}
-    for name in reversed(names):
-        columns[name] = (rest % span[name] + int(ends[name][0])).cast(key[name])
-        rest = rest // span[name]
-    return found.with_columns(**columns).select(*key, "count")
-
-
-def _added(ordered: pl.DataFrame) -> pl.DataFrame:
-    """Add up rows that are sorted by their key."""
-    keys = ordered["key"].to_numpy()
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
-    if len(first) == len(keys):
-        return ordered
-    return pl.DataFrame({"key": keys[first], "count": np.add.reduceat(ordered["count"].to_numpy(), first)})
+        keyed = typed.with_columns(pl.Series("key", packed)).group_by("ref", "key", maintain_order=True)
+        return keyed.agg(pl.col(*names).first(), pl.col("count").sum()).sort("ref", "key").select(*key, "count")
+    if (packed[1:] > packed[:-1]).all():
+        return typed
+    order = np.argsort(packed, kind="stable")  # next to no time where most rows are in order
+    packed = packed[order]
+    first = np.flatnonzero(np.concatenate([[True], packed[1:] != packed[:-1]]))
+    count = np.add.reduceat(typed["count"].to_numpy()[order], first)
+    return typed[order[first]].with_columns(pl.Series("count", count))

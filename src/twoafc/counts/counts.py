@@ -11,7 +11,7 @@ yet when votes are counted. Where it is asked for, a second table therefore keep
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from twoafc import modelfile
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered, widened
 from twoafc.counts.lattice import Lattice
-from twoafc.counts.stored import Stored, packed, unpacked
+from twoafc.counts.stored import NOTES, TRIPLETS, Stored, packed, unpacked
 from twoafc.errors import DataError
 
 KIND = "counts"
@@ -50,6 +50,10 @@ class Counts:
         The same with ``ref`` (a digest of its name) in front and bins of `cluster_lattice`, where refs were kept.
     parts : tuple of str
         Digests of the counts that were added to make these; none where they were counted.
+    files : tuple of str
+        Fingerprints of the files that they were counted from; none where these are not known.
+    rows : tuple of str
+        What the rows of the tables were: ``triplets``, ``votes``, or ``unidentified votes``.
 
     Examples
     --------
@@ -61,7 +65,7 @@ class Counts:
     Counts(ssim: 3 triplets, 12 votes, 2 cells, 128 bins per octave)
     >>> print(*counts.cells.rows(), sep=chr(10))
     (0, 0, 0, 0, 0, 2, 1)
-    (0, 4935, 4807, 1, 3, 5, 2)
+    (0, 4942, 4814, 1, 3, 5, 2)
     """
 
     distance: str
@@ -70,6 +74,8 @@ class Counts:
     groups: tuple[str, ...] = ()
     clusters: pl.DataFrame | None = None
     parts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    rows: tuple[str, ...] = (TRIPLETS,)
 
     def __repr__(self) -> str:
         kept = ", refs kept" if self.clusters is not None else ""
@@ -105,6 +111,11 @@ class Counts:
         return int((self.cells["count"] * self.cells["M"]).sum())
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader should know of the votes that were counted."""
+        return [NOTES[kind] for kind in self.rows if kind in NOTES]
+
+    @property
     def cluster_lattice(self) -> Lattice:
         """Bins of the table by reference."""
         return cluster_lattice(self.lattice)
@@ -124,17 +135,57 @@ class Counts:
         --------
         >>> from twoafc.counts import tally
         >>> from twoafc.triplets import Triplets
-        >>> table = Triplets.from_frame({"n": [1, 1], "M": [2, 2], "d0": [0.403, 0.404], "d1": [0.2, 0.2]})
+        >>> table = Triplets.from_frame({"n": [1, 1], "M": [2, 2], "d0": [0.404, 0.405], "d1": [0.2, 0.2]})
         >>> len(tally(table).cells), len(tally(table).coarser().cells)
         (2, 1)
         """
         lattice = self.lattice.coarser()
         cells = gathered(widened(self.cells, self.lattice, lattice), KEY)
-        made = Counts(self.distance, lattice, cells, self.groups)
+        made = Counts(self.distance, lattice, cells, self.groups, files=self.files, rows=self.rows)
         if self.clusters is None:
             return made
         clusters = gathered(widened(self.clusters, self.cluster_lattice, made.cluster_lattice), CLUSTER_KEY)
         return replace(made, clusters=clusters)
+
+    def split(self, folds: int, *, seed: int) -> list[Counts]:
+        """Give every triplet at random to one of several folds, which add up to the whole.
+
+        Triplets of one cell are alike, so that only their number in each fold is drawn. References are not kept apart,
+        and not kept: the table by reference has other bins.
+
+        Examples
+        --------
+        >>> from twoafc.counts import tally
+        >>> from twoafc.triplets import Triplets
+        >>> counts = tally(Triplets.from_frame({"n": [1, 0] * 50, "M": [2] * 100, "d0": [3] * 100, "d1": [2] * 100}))
+        >>> parts = counts.split(2, seed=0)
+        >>> merge(parts) == counts, [len(part) for part in parts]
+        (True, [49, 51])
+        """
+        return [
+            replace(
+                self,
+                cells=self.cells.with_columns(count=pl.Series(drawn)).filter(pl.col("count") > 0),
+                clusters=None,
+                parts=(),
+                files=(),
+            )
+            for drawn in self.drawn(folds, seed=seed)
+        ]
+
+    def drawn(self, folds: int, *, seed: int) -> Iterator[NDArray[np.int64]]:
+        """Give the number of triplets of each cell that `split` puts into each fold, one fold after the other."""
+        if not 2 <= folds <= self.triplets:
+            raise DataError(f"folds must lie between 2 and the number of triplets, {self.triplets}; found {folds}")
+        rng, left = np.random.default_rng(seed), self.cells["count"].to_numpy()
+        for rest in range(folds, 0, -1):
+            taken = rng.binomial(left, 1 / rest)
+            left = left - taken
+            if not taken.any() or (rest > 1 and not left.any()):
+                raise DataError(
+                    f"each fold must have triplets; of {self.triplets} one of {folds} folds got none: take fewer folds"
+                )
+            yield taken
 
     def save(self, path: str | Path) -> None:
         """Write the counts as .npz; a crash leaves the old file or none."""
@@ -160,6 +211,8 @@ class Counts:
             "groups": list(self.groups),
             "refs_kept": self.clusters is not None,
             "parts": list(self.parts),
+            "files": list(self.files),
+            "rows": list(self.rows),
         }
         arrays = packed(self.cells)
         if self.clusters is not None:
@@ -193,15 +246,17 @@ def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Co
     if len(counts) == 1:
         return first
     groups = tuple(sorted({group for each in counts for group in each.groups}))
-    kept = [_numbered(each.clusters, each.groups, groups) for each in counts if each.clusters is not None]
+    kept = [renumbered(each.clusters, each.groups, groups) for each in counts if each.clusters is not None]
     parts = {digest for each in counts for digest in each.parts or (each.digest,)}
     return Counts(
         first.distance,
         first.lattice,
-        gathered(pl.concat(_numbered(each.cells, each.groups, groups) for each in counts), KEY),
+        gathered(pl.concat(renumbered(each.cells, each.groups, groups) for each in counts), KEY),
         groups,
         gathered(pl.concat(kept), CLUSTER_KEY) if len(kept) == len(counts) else None,
         tuple(sorted(parts)),
+        tuple(sorted({file for each in counts for file in each.files})),
+        tuple(sorted({kind for each in counts for kind in each.rows})),
     )
 
 
@@ -212,14 +267,14 @@ def _check_alike(one: str, a: Counts, other: str, b: Counts) -> None:
     if a.lattice != b.lattice:
         raise DataError(
             f"counts on one lattice add; {one} has {a.lattice.per_octave} bins per octave, {other} "
-            f"{b.lattice.per_octave}: count one of them again"
+            f"{b.lattice.per_octave}: count one of them again, or take the finer ones on wider bins (Counts.coarser)"
         )
     if bool(a.groups) != bool(b.groups):
         with_groups, without = (one, other) if a.groups else (other, one)
         raise DataError(f"counts add where all have groups or none has; {with_groups} has them, {without} has not")
 
 
-def _numbered(frame: pl.DataFrame, old: tuple[str, ...], new: tuple[str, ...]) -> pl.DataFrame:
+def renumbered(frame: pl.DataFrame, old: Sequence[str], new: Sequence[str]) -> pl.DataFrame:
     """Number the groups of one part as those of all parts together are."""
     if not old:
         return frame

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LOWEST = 1e-12
-"""Lower end of the log-spaced bins; no plain decimal number, power of two or fraction of 255 lies on an edge."""
 OCTAVES = 80
-"""Doublings that they span: up to about 1e12, so that no unit of a distance is too small or too large."""
+"""Doublings that the bins span, half of them below 1: from 9e-13 to 1e12, so that any unit of a distance will do."""
+LOWEST = 2.0 ** (-OCTAVES // 2)
+HIGHEST = 2.0 ** (OCTAVES // 2)
 FINEST = 4096
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """Log-spaced bins of a distance: a fixed number of them for each doubling, whatever its unit.
+    """Bins of a distance: each doubling of it, from one power of two to the next, is cut into so many of one width.
 
-    Bin 0 holds d = 0 alone, bin 1 what lies between 0 and 1e-12, the last bin 1.2e12 and more; bins that no distance
-    falls into cost nothing, for counts are sparse.
+    A bin is the exponent of a float and the first bits after its point: no edge is rounded, so that every engine and
+    every machine agrees on it. Bin 0 holds d = 0 alone, bin 1 what lies between 0 and 9e-13, the last bin 1.1e12 and
+    more; bins that no distance falls into cost nothing, for counts are sparse.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class Lattice:
 
     Examples
     --------
-    >>> Lattice(2).index([0.0, 1e-13, 1.0, 1.4, 2.0, 1e300])
-    array([  0,   1,  81,  82,  83, 162], dtype=int32)
+    >>> Lattice(2).index([0.0, 1e-13, 1.0, 1.4, 1.5, 2.0, 1e300])
+    array([  0,   1,  82,  82,  83,  84, 162], dtype=int32)
     """
 
     per_octave: int = 128
@@ -47,36 +47,39 @@ class Lattice:
         return self.per_octave * OCTAVES + 3
 
     @property
-    def scale(self) -> float:
-        """Bins for each natural logarithm of the distance; exactly twice that of the next coarser lattice."""
-        return self.per_octave / math.log(2)
+    def shift(self) -> int:
+        """Bits of a 64-bit float that lie behind those of its bin."""
+        return 53 - self.per_octave.bit_length()
+
+    @property
+    def first(self) -> int:
+        """What the bits of a float, shifted, come to in bin 0 if the lattice went on below: bin i has ``first + i``."""
+        return int(np.array(LOWEST).view(np.int64) >> self.shift) - 2
 
     def index(self, d: ArrayLike) -> NDArray[np.int32]:
         """Bin of each distance, finite and at least 0: what every engine must agree with."""
         d = np.asarray(d, dtype=np.float64)
-        # The logarithm first, then the power of two: halving the scale halves the product to the last bit, so that
-        # the bins of a coarser lattice are exactly pairs of these.
-        k = np.floor((np.log(np.maximum(d, LOWEST / 2)) - math.log(LOWEST)) * self.scale)
-        return np.where(d > 0, np.clip(k, -1, self.bins - 3) + 2, 0).astype(np.int32)
+        place = (d.view(np.int64) >> self.shift) - self.first
+        return np.where(d > 0, np.clip(place, 1, self.bins - 1), 0).astype(np.int32)
 
     @property
     def edges(self) -> NDArray[np.float64]:
-        """Ends of the bins, shape (bins + 1,): bin i spans edges[i] to edges[i + 1].
+        """Ends of the bins, shape (bins + 1,): bin i spans edges[i] to edges[i + 1], the upper end left out.
 
         Examples
         --------
-        >>> edges = Lattice(1).edges
-        >>> edges[:4], edges[-2:]
-        (array([0.e+00, 0.e+00, 1.e-12, 2.e-12]), array([1.20892582e+12,            inf]))
+        >>> edges = Lattice(2).edges
+        >>> edges[:5] / LOWEST, edges[-2:]
+        (array([0. , 0. , 1. , 1.5, 2. ]), array([1.09951163e+12,            inf]))
         """
-        spaced = LOWEST * np.exp2(np.arange(self.bins - 2) / self.per_octave)
-        return np.concatenate([[0.0, 0.0], spaced, [np.inf]])
+        spaced = (np.arange(2, self.bins, dtype=np.int64) + self.first) << self.shift
+        return np.concatenate([[0.0, 0.0], spaced.view(np.float64), [np.inf]])
 
     @property
     def centres(self) -> NDArray[np.float64]:
-        """A distance that stands for each bin, shape (bins,): the geometric middle, at the ends 0 and the edges."""
-        spaced = LOWEST * np.exp2((np.arange(self.bins - 3) + 0.5) / self.per_octave)
-        return np.concatenate([[0.0, LOWEST / 2], spaced, [LOWEST * 2.0**OCTAVES]])
+        """A distance that stands for each bin, shape (bins,): its middle, at the ends 0 and the edge."""
+        edges = self.edges[1:-1]
+        return np.concatenate([[0.0], (edges[:-1] + edges[1:]) / 2, [HIGHEST]])
 
     def coarser(self, times: int = 2) -> Lattice:
         """Give the lattice whose bins are this one's taken together, `times` at a time.

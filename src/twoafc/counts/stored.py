@@ -13,6 +13,14 @@ from twoafc.counts.cells import CLUSTER_KEY, KEY, Key, cluster_lattice, gathered
 from twoafc.counts.lattice import Lattice
 from twoafc.errors import DataError
 
+TRIPLETS, VOTES, UNIDENTIFIED = "triplets", "votes", "unidentified votes"
+"""What the rows of a table that was counted may be."""
+NOTES = {
+    VOTES: "single votes were merged into triplets before they were counted: votes on one triplet must be counted "
+    "together, for in counts that are added they are several triplets",
+    UNIDENTIFIED: "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1",
+}
+
 Stored = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
@@ -32,11 +40,9 @@ def packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def unpacked(
-    card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> tuple[str, Lattice, pl.DataFrame, tuple[str, ...], pl.DataFrame | None, tuple[str, ...]]:
-    """Take counts back from a file's card and arrays; what no counting can have given is refused."""
-    missing = sorted({"distance", "per_octave", "groups", "refs_kept", "parts"} - set(card))
+def unpacked(card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[Any, ...]:
+    """Take counts back, in the order of their attributes; what no counting can have given is refused."""
+    missing = sorted({"distance", "per_octave", "groups", "refs_kept", "parts", "files", "rows"} - set(card))
     if missing:
         raise DataError(f"the card of counts has no {missing[0]}")
     distance, groups, parts = card["distance"], card["groups"], card["parts"]
@@ -46,6 +52,10 @@ def unpacked(
         raise DataError("groups must be names in order, each once; those of the file are not")
     if not _names(parts):
         raise DataError("parts must be digests; those of the file are not")
+    if not _names(card["files"]):
+        raise DataError("files must be fingerprints; those of the file are not")
+    if not _names(card["rows"]) or not card["rows"] or not {*card["rows"]} <= {TRIPLETS, *NOTES}:
+        raise DataError(f"rows must be {TRIPLETS} or {' or '.join(NOTES)}; those of the file are not")
     try:
         lattice = Lattice(card["per_octave"])
     except ValueError as error:
@@ -61,7 +71,7 @@ def unpacked(
     foreign = sorted(set(arrays) - expected)
     if foreign:
         raise DataError(f"the file holds {foreign[0]}, which no counts have")
-    return distance, lattice, cells, tuple(groups), clusters, tuple(parts)
+    return distance, lattice, cells, tuple(groups), clusters, tuple(parts), tuple(card["files"]), tuple(card["rows"])
 
 
 def _names(value: object) -> bool:

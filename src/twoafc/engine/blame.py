@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import Where, choices, counts, distance, labels_of, refuse
+from twoafc.columns import MOST_VOTES, Where, choices, counts, distance, labels_of, refuse
 from twoafc.engine.parts import csv_head, first_line, is_parquet, is_remote
 from twoafc.engine.program import collected
 from twoafc.errors import DataError
@@ -54,28 +54,35 @@ def blame_parts(parts: Sequence[str], columns: Sequence[str], pairs: Pairs) -> N
 
 def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
     if is_parquet(part):
-        frame = pl.scan_parquet(part)
+        frame = pl.scan_parquet(part, glob=False)
     else:
-        frame = pl.scan_csv(part, separator=csv_head(part)[0], infer_schema=False)
+        frame = pl.scan_csv(part, separator=csv_head(part)[0], infer_schema=False, glob=False)
     first = 0
     while len(rows := frame.select(columns).slice(first, SLICE).collect()):
         yield first, rows
         first += len(rows)
 
 
-def blame_frame(frame: Any, columns: Sequence[str], pairs: Pairs) -> None:
-    """Look for a broken rule among the rows of a lazy frame that may break one; only those are brought here."""
+def blame_frame(frame: Any, known: Mapping[str, str], pairs: Pairs) -> None:
+    """Look for a broken rule among the rows of a lazy frame that may break one; only those are brought here.
+
+    Parameters
+    ----------
+    known : mapping of column to its name in the frame
+    """
+    columns = list(known)
     odd = nw.lit(False)
     for name in (name for pair in pairs.values() for name in pair):
-        x = nw.col(name).cast(nw.Float64)
+        x = nw.col(known[name]).cast(nw.Float64)
         odd = odd | x.is_null() | ~((x >= 0) & x.is_finite())
     if "choice" in columns:
         choice = nw.col("choice").cast(nw.Float64)
         odd = odd | choice.is_null() | ~((choice == 0) | (choice == 1))
     else:
         n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
-        whole = (n == n.floor()) & (M.floor() == M) & (n >= 0) & (n <= M) & (M >= 1)
+        whole = (n == n.floor()) & (M.floor() == M) & (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES)
         odd = odd | n.is_null() | M.is_null() | ~whole
     for name in (name for name in columns if name in ("group", "ref")):
         odd = odd | nw.col(name).is_null() | nw.col(name).cast(nw.String).is_in(["", "all", "mean"])
-    check_rows(collected(frame.filter(odd).select(*columns).head(1000)), pairs, lambda row: "a row")
+    found = collected(frame.filter(odd).select(*known.values()).head(1000))
+    check_rows(found.rename({name: column for column, name in known.items()}), pairs, lambda row: "a row")

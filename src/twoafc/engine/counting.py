@@ -14,8 +14,8 @@ from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered
 from twoafc.counts.table import reference_digests
 from twoafc.engine.blame import blame_frame, blame_parts
 from twoafc.engine.bulk import Progress
-from twoafc.engine.parts import first_line
-from twoafc.engine.table import Table, open_table
+from twoafc.engine.parts import fingerprints, first_line
+from twoafc.engine.table import Table, open_table, told_parts
 from twoafc.errors import DataError
 
 
@@ -66,9 +66,12 @@ def count(
     try:
         rows = table.counted_in_bulk(lattice, progress) if table.in_polars else {}
         made = {}
+        expected = table.rows()
+        origin: dict[str, Any] = {"files": fingerprints(table.parts), "rows": (table.kind,)}
         for name, d in table.pairs.items():
             found = rows.pop(name) if name in rows else table.counted(d, lattice)
-            made[name] = _named(name, lattice, _lawful(found, table, d, lattice))
+            made[name] = replace(_named(name, lattice, _lawful(found, table, d, lattice)), **origin)
+            _check_all(made[name], table, expected)
             if keep_refs:
                 made[name] = _with_clusters(made[name], table, d)
         return made
@@ -77,18 +80,8 @@ def count(
     # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
     except Exception as error:
         blame_parts(table.parts, table.columns, table.pairs)
-        raise DataError(f"{table.engine} could not count the table: {first_line(error)}") from error
-
-
-def note_on(source: Any) -> str | None:
-    """Tell what a reader of the counts of a source should know; None where there is nothing.
-
-    Examples
-    --------
-    >>> note_on(pl.LazyFrame({"choice": [1, 0], "d0": [0.4, 0.1], "d1": [0.2, 0.3]}))
-    'votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1'
-    """
-    return open_table(source, None, None, keep_refs=False).note
+        named = told_parts(table.parts) if table.parts else "the table"
+        raise DataError(f"{table.engine} could not count {named}: {first_line(error)}") from error
 
 
 def _lawful(found: pl.DataFrame, table: Table, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
@@ -98,11 +91,20 @@ def _lawful(found: pl.DataFrame, table: Table, d: tuple[str, str], lattice: Latt
     if (found["bin0"] >= 0).all() and ("group" not in found.columns or _usable(found["group"])):
         return found
     blame_parts(table.parts, table.columns, table.pairs)
-    blame_frame(table.frame, table.columns, table.pairs)
+    blame_frame(table.frame, table.known, table.pairs)
     found = table.counted(d, lattice, packed=False)
     if (found["bin0"] < 0).any():
         raise DataError(f"votes on one triplet must have the same distances; some have other {d[0]} or {d[1]}")
     return found
+
+
+def _check_all(counts: Counts, table: Table, rows: int | None) -> None:
+    """Refuse counts of some rows alone: an engine may pass over files that it takes for its own notes."""
+    found = counts.votes if table.holds_votes else counts.triplets
+    if rows is not None and found != rows:
+        raise DataError(
+            f"{table.engine} counted {found} of the {rows} rows of {told_parts(table.parts)}; count with another engine"
+        )
 
 
 def _usable(group: pl.Series) -> bool:

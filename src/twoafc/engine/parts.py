@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from twoafc.columns import LABELS
 from twoafc.errors import DataError
 from twoafc.frames import KNOWN, READABLE, SEPARATORS
 
 PARQUET = (".parquet", ".pq")
+END = 2**16
+"""Bytes at either end that tell files apart: in Parquet the last hold the extremes of its columns."""
 
 
 class Size(NamedTuple):
@@ -36,16 +40,7 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
     named = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not named:
         raise ValueError("name at least one file of votes")
-    parts: list[str] = []
-    for name in map(str, named):
-        if is_remote(name):
-            parts.append(name)
-            continue
-        # A file whose own name has a bracket in it is that file, not a pattern.
-        found = [name] if os.path.exists(name) or not glob.has_magic(name) else sorted(glob.glob(name, recursive=True))
-        if not found:
-            raise DataError(f"no file matches {name}")
-        parts += found
+    parts = [part for name in map(str, named) for part in ([name] if is_remote(name) else _found(name))]
     for part in parts:
         if not is_remote(part) and not os.path.isfile(part):
             raise DataError(f"no such file: {part}")
@@ -54,10 +49,36 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
     kinds = {is_parquet(part) for part in parts}
     if len(kinds) > 1:
         raise DataError(f"parts must be all Parquet or all CSV; found {parts[0]} and others")
-    twice = next((part for part in parts if parts.count(part) > 1), None) if len(set(parts)) < len(parts) else None
-    if twice:
-        raise DataError(f"a part must be named once; {twice} is named {parts.count(twice)} times")
+    _refuse_twice(parts)
     return parts
+
+
+def _found(name: str) -> list[str]:
+    """Files that a path or a pattern names; of a folder, as Spark and Dask write tables, those of Parquet in it."""
+    # A file whose own name has a bracket in it is that file, not a pattern.
+    found = [name] if os.path.exists(name) or not glob.has_magic(name) else sorted(glob.glob(name, recursive=True))
+    if not found:
+        raise DataError(f"no file matches {name}")
+    return [part for each in found for part in (_inside(each) if os.path.isdir(each) else [each])]
+
+
+def _inside(folder: str) -> list[str]:
+    ended = (path for path in Path(folder).rglob("*") if path.is_file() and is_parquet(path.name))
+    found = sorted(str(path) for path in ended if not path.name.startswith((".", "_")))
+    if not found:
+        raise DataError(f"{folder} is a folder without Parquet files; name the files of the table")
+    return found
+
+
+def _refuse_twice(parts: Sequence[str]) -> None:
+    """Refuse a file that is named twice, by whatever paths: its votes would count double."""
+    held: dict[str, str] = {}
+    for part in parts:
+        place = part if is_remote(part) else os.path.realpath(part)
+        if place in held:
+            other = f"as {held[place]} too" if held[place] != part else f"{parts.count(part)} times"
+            raise DataError(f"a part must be named once; {part} is named {other}")
+        held[place] = part
 
 
 def is_remote(part: str) -> bool:
@@ -79,7 +100,7 @@ def _schema(part: str) -> dict[str, pl.DataType | None]:
     kind = "Parquet" if is_parquet(part) else "CSV"
     try:
         if is_parquet(part):
-            return dict(pl.read_parquet_schema(part))
+            return dict(pl.scan_parquet(part, glob=False).collect_schema())
         return dict.fromkeys(csv_head(part)[1])
     except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
         raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
@@ -96,15 +117,34 @@ def csv_head(part: str) -> tuple[str, list[str]]:
 
 
 def check_alike(found: Mapping[str, Mapping[str, pl.DataType | None]], needed: Sequence[str]) -> None:
-    """Refuse parts that lack a column which the others have, or hold text where a number must be."""
+    """Refuse parts that lack a column which the others have, or hold what must not be in it."""
     for part, columns in found.items():
         for name in needed:
             if name not in columns:
                 raise DataError(f"{part} has no column {name}, which the others have")
             kind = columns[name]
-            named = name in ("group", "ref", "ref0", "x0", "ref1", "x1", "triplet")
-            if kind is not None and not named and not (kind.is_numeric() or kind == pl.Boolean):
-                raise DataError(f"{part}: {name} must be a number; the column holds {kind}")
+            if kind is not None and (rule := broken_kind(name, kind)):
+                raise DataError(f"{part}: {rule}; the column holds {kind}")
+        for folder in Path(part).parts[:-1]:
+            name = folder.partition("=")[0]
+            if "=" in folder and name in LABELS and name not in columns:
+                raise DataError(f"{part} has no column {name}, only a folder {folder}; write the column into the files")
+
+
+def broken_kind(name: str, kind: Any) -> str | None:
+    """Tell the rule that a column of some type (of polars or narwhals) breaks; None where it may hold that.
+
+    Examples
+    --------
+    >>> broken_kind("group", pl.Float64())
+    'group must be text or whole numbers to be counted'
+    """
+    if name not in LABELS:
+        # Text may hold numbers: that is for the rows to tell, and not for Parquet.
+        return None if kind.is_numeric() or str(kind) in ("Boolean", "Null") else f"{name} must be a number"
+    # Engines write 1e8 and True each in their own way, so that groups would not be the same ones.
+    odd = kind.is_float() or kind.is_decimal() or kind.is_temporal() or kind.is_nested()
+    return f"{name} must be text or whole numbers to be counted" if odd or str(kind) in ("Boolean", "Binary") else None
 
 
 def size(source: str | Path | Sequence[str | Path]) -> Size:
@@ -129,9 +169,29 @@ def size(source: str | Path | Sequence[str | Path]) -> Size:
 
 def _rows(part: str) -> int:
     try:
-        return int(pl.scan_parquet(part).select(pl.len()).collect().item())
+        return int(pl.scan_parquet(part, glob=False).select(pl.len()).collect().item())
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{part}: not a readable Parquet file: {first_line(error)}") from error
+
+
+def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
+    """Tell files again, whatever they are called, by their sizes and ends; none where one of them lies elsewhere.
+
+    Examples
+    --------
+    >>> fingerprints(["s3://votes/a.parquet"])
+    ()
+    """
+    return () if any(map(is_remote, parts)) else tuple(sorted(map(_fingerprint, parts)))
+
+
+def _fingerprint(part: str) -> str:
+    said = hashlib.sha256(str(os.path.getsize(part)).encode())
+    with open(part, "rb") as file:
+        said.update(file.read(END))
+        file.seek(-min(END, os.path.getsize(part)), os.SEEK_END)
+        said.update(file.read())
+    return said.hexdigest()[:32]
 
 
 def first_line(error: Exception) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from twoafc.counts.lattice import LOWEST, OCTAVES, Lattice
+from twoafc.columns import MOST_VOTES
+from twoafc.counts.lattice import HIGHEST, LOWEST, OCTAVES, Lattice
 
 FEW = 1024
 """Votes on one triplet that fit into the packed key; with more, n and M are columns of their own."""
@@ -31,12 +32,13 @@ def counted(
     bin0, bin1 = _bin(x0, lattice), _bin(x1, lattice)
     n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
     sign = nw.when(x0 > x1).then(nw.lit(2)).otherwise(nw.when(x0 < x1).then(nw.lit(0)).otherwise(nw.lit(1)))
-    lawful = (n >= 0) & (n <= M) & (M >= 1) & (n == n.floor()) & (M.floor() == M) & (bin0 >= 0) & (bin1 >= 0)
+    votes = (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES) & (n == n.floor()) & (M.floor() == M)
+    lawful = votes & (bin0 >= 0) & (bin1 >= 0)
     place = (bin0.cast(nw.Int64) * lattice.bins + bin1.cast(nw.Int64)) * 3 + sign.cast(nw.Int64)
     labels = [nw.col(name).cast(nw.String) for name in by]
     if packed:
-        votes = n.cast(nw.Int64) * FEW + M.cast(nw.Int64)
-        key = nw.when(lawful & (M < FEW)).then(place * FEW**2 + votes).otherwise(nw.lit(-1))
+        pair = n.cast(nw.Int64) * FEW + M.cast(nw.Int64)
+        key = nw.when(lawful & (M < FEW)).then(place * FEW**2 + pair).otherwise(nw.lit(-1))
         keyed = frame.select(key.alias("key"), *labels)
         keys = ["key", *by]
     else:
@@ -50,12 +52,18 @@ def counted(
 def _bin(x: Any, lattice: Lattice) -> Any:
     """Lattice.index of a column of floats; -1 for what is no distance.
 
+    Bits are out of an engine's reach, but powers of two are exact, and so is all arithmetic with them. Only the
+    logarithm is rounded, and that does no harm: just below a power of two, and just above it, the bins of the octave
+    before and of the octave after it, carried on, are the same.
+
     Still a float when it leaves: an engine's cast to a whole number may round, or stop at a NaN.
     """
-    top = LOWEST * 2.0 ** (OCTAVES + 1)
-    k = ((x.clip(LOWEST / 2, top).log() - math.log(LOWEST)) * lattice.scale).floor().clip(-1, lattice.bins - 3)
+    inside = x.clip(LOWEST / 2, HIGHEST)
+    octave = (inside.log() * (1 / math.log(2))).floor()
+    k = octave * lattice.per_octave + ((inside / 2.0**octave - 1) * lattice.per_octave).floor()
+    place = (k + (OCTAVES // 2 * lattice.per_octave + 2)).clip(1, lattice.bins - 1)
     # Not x < inf: DuckDB takes that as true for a NaN where the file's statistics tell of finite ends alone.
-    positive = nw.when((x > 0) & x.is_finite()).then(k + 2)
+    positive = nw.when((x > 0) & x.is_finite()).then(place)
     return positive.otherwise(nw.when(x == 0).then(nw.lit(0.0)).otherwise(nw.lit(-1.0)))
 
 

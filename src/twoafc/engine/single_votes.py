@@ -9,7 +9,7 @@ import narwhals as nw
 
 from twoafc.votes import QUADRUPLE, TRIPLET
 
-UNMERGED = "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1"
+TURNED = "twoafc_turned"
 
 
 def identifying(columns: Sequence[str]) -> list[str]:
@@ -29,10 +29,9 @@ def identifying(columns: Sequence[str]) -> list[str]:
 def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[str, str]]) -> Any:
     """Merge the votes of a lazy frame: columns n, M, the distances, and group and ref where there are any.
 
-    Repeats shown the other way round are turned first, so that of x0 and x1 the one whose name is smaller is x0; in
-    memory the first vote decides. The counts are then those of a table with some triplets mirrored, which fits with
-    P(d0, d1) = 1 - P(d1, d0) and their scores do not see. Votes on one triplet that give it other distances than the
-    rest leave n, M null, so that counting finds them.
+    As `twoafc.votes.merge` does it: votes are turned so that of x0 and x1 the one whose name is smaller is x0, and a
+    merged triplet is turned back where most of its votes were shown the other way round. Votes on one triplet that give
+    it other distances than the rest leave n = -1, so that counting finds them.
     """
     by = identifying(columns)
     labels = [name for name in ("group", "ref") if name in columns]
@@ -56,6 +55,7 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
     lawful = nw.when((choice == 0) | (choice == 1)).then(vote).otherwise(nw.lit(-1e9))
     rows = frame.select(
         lawful.alias("n"),
+        nw.when(swapped).then(nw.lit(1)).otherwise(nw.lit(0)).alias(TURNED),
         *(value.alias(name) for name, value in (items | turned).items()),
         *(nw.col(name).cast(nw.String) for name in kept),
     )
@@ -65,13 +65,21 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
         for each in (nw.col(name).max().alias(name), nw.col(name).min().alias(f"{name}_least"))
     ]
     keys = [*by, *kept]
-    found = rows.group_by(*keys).agg(nw.col("n").sum().alias("n"), nw.len().alias("M"), *spread)
+    sums = [nw.col(name).sum().alias(name) for name in ("n", TURNED)]
+    found = rows.group_by(*keys).agg(*sums, nw.len().alias("M"), *spread)
     alike = nw.lit(True)
     for name in distances:
         # Room for the rounding of a distance measured twice.
         alike = alike & (nw.col(name) - nw.col(f"{name}_least") <= 1e-6 * nw.col(name).abs() + 1e-12)
-    n = nw.when(alike).then(nw.col("n").cast(nw.Float64)).otherwise(nw.lit(-1.0))
-    return found.select(n.alias("n"), "M", *distances, *labels)
+    back = 2 * nw.col(TURNED) > nw.col("M")
+    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+    n = nw.when(alike).then(nw.when(back).then(M - n).otherwise(n)).otherwise(nw.lit(-1.0))
+    usual = [
+        nw.when(back).then(nw.col(there)).otherwise(nw.col(here)).alias(here)
+        for pair in pairs.values()
+        for here, there in (pair, pair[::-1])
+    ]
+    return found.select(n.alias("n"), "M", *usual, *labels)
 
 
 def _swapped(by: Sequence[str]) -> Any:

@@ -1,64 +1,173 @@
-"""A table as a lazy frame of the engine that is to count it."""
+"""A table as a lazy frame of the engine that is to count it.
+
+Each reads the needed columns by name, part by part where headers or separators differ: an engine that is given unlike
+CSV files at once takes the columns of all of them to be those of the first.
+"""
 
 from __future__ import annotations
 
+import glob
+import os
+import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import polars as pl
 
+from twoafc.columns import LABELS
 from twoafc.engine.parts import csv_head, is_parquet, is_remote
-from twoafc.errors import require
+from twoafc.engine.session import spark_session
+from twoafc.errors import DataError, require
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
+Columns = Sequence[str] | None
+"""Those that are needed; None for all, of files whose columns are not known yet."""
 
 
-def polars_frame(parts: Sequence[str], found: Schemas, columns: Sequence[str]) -> pl.LazyFrame:
+def polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.LazyFrame:
     """Scan the parts with polars; parts whose numbers differ in width are brought to one."""
     if not is_parquet(parts[0]):
-        mark = "," if is_remote(parts[0]) else csv_head(parts[0])[0]
-        # Labels stay text, whatever their first rows look like; all else is a number or an error.
-        typed = {name: pl.String if name in LABELS else pl.Float64 for name in columns}
-        return pl.concat(pl.scan_csv(part, separator=mark, schema_overrides=typed).select(columns) for part in parts)
+        return pl.concat(_polars_csv(part, columns) for part in parts)
+    # Where they are known to lie here, a bracket or a star is part of a name.
+    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
+    if columns is None:
+        return pl.scan_parquet(list(parts), **options)
     kinds = {tuple(schema.get(name) for name in columns) for schema in found.values()}
     if len(kinds) <= 1:
-        return pl.scan_parquet(list(parts)).select(columns)
-    each = (pl.scan_parquet(part).select(columns) for part in parts)
+        return pl.scan_parquet(list(parts), **options).select(columns)
+    each = (pl.scan_parquet(part, **options).select(columns) for part in parts)
     return pl.concat(
         frame.select(pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns)
         for frame in each
     )
 
 
-def duckdb_frame(parts: Sequence[str], found: Schemas, columns: Sequence[str]) -> Any:
+def _polars_csv(part: str, columns: Columns) -> pl.LazyFrame:
+    # Labels stay text, whatever their first rows look like; all else is a number or an error.
+    typed = {name: pl.String if name in LABELS else pl.Float64 for name in columns or ()}
+    frame = pl.scan_csv(part, separator=_mark(part), schema_overrides=typed, glob=is_remote(part))
+    return frame if columns is None else frame.select(columns)
+
+
+def duckdb_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
     """Read the parts with DuckDB."""
     duckdb = require("duckdb", extra="cluster")
-    if is_parquet(parts[0]):
-        return duckdb.read_parquet(list(parts), union_by_name=True)
-    return duckdb.read_csv(list(parts), header=True, all_varchar=True)
+    refuse_like_names("duckdb", found)
+    frames = []
+    for mark, alike in _alike(parts, found):
+        paths = [part if is_remote(part) else glob.escape(part) for part in alike]
+        if mark is None:
+            frame = duckdb.read_parquet(paths, union_by_name=True, hive_partitioning=False)
+        else:
+            quotes = {"quotechar": '"', "escapechar": '"'}
+            frame = duckdb.read_csv(paths, header=True, all_varchar=True, union_by_name=True, sep=mark, **quotes)
+        frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
+    return reduce(lambda one, other: one.union(other), frames)
 
 
-def dask_frame(parts: Sequence[str], found: Schemas, columns: Sequence[str]) -> Any:
+def dask_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
     """Read the parts with Dask; where a distributed client is open, its workers do the work."""
     frames = require("dask.dataframe", extra="cluster")
+    named = None if columns is None else list(columns)
+    read = []
+    for mark, alike in _alike(parts, found):
+        paths = [part if is_remote(part) else glob.escape(part) for part in alike]
+        if mark is None:
+            # Folders named group=x would otherwise be taken for a second column of that name.
+            read.append(frames.read_parquet(paths, columns=named, dataset={"partitioning": None}))
+            continue
+        # NA is a name like any other; a file that is packed cannot be read in pieces.
+        options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
+        if any(part.lower().endswith(".gz") for part in alike):
+            options["blocksize"] = None
+        frame = frames.read_csv(paths, sep=mark, usecols=named, **options)
+        read.append(frame if named is None else frame[named])
+    return read[0] if len(read) == 1 else frames.concat(read)
+
+
+def spark_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+    """Read the parts with Spark, in the session that is open or a local one; columns have the names of `spoken`."""
+    require("pyspark.sql", extra="spark")
+    refuse_like_names("spark", found)
+    _refuse_for_spark(parts)
+    session = spark_session()
+    frames = []
+    for mark, alike in _alike(parts, found):
+        paths = [part if is_remote(part) else f"file://{_spark_escaped(os.path.abspath(part))}" for part in alike]
+        if mark is None:
+            frame = session.read.parquet(*paths)
+        else:
+            # Headers are compared with the first file's, where a pattern names several that lie elsewhere.
+            frame = session.read.csv(paths, header=True, sep=mark, quote='"', escape='"', enforceSchema=False)
+        frames.append(frame if columns is None else spark_selected(frame, columns))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def spark_selected(frame: Any, columns: Sequence[str]) -> Any:
+    """Take columns of a Spark frame by their place, under the names of `spoken`."""
+    places = [frame.columns.index(name) for name in columns]
+    numbered = frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
+    return numbered.select(*(f"column_{place}" for place in places)).toDF(*spoken("spark", columns).values())
+
+
+def spoken(engine: str, columns: Sequence[str]) -> dict[str, str]:
+    """Names by which an engine is told of columns: Spark takes a dot or a backtick in one for a sign of its own.
+
+    Examples
+    --------
+    >>> spoken("spark", ["n", "v0.1_d0"])
+    {'n': 'n', 'v0.1_d0': 'needed_1'}
+    """
+    odd = engine == "spark"
+    return {
+        name: f"needed_{place}" if odd and not re.fullmatch(r"\w+", name) else name
+        for place, name in enumerate(columns)
+    }
+
+
+def _alike(parts: Sequence[str], found: Schemas) -> list[tuple[str | None, list[str]]]:
+    """Parts that can be read at once, with their separator; None and all of them for Parquet."""
     if is_parquet(parts[0]):
-        return frames.read_parquet(list(parts), columns=list(columns))
-    mark = "," if is_remote(parts[0]) else csv_head(parts[0])[0]
-    return frames.read_csv(list(parts), sep=mark, usecols=list(columns), dtype=str)
+        return [(None, list(parts))]
+    kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for part in parts:
+        kinds[_mark(part), *found.get(part, ())].append(part)
+    return [(kind[0], alike) for kind, alike in kinds.items()]
 
 
-def spark_frame(parts: Sequence[str], found: Schemas, columns: Sequence[str]) -> Any:
-    """Read the parts with Spark, in the session that is open or a local one."""
-    sql = require("pyspark.sql", extra="spark")
-    session = sql.SparkSession.builder.appName("twoafc").getOrCreate()
-    if is_parquet(parts[0]):
-        return session.read.parquet(*parts).select(*columns)
-    mark = "," if is_remote(parts[0]) else csv_head(parts[0])[0]
-    return session.read.csv(list(parts), header=True, sep=mark).select(*columns)
+def _mark(part: str) -> str:
+    return "," if is_remote(part) else csv_head(part)[0]
 
 
-LABELS = ("group", "ref", "ref0", "x0", "ref1", "x1", "triplet")
-ENGINES: dict[str, Callable[[Sequence[str], Schemas, Sequence[str]], Any]] = {
+def refuse_like_names(engine: str, found: Schemas) -> None:
+    """Refuse columns that the engine would take for one another."""
+    for part, columns in found.items():
+        held: dict[str, str] = {}
+        for name in columns:
+            other = held.setdefault(name.lower(), name)
+            if other != name:
+                raise DataError(
+                    f"{part}: {engine} cannot tell the columns {other} and {name} apart; rename one, or count with "
+                    "polars or dask"
+                )
+
+
+def _refuse_for_spark(parts: Sequence[str]) -> None:
+    for part in parts:
+        name = os.path.basename(part)
+        if name.startswith(("_", ".")):
+            raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
+        if not is_remote(part) and ":" in os.path.abspath(part):
+            raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
+
+
+def _spark_escaped(part: str) -> str:
+    return re.sub(r"([][{}*?\\])", r"\\\1", part)
+
+
+ENGINES: dict[str, Callable[[Sequence[str], Schemas, Columns], Any]] = {
     "polars": polars_frame,
     "duckdb": duckdb_frame,
     "dask": dask_frame,

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 import polars as pl
 
-from twoafc.columns import distance_names, says_votes
+from twoafc.columns import LABELS, distance_names, says_votes
 from twoafc.counts.lattice import Lattice
+from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
-from twoafc.engine.parts import check_alike, find_parts, is_parquet, schemas, size
+from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, schemas, size
 from twoafc.engine.program import counted
-from twoafc.engine.single_votes import UNMERGED, identifying, merged_votes
-from twoafc.engine.sources import ENGINES, Schemas, polars_frame
+from twoafc.engine.single_votes import identifying, merged_votes
+from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
 
 SAMPLE = 100_000
@@ -32,8 +33,8 @@ class Table:
         What reads it.
     frame : narwhals.LazyFrame
         Its rows, with the columns that are needed.
-    columns : list of str
-        Those columns.
+    known : mapping of str to str
+        Those columns, with their names in the frame.
     pairs : mapping of name to columns
         The distances.
     parts : list of str
@@ -44,10 +45,15 @@ class Table:
 
     engine: str
     frame: Any
-    columns: list[str]
+    known: Mapping[str, str]
     pairs: Pairs
     parts: list[str]
     schemas: Schemas
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed, by the names that the files give them."""
+        return list(self.known)
 
     @property
     def holds_votes(self) -> bool:
@@ -55,20 +61,27 @@ class Table:
         return "choice" in self.columns
 
     @property
-    def note(self) -> str | None:
-        """What a reader of the counts should be told; None where there is nothing."""
-        return UNMERGED if self.holds_votes and not identifying(self.columns) else None
+    def kind(self) -> str:
+        """What a row is."""
+        if not self.holds_votes:
+            return TRIPLETS
+        return VOTES if identifying(self.columns) else UNIDENTIFIED
 
     @property
     def in_polars(self) -> bool:
         """Whether the quick way of counting is open: polars, and rows that are triplets already."""
         return isinstance(nw.to_native(self.frame), pl.LazyFrame) and not self.holds_votes
 
+    def rows(self) -> int | None:
+        """How many rows there are; None where only reading all of them would tell."""
+        return size(self.parts).rows if self.parts else None
+
     def counted(self, d: tuple[str, str], lattice: Lattice, *, refs: bool = False, packed: bool = True) -> pl.DataFrame:
         """Count one distance by the program that serves every engine."""
-        frame = merged_votes(self.frame, self.columns, self.pairs) if self.holds_votes else self.frame
+        pairs = {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
+        frame = merged_votes(self.frame, self.columns, pairs) if self.holds_votes else self.frame
         by = [name for name in ("group", "ref") if name in self.columns and (refs or name != "ref")]
-        return counted(frame, d, lattice, by=by, packed=packed)
+        return counted(frame, (self.known[d[0]], self.known[d[1]]), lattice, by=by, packed=packed)
 
     def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, pl.DataFrame]:
         """Count all distances in one pass of polars."""
@@ -78,7 +91,7 @@ class Table:
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         heads = [polars_frame([local[place]], self.schemas, columns) for place in some] or [nw.to_native(self.frame)]
         sample = pl.concat((_plain(head, columns).head(SAMPLE).collect() for head in heads), how="vertical_relaxed")
-        total = (size(local).rows or 0) if progress and local and len(local) == len(self.parts) else 0
+        total = (self.rows() or 0) if progress else 0
         return bulk(_plain(nw.to_native(self.frame), columns), sample, self.pairs, lattice, progress, total)
 
 
@@ -99,26 +112,62 @@ def open_table(source: Any, engine: str | None, distances: Sequence[str] | None,
         raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
     if engine is not None:
         raise ValueError("an engine is chosen for files; a frame is counted by its own")
-    columns, pairs = _needed(frame.collect_schema().names(), distances, keep_refs)
-    return Table(frame.implementation.name.lower(), frame.select(*columns), columns, pairs, [], {})
+    schema = frame.collect_schema()
+    columns, pairs = _needed(schema.names(), distances, keep_refs)
+    for name in (name for name in columns if name in LABELS):
+        if rule := broken_kind(name, schema[name]):
+            raise DataError(f"{rule}; the column holds {schema[name]}")
+    kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
+    known = spoken(kind, columns)
+    if list(known.values()) != columns:
+        frame = nw.from_native(spark_selected(nw.to_native(frame), columns)).lazy()
+    return Table(kind, frame.select(*known.values()), known, pairs, [], {})
 
 
 def _open_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Table:
     parts = find_parts(source)
     found = schemas(parts)
-    if found:
-        # The columns of the part that has most: another that lacks one is named.
-        most = max(found, key=lambda part: len(found[part]))
-        try:
-            columns, pairs = _needed(list(found[most]), distances, keep_refs)
-        except DataError as error:
-            raise DataError(f"{most}: {error}") from error
-        check_alike(found, columns)
-    else:
-        native = pl.scan_parquet(parts) if is_parquet(parts[0]) else pl.scan_csv(parts)
-        columns, pairs = _needed(native.collect_schema().names(), distances, keep_refs)
-    frame = nw.from_native(ENGINES[engine](parts, found, columns)).lazy()
-    return Table(engine, frame.select(*columns), columns, pairs, parts, found)
+    # The columns of the part that has most: another that lacks one is named.
+    most = max(found, key=lambda part: len(found[part])) if found else parts[0]
+    names = list(found[most]) if found else _opened(engine, parts, found, None).collect_schema().names()
+    try:
+        columns, pairs = _needed(names, distances, keep_refs)
+    except DataError as error:
+        raise DataError(f"{most}: {error}") from error
+    check_alike(found, columns)
+    known = spoken(engine, columns)
+    return Table(engine, _opened(engine, parts, found, columns).select(*known.values()), known, pairs, parts, found)
+
+
+def _opened(engine: str, parts: Sequence[str], found: Schemas, columns: Sequence[str] | None) -> Any:
+    """Open the parts; one that the engine stumbles over is named."""
+    try:
+        frame = nw.from_native(ENGINES[engine](parts, found, columns)).lazy()
+        frame.collect_schema()
+        return frame
+    except (DataError, ImportError):
+        raise
+    # Engines have errors of many kinds for a file that is not there, not theirs to read or not as they expect it.
+    except Exception as error:
+        if len(parts) > 1:
+            for part in parts:
+                _opened(engine, [part], found, columns)
+            raise DataError(f"{engine} cannot read {told_parts(parts)} together: {first_line(error)}") from error
+        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
+            raise
+        raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
+
+
+def told_parts(parts: Sequence[str]) -> str:
+    """Name some parts in a word or two.
+
+    Examples
+    --------
+    >>> told_parts(["a.csv"]), told_parts(["a.csv", "b.csv", "c.csv"])
+    ('a.csv', 'a.csv and 2 others')
+    """
+    more = len(parts) - 1
+    return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")
 
 
 def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
@@ -129,6 +178,8 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
         raise DataError(
             f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
         )
+    if distances is not None and not list(distances):
+        raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
     for name in distances or ():
         if name not in pairs:
             raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")

@@ -15,11 +15,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from twoafc import modelfile
+from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_width
 from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
-from twoafc.estimators.kernel import SquaredSums, Sums, Width, kernel_sums, squared_sums
+from twoafc.estimators.kernel import (
+    OnLattice,
+    SquaredSums,
+    Sums,
+    Width,
+    kernel_sums,
+    place_sums,
+    squared_place_sums,
+    squared_sums,
+)
 from twoafc.estimators.origin import Origin
 from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
 from twoafc.rows import Rows
@@ -76,21 +86,37 @@ class Density:
 
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit:
         """Fit P to a table with one distance; `uniform` holds the map fixed instead of learning it from the table."""
+        if isinstance(table, CountedTriplets):
+            return self._fit_counts(table, uniform or table.uniform)
         if uniform is None:
             uniform, u0, u1 = table.uniformised()
         else:
             u0, u1 = uniform(table.d0), uniform(table.d1)
-        data, count = (u0, u1, table.n, table.M), table.count
-        chosen = self._chosen(table, data)
-        width, size = chosen.width, chosen.grid_size
+        data = (u0, u1, table.n, table.M)
+        chosen = self if self._settled else self._chosen(table, data)
+        width, size, count = chosen.width, chosen.grid_size, table.count
         sums = kernel_sums(*data, width=width, grid_size=size, count=count)
-        squared = squared_sums(*data, width=width, grid_size=size, count=count)
-        return DensityFit(chosen, uniform, sums, squared)
+        return DensityFit(chosen, uniform, sums, squared_sums(*data, width=width, grid_size=size, count=count))
+
+    def _fit_counts(self, table: CountedTriplets, uniform: Uniform) -> DensityFit:
+        """The same by places: a place has votes of many triplets, and places may lie on a lattice."""
+        u0, u1 = table.places.under(uniform)
+        rows = table.place
+        chosen = self if self._settled else self._chosen(table, (u0[rows], u1[rows], table.n, table.M))
+        votes, axis = table.votes, table.places.axis
+        lattice = None if axis is None else OnLattice(uniform(axis.d), axis.i, axis.j, axis.apart)
+        width, size = chosen.width, chosen.grid_size
+        weights = np.stack([votes.n, votes.M, votes.triplets, votes.log_coefficient])
+        products = np.stack([votes.nn, votes.nM, votes.MM, votes.M])
+        sums = place_sums(u0, u1, weights, width=width, grid_size=size, lattice=lattice)
+        return DensityFit(chosen, uniform, sums, squared_place_sums(u0, u1, products, width=width, grid_size=size))
+
+    @property
+    def _settled(self) -> bool:
+        return "auto" not in (self.sigma, self.sigma_along)
 
     def _chosen(self, table: Rows, data: tuple[FloatArray, FloatArray, IntArray, IntArray]) -> Density:
         """Put widths in the place of auto, for a table whose columns are (u0, u1, n, M)."""
-        if "auto" not in (self.sigma, self.sigma_along):
-            return self
         asked = (self.sigma, self.sigma_along)
         clusters = clusters_of(table)
         if clusters is None:

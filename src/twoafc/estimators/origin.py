@@ -105,20 +105,24 @@ def refit(models: Sequence[Loaded], *, names: Sequence[str] | None = None) -> Lo
     names : sequence of str, optional
         What errors call them.
     """
-    names = names or [f"model {place}" for place in range(len(models))]
-    first = models[0]
-    origins: list[Origin] = []
-    for name, model in zip(names, models, strict=True):
+    names = list(names or [f"model {place}" for place in range(len(models))])
+    return fit_counts(asked(models[0]), merge(carried(models, names), names=names))
+
+
+def carried(models: Sequence[Loaded], names: Sequence[str]) -> list[Counts]:
+    """Give the counts that some models carry; models without any, or of unlike settings, are refused by name."""
+    found = []
+    for name, model in zip(names, models, strict=False):
         if model.origin is None:
             raise DataError(
                 f"only models fitted to counts can be merged; {name} carries none: "
                 "fit it with twoafc evaluate --engine, or merge the tables"
             )
-        origins.append(model.origin)
-        told, other = (repr(asked(each)) for each in (first, model))
+        found.append(model.origin.counts)
+        told, other = (repr(asked(each)) for each in (models[0], model))
         if told != other:
             raise DataError(f"models of one estimator and its settings merge; {names[0]} is {told}, {name} {other}")
-    return fit_counts(asked(first), merge([each.counts for each in origins], names=list(names)))
+    return found
 
 
 def asked(model: Loaded) -> Ours:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc import modelfile
+from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.basis import PARTS, antisymmetric, parts
-from twoafc.estimators.cells import gather
+from twoafc.estimators.cells import Cells, gather, gather_sums
 from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.dispersion import between_clusters, between_triplets
 from twoafc.estimators.monotone import nearest_monotone
@@ -25,6 +26,9 @@ from twoafc.rows import Rows
 from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+ROUNDS = 10
+"""Rounds of scoring that a fit of known smoothness takes at most."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,7 @@ class Spline:
 
     def fit(self, table: Rows) -> SplineFit:
         """Fit P to a table with one distance."""
-        scores = NormalScores(table.uniformised()[0])
-        cells, cell = gather(scores(table.d0), scores(table.d1), table.n, table.M, table.count)
+        scores, cells, cell = _gathered(table)
         part, roughness = parts(self.size)
         X = antisymmetric(cells.z0, cells.z1, self.size)
         clusters = clusters_of(table)
@@ -87,6 +90,34 @@ class Spline:
             solutions[link] = solve(Problem(cells, X, part, roughness, link), dispersion=shared)
         link = max(solutions, key=lambda name: solutions[name].evidence)
         return _finished(self, scores.uniform, link, solutions[link])
+
+
+def _gathered(table: Rows) -> tuple[NormalScores, Cells, IntArray]:
+    """Gather the triplets of a table in cells; give also the map, and the cell of each row."""
+    if not isinstance(table, CountedTriplets):
+        scores = NormalScores(table.uniformised()[0])
+        return scores, *gather(scores(table.d0), scores(table.d1), table.n, table.M, table.count)
+    scores, places, votes = NormalScores(table.uniform), table.places, table.votes
+    sums = (votes.n, votes.M, votes.nn, votes.nM, votes.MM)
+    cells, cell = gather_sums(scores(places.d0), scores(places.d1), *sums)
+    return scores, cells, cell[table.place]
+
+
+def fit_alike(fit: SplineFit, table: Rows) -> SplineFit:
+    """Fit P to a table with the smoothness, the dispersion and the link that another fit has chosen."""
+    scores, cells, _ = _gathered(table)
+    part, roughness = parts(fit.settings.size)
+    problem = Problem(cells, antisymmetric(cells.z0, cells.z1, fit.settings.size), part, roughness, fit.link)
+    theta = fit.theta
+    for _ in range(ROUNDS):
+        before, theta = theta, problem.climb(theta, fit.precision, fit.dispersion)
+        if np.array_equal(theta, before):
+            break
+    if fit.settings.monotone:
+        information = problem.scores(theta)[-1][:-1, :-1] / fit.dispersion
+        fitted = np.diag(fit.precision[part] * roughness) + information
+        theta = np.append(nearest_monotone(theta[:-1], fitted, fit.settings.size), theta[-1])
+    return replace(fit, uniform=scores.uniform, theta=theta, origin=None)
 
 
 LEAST_FREEDOM = 1.5

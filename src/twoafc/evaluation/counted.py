@@ -14,8 +14,11 @@ from twoafc.diagnostics import Finding
 from twoafc.estimators import AUTO, Density, Estimator, Network, Ours, Spline, estimator
 from twoafc.estimators.origin import fit_counts
 from twoafc.evaluation.bars import Analytic
+from twoafc.evaluation.bin_notes import bin_notes
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.evaluation import Evaluation
+from twoafc.evaluation.gathering import gathered
+from twoafc.evaluation.left_out import left_out
 from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import Scored, scored, summaries, warnings, with_bars, without_bars
 from twoafc.evaluation.runs import Job, Prediction, Run, jobs, probability, shared_distances
@@ -51,7 +54,7 @@ class _Counted:
 
 def evaluate_counts(
     train: Mapping[str, Counts],
-    test: Mapping[str, Counts],
+    test: Mapping[str, Counts] | None = None,
     *,
     distances: Sequence[str] | None = None,
     estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
@@ -59,6 +62,8 @@ def evaluate_counts(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Fit every estimator to every distance of the training counts and score it on the test counts.
+
+    Without these the training counts are cross-validated, single triplets in folds: references are not kept apart.
 
     Scores are those of `evaluate` but for the width of the bins; each run says what that costs it (`Run.binning`).
     Error bars are clustered by reference where the test counts kept theirs. What needs single triplets is absent:
@@ -84,34 +89,41 @@ def evaluate_counts(
     settings = settings or Settings()
     _check(settings)
     chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
-    names, notes = shared_distances(_Counted(train), _Counted(test), distances)
+    names, notes = shared_distances(_Counted(train), None if test is None else _Counted(test), distances)
     ours, told = _ours(chosen)
-    notes += [*told, ABSENT]
+    if test is None:
+        notes.append(f"no test table: {settings.folds}-fold cross-validation; folds split triplets, not references")
+    said = (each for table in (train, test) if table for name in names for each in table[name].notes)
+    notes += [*told, ABSENT, *dict.fromkeys(said)]
     todo = jobs(names, ours, settings)
     scores: list[Record] = []
     units: dict[tuple[str, str], float] = {}
     runs: list[Run] = []
     unseen: list[tuple[Scored, Together]] = []
-    tables: dict[tuple[str, str], CountedTriplets] = {}
+    tables: dict[tuple[str, int], CountedTriplets] = {}
     for done, job in enumerate(todo):
         if progress:
             progress(done, len(todo), str(job))
-        for split, counts in (("train", train), ("test", test)):
-            if (split, job.distance) not in tables:
-                tables = {key: each for key, each in tables.items() if key[1] == job.distance}  # others are done with
-                tables[split, job.distance] = CountedTriplets.of(counts[job.distance])
-        runs.append(_run(job, train[job.distance], tables["train", job.distance]))
-        for split in ("train", "test"):
-            one = _scored(runs[-1], split, tables[split, job.distance], settings)
+        both = {"train": train[job.distance]} | ({} if test is None else {"test": test[job.distance]})
+        tables = {key: each for key, each in tables.items() if key[0] == job.distance}  # others are done with
+        for counts in both.values():
+            if (job.distance, id(counts)) not in tables:
+                tables[job.distance, id(counts)] = CountedTriplets.of(counts)
+        splits = {split: tables[job.distance, id(counts)] for split, counts in both.items()}
+        runs.append(_run(job, both["train"], splits["train"]))
+        for one in _splits(job, runs[-1], both["train"], splits, settings):
+            split = one.prediction.split
             held, link = _by_reference(one)
-            bars = Analytic().of_scores(held, link)
+            # A fold does not know its references, so that where there are any its errors are not known.
+            lost = split.startswith("fold") and splits["train"].references is not None
+            bars = {} if lost else Analytic().of_scores(held, link)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
             units |= {(split, group): error.units for group, error in bars.items()}
             if split == "test":
                 unseen.append((held, link))
     if progress:
         progress(len(todo), len(todo), "scores")
-    notes += [*dict.fromkeys(warnings(scores)), *_told(runs)]
+    notes += [*dict.fromkeys(warnings(scores)), *bin_notes(runs)]
     if settings.seeds > 1:
         scores += summaries(scores, units)
     reach = ceiling_of(*unseen[0])
@@ -122,7 +134,7 @@ def evaluate_counts(
         notes=notes,
         error_bars=f"{Analytic().told}; {unseen[0][1].told}",
         ceiling=reach,
-        findings=[UNCHECKED],
+        findings=[UNCHECKED if test is not None else replace(UNCHECKED, table="train")],
     )
 
 
@@ -153,14 +165,39 @@ def _ours(chosen: Mapping[str, Estimator]) -> tuple[dict[str, Ours], list[str]]:
 def _run(job: Job, counts: Counts, table: CountedTriplets) -> Run:
     assert isinstance(job.settings, Density | Network | Spline)
     fit = fit_counts(job.settings, counts, table)
-    return Run(job.distance, job.estimator, job.seed, fit, binning(fit, counts, table))
+    return Run(job.distance, job.estimator, job.seed, fit, binning(fit, table))
+
+
+def _splits(
+    job: Job, run: Run, counts: Counts, splits: Mapping[str, CountedTriplets], settings: Settings
+) -> Iterator[Scored]:
+    """Score a fit on the training counts and on what it has not seen: test counts, or the folds."""
+    one = _scored(run, "train", splits["train"], settings)
+    yield one
+    if "test" not in splits:
+        for prediction in left_out(job, run, counts, splits["train"], settings):
+            assert isinstance(prediction.table, CountedTriplets)
+            yield scored(prediction, settings, Together(alone(prediction.table)))
+    elif splits["test"] is splits["train"]:
+        yield _renamed(one, "test")
+    else:
+        yield _scored(run, "test", splits["test"], settings)
 
 
 def _scored(run: Run, split: str, table: CountedTriplets, settings: Settings) -> Scored:
     """Score a fit on counts; P is asked for once at every place."""
-    first, place = table.places
-    P = probability(run, table.d0[first], table.d1[first])[place]
+    P = probability(run, table.places.d0, table.places.d1)
+    if table.references is None and np.isfinite(P).all():
+        table, P = gathered(table, P)
+    else:
+        P = P[table.place]
     return scored(Prediction(run, split, table, P, run.diverged), settings, Together(alone(table)))
+
+
+def _renamed(one: Scored, split: str) -> Scored:
+    """Give the scores of one split as those of another that has the same counts."""
+    records = [record | {"split": split} for record in one.records]
+    return replace(one, prediction=replace(one.prediction, split=split), records=records)
 
 
 def _by_reference(one: Scored) -> tuple[Scored, Together]:
@@ -175,8 +212,15 @@ def _by_reference(one: Scored) -> tuple[Scored, Together]:
         return one, Together(alone(table))
     row = kept.row
     groups = None if table.groups is None else (table.groups[0], table.groups[1][row])
-    entries = CountedTriplets(
-        table.d0[row], table.d1[row], table.n[row], table.M[row], kept.times, table.uniform, groups
+    entries = replace(
+        table,
+        place=table.place[row],
+        n=table.n[row],
+        M=table.M[row],
+        count=kept.times,
+        groups=groups,
+        wide=None,
+        references=None,
     )
     values = one.values
     if values is not None:
@@ -186,21 +230,3 @@ def _by_reference(one: Scored) -> tuple[Scored, Together]:
         values = replace(values, columns=columns, M=entries.M, count=kept.times)
     prediction = replace(one.prediction, table=entries, P=one.prediction.P[row])
     return replace(one, prediction=prediction, values=values), Together(by_reference(table))
-
-
-def _told(runs: Sequence[Run]) -> Iterator[str]:
-    """Say what the bins cost: of all runs the most, and a warning for each in which it is a standard error of P."""
-    known = [(run, run.binning) for run in runs if run.binning is not None and run.binning.error_P_in_se is not None]
-    if known:
-        run, worst = max(known, key=lambda pair: pair[1].error_P_in_se or 0.0)
-        yield (
-            f"counted in bins, {worst.per_octave} for each doubling of a distance: P is moved by about "
-            f"{worst.error_P:.2g}, {worst.error_P_in_se:.2g} of its standard error, in the worst fit "
-            f"({run.distance}, {run.estimator})"
-        )
-    for run, found in known:
-        if (found.error_P_in_se or 0.0) >= 1:
-            yield (
-                f"warning: {run.distance}, {run.estimator}: the bins cost more than a standard error of P; "
-                f"count again with more than {found.per_octave} of them for each doubling"
-            )

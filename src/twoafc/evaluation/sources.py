@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twoafc.counts import Counts, Lattice, merge
+from twoafc.counts.twice import refuse_twice
 from twoafc.engine import count, size
 from twoafc.engine.parts import find_parts, is_remote
 from twoafc.errors import DataError
@@ -39,7 +41,8 @@ class Source:
         """Find the files that a path or a pattern names."""
         if not named.lower().endswith(COUNTS):
             return cls(named, tuple(find_parts(named)))
-        found = sorted(glob.glob(named, recursive=True)) if glob.has_magic(named) else [named]
+        pattern = glob.has_magic(named) and not os.path.exists(named)
+        found = sorted(glob.glob(named, recursive=True)) if pattern else [named]
         if not found:
             raise DataError(f"no file matches {named}")
         return cls(named, tuple(found))
@@ -87,6 +90,7 @@ class Counting:
         self, sources: Mapping[str, Source], distances: Sequence[str] | None, progress: Progress | None = None
     ) -> dict[str, dict[str, Counts]]:
         """Count tables, and load files of counts, by role (train, test)."""
+        self._check(sources)
         loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
         held = [each.lattice.per_octave for counts in loaded.values() for each in counts.values()]
         per_octave = self.per_octave or next(iter(held), Lattice().per_octave)
@@ -104,6 +108,36 @@ class Counting:
         }
         return {role: (loaded | made)[role] for role in sources}
 
+    def _check(self, sources: Mapping[str, Source]) -> None:
+        """Refuse options that would have no effect."""
+        given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
+        idle = next((option for option, value in given.items() if value is not None), None)
+        if idle and all(source.holds_counts for source in sources.values()):
+            raise ValueError(f"{idle} says how tables are counted; these are counts already, so leave it out")
+
+    def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
+        """Say why tables were counted where the user did not ask for it, and where bins of two widths meet."""
+        said = []
+        tables = [source for source in sources.values() if not source.holds_counts]
+        if self.engine is None and tables:
+            large = f"a table of more than {MOST_ROWS:,} rows is not read"
+            why = large if any(source.is_large() for source in tables) else self._asked(sources)
+            said.append(f"counted by polars, since {why}; --engine chooses another")
+        widths = {role: {each.lattice.per_octave for each in found.values()} for role, found in counts.items()}
+        if len(set.union(*widths.values())) > 1:
+            told = (f"{role} {' and '.join(map(str, sorted(each)))}" for role, each in widths.items())
+            said.append(f"counted in bins of unlike width; for each doubling of a distance, {', '.join(told)}")
+        return said
+
+    def engine_of(self, source: Source) -> str:
+        """What counted a source; of files of counts that is not known here."""
+        return "counted before" if source.holds_counts else self.engine or "polars"
+
+    def _asked(self, sources: Mapping[str, Source]) -> str:
+        if any(source.holds_counts for source in sources.values()):
+            return "the other table is counted already"
+        return f"{'--keep-refs' if self.keep_refs else '--per-octave'} was asked for"
+
 
 def load_counts(files: Sequence[str]) -> dict[str, Counts]:
     """Load files of counts, by distance; those of one distance are added up."""
@@ -111,6 +145,8 @@ def load_counts(files: Sequence[str]) -> dict[str, Counts]:
     for file in files:
         counts = Counts.load(file)
         found.setdefault(counts.distance, []).append((file, counts))
+    for held in found.values():
+        refuse_twice([each for _, each in held], [file for file, _ in held])
     return {
         distance: merge([each for _, each in held], names=[file for file, _ in held])
         for distance, held in found.items()

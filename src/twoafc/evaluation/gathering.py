@@ -1,0 +1,115 @@
+"""Rows of counts that score alike taken together, so that millions of them are scored as some thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.counted import CountedTriplets
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+STEPS = 128
+"""Levels of P for each unit of its logit."""
+REACH = 24
+"""Logits up to which P has levels; beyond them it is next to 0 or 1."""
+LEVELS = 2 * REACH * STEPS + 3
+MOST = 2**22
+"""Places of an array that sums are made in; where it would be larger, rows are sorted."""
+
+
+def gathered(table: CountedTriplets, P: FloatArray) -> tuple[CountedTriplets, FloatArray]:
+    """Take rows together that have the same n, M, group, sign of d0 - d1 and most likely count, and nearly the same P.
+
+    A score is either the same for all of them or a smooth function of P: at their mean P it is the mean of theirs to
+    within M times 1e-6. Chances of exactly 0, 1/2 and 1 stay apart.
+
+    Parameters
+    ----------
+    P : array, shape (K,)
+        At the places of the table.
+
+    Examples
+    --------
+    >>> from twoafc import Density, Triplets, worlds
+    >>> from twoafc.counts import tally
+    >>> table = CountedTriplets.of(tally(Triplets.from_frame(worlds.simulate("weber", triplets=3000, votes=2))))
+    >>> fit = Density(sigma=0.1).fit(table)
+    >>> fewer, P = gathered(table, fit.probability(table.places.d0, table.places.d1))
+    >>> len(fewer) < len(table), fewer.count.sum()
+    (True, np.int64(3000))
+    """
+    at = _levels(P) * 3 + np.sign(table.places.d0 - table.places.d1).astype(np.int64) + 1
+    kind, kinds = _kinds(table)
+    size = len(kinds) * 6 * LEVELS
+    key = _keys(table, P, at, kind)
+    if size <= MOST:
+        count, total, place = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
+        for code, some in key:
+            count += np.bincount(code, table.count[some], size)
+            total += np.bincount(code, table.count[some] * P[table.place[some]], size)
+            place[code] = table.place[some]
+        held = np.flatnonzero(count)
+        count, total, place = count[held], total[held], place[held]
+    else:
+        held, first, code = np.unique(np.concatenate([code for code, _ in key]), return_index=True, return_inverse=True)
+        weights = (table.count, table.count * P[table.place])
+        count, total = (np.asarray(np.bincount(code, each), dtype=np.float64) for each in weights)
+        place = table.place[first]
+    row = kinds[held // (6 * LEVELS)]
+    groups = None if table.groups is None else (table.groups[0], table.groups[1][row])
+    fewer = replace(table, place=place, n=table.n[row], M=table.M[row], count=count.astype(np.int64), groups=groups)
+    # Where a mean leaves its kind by a rounding, one of those that it is of stands for it.
+    one, mean = P[place], total / count
+    left = (one == 0) | (one == 0.5) | (one == 1)
+    left |= np.floor((fewer.M + 1) * one) != np.floor((fewer.M + 1) * mean)
+    return fewer, np.where(left, one, mean)
+
+
+def _levels(P: FloatArray) -> IntArray:
+    """Number of each chance's level: even steps of its logit; 0, 1/2 and 1 have levels of their own."""
+    with np.errstate(divide="ignore"):
+        logit = np.log(P / (1 - P))
+    level = np.clip(np.floor((logit + REACH) * STEPS), 0, 2 * REACH * STEPS - 1).astype(np.int64) + 1
+    level[P == 0] = 0
+    level[P == 0.5] = LEVELS - 1
+    level[P == 1] = LEVELS - 2
+    return np.asarray(level)
+
+
+def _kinds(table: CountedTriplets) -> tuple[NDArray[np.int32], IntArray]:
+    """Number of each row's n, M and group among those that occur, and a row of each."""
+    pairs = int(table.M.max()) * (int(table.M.max()) + 3) // 2 + 1
+    groups = 1 if table.groups is None else len(table.groups[0])
+    code = np.empty(len(table), dtype=np.int64)
+    for some in table.blocks():
+        M = table.M[some].astype(np.int64)
+        code[some] = M * (M + 1) // 2 + table.n[some]
+        if table.groups is not None:
+            code[some] += table.groups[1][some] * pairs
+    if pairs * groups > MOST:
+        _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+        return inverse.astype(np.int32), first.astype(np.int64)
+    used = np.bincount(code, minlength=pairs * groups) > 0
+    kind = (np.cumsum(used, dtype=np.int32) - 1)[code]
+    row = np.empty(int(used.sum()), dtype=np.int64)
+    for some in table.blocks():
+        row[kind[some]] = np.arange(some.start, min(some.stop, len(code)))
+    return kind, row
+
+
+def _keys(
+    table: CountedTriplets, P: FloatArray, at: IntArray, kind: NDArray[np.int32]
+) -> Iterator[tuple[IntArray, slice]]:
+    """Give the rows some at a time: their keys, and which they are.
+
+    Of the most likely count the last bit says enough: a level of P is narrower than the step from one to the next.
+    """
+    for some in table.blocks():
+        place = table.place[some]
+        odd = ((table.M[some] + 1) * P[place]).astype(np.int64) & 1
+        yield (kind[some].astype(np.int64) * (3 * LEVELS) + at[place]) * 2 + odd, some
