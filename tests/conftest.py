@@ -17,6 +17,7 @@ import numpy as np  # noqa: E402 - after the number of threads is set
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from drawing import quick_pdf  # noqa: E402
 from serving import Server, serving  # noqa: E402
 from twoafc.triplets import Triplets  # noqa: E402
 
@@ -26,6 +27,13 @@ settings.load_profile("untimed")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_pdf() -> Iterator[None]:
+    """Let no test wait for fonts but those of how figures are saved."""
+    with quick_pdf():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,9 @@ import pytest
 from twoafc import results
 from twoafc.plots import saving
 
+AS_SAVED = saving._same_bytes
+"""How figures are really written."""
+
 
 @contextmanager
 def quick_pdf() -> Iterator[None]:

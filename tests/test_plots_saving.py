@@ -10,9 +10,16 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from drawing import AS_SAVED
 from twoafc import plots
+from twoafc.plots import saving
 from twoafc.plots.style import LEAST
 from twoafc.worked_example import worked_example
+
+
+@pytest.fixture(autouse=True)
+def _as_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "_same_bytes", AS_SAVED)
 
 
 def small(name: str = "距離") -> Figure:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import random_table
+from twoafc.cli import main
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -35,14 +36,15 @@ def test_the_test_and_main_commands_are_there() -> None:
     assert "\"pip install '.[test]' && pytest\"\n" in (Path(__file__).parents[1] / ".ci" / "run").read_text()
 
 
-def test_the_commands_run(folder: Path) -> None:
+def test_the_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
     assert len(commands) == 6
-    for command in commands:
-        command = command.removeprefix("pip install . && ")
+    assert commands[0] == "pip install . && twoafc demo"  # run below
+    monkeypatch.chdir(folder)
+    for command in commands[1:]:
         program, *arguments = command.split()
         assert program == "twoafc"
-        subprocess.run([sys.executable, "-m", "twoafc", *arguments], cwd=folder, check=True, capture_output=True)
+        main(arguments)
 
 
 def test_the_demo_prints_the_table_shown(tmp_path: Path) -> None:
