@@ -28,8 +28,8 @@ STIMULI = ("s1", "s2", "s3", "s4")
 def read_quadruples(table: Any, *, scale: Sequence[float] | None = None) -> pl.DataFrame:
     """Read judgements of differences as a table that `twoafc.Triplets.from_frame` takes: n, M, d0, d1.
 
-    ``d0 = |s2 - s1|`` and ``d1 = |s4 - s3|``; n counts who found that the second pair differs less, that is responses of
-    0. Repeats are merged, with the pairs shown either way round.
+    ``d0 = |s2 - s1|`` and ``d1 = |s4 - s3|``; n counts who found that the second pair differs less, that is
+    responses of 0. Repeats are merged, with the pairs shown either way round.
 
     Parameters
     ----------
