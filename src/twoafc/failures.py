@@ -145,8 +145,8 @@ def disagreements(results: Results, a: str, b: str, *, estimator: str | None = N
     polars.DataFrame
         Labels, ``n``, ``M``, ``estimator``, then ``a``, ``b`` (names), ``d0_a``, ``d1_a``, ``P_a``, ``nll_a`` and the
         same of b, ``apart``, their ``|P_a - P_b|``, ``ratio``: how many times as likely the votes are under the one
-        that explains them better, and ``right``: its name, or null where the ratio is below `TELLING` and the votes cannot
-        tell.
+        that explains them better, and ``right``: its name, or null where the ratio is below `TELLING` and the votes
+        cannot tell.
     """
     _require(top)
     if a == b:
