@@ -151,6 +151,13 @@ def test_json_is_all_that_is_printed_and_draws_where_it_is_told(
     assert os.listdir() == ["c.svg"]
 
 
+def test_quiet_draws_and_says_nothing(folder: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["query", f"{folder}/res", "--triplet", "cnn/3", "--quiet", "--out", "card.svg"])
+    main(["query", f"{folder}/res/models/a-density.npz", "--d0", "0.1", "--d1", "0.2", "--votes", "2", "--quiet"])
+    assert capsys.readouterr() == ("", "")
+    assert (here / "card.svg").stat().st_size > 1000
+
+
 def test_images_are_looked_for_and_their_absence_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["query", f"{folder}/res", "--triplet", "cnn/3", "--images", "."])
     assert "note: 3 of 3 images are not in . (0-3)" in capsys.readouterr().out.splitlines()

@@ -7,7 +7,7 @@ from typing import Any
 
 import twoafc
 from twoafc.cli.pairs import ask_pairs
-from twoafc.cli.show import Several, Switch, print_table, say
+from twoafc.cli.show import Several, Switch, hushed, print_table, say
 
 
 def query(
@@ -24,6 +24,7 @@ def query(
     images: Path | None = None,
     out: Path | None = None,
     json: Switch = False,
+    quiet: Switch = False,
 ) -> None:
     """Ask a saved model: the chance P that x1 is chosen (of "same", for pairs), and how likely each count of votes is.
 
@@ -55,15 +56,18 @@ def query(
         With --triplet: file of the card (.svg, .pdf, .png); default triplet-NAME.svg, none with --json.
     json
         Print JSON.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
     """
-    if triplet is None:
-        given: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
-        _refuse(given, "is asked of a folder of results; give --triplet too")
-        _ask_model(model, d0, d1, d, votes, observed, json)
-        return
-    given = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
-    _refuse(given, "is for a model; a tested triplet has distances and votes of its own")
-    _ask_results(model, triplet, distance, estimator, images, out, json)
+    of_results: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
+    of_model = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
+    with hushed(quiet and not json):
+        if triplet is None:
+            _refuse(of_results, "is asked of a folder of results; give --triplet too")
+            _ask_model(model, d0, d1, d, votes, observed, json)
+        else:
+            _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
+            _ask_results(model, triplet, distance, estimator, images, out, json)
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,6 +121,13 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool
     heads = [[name] if whole else name.split() or [""] for name in header]
     cells = [[*head, *(row[column] for row in rows)] for column, head in enumerate(heads)]
     return [AROUND + max(map(cell_len, each)) for each in cells]
+
+
+@contextmanager
+def hushed(quiet: bool) -> Iterator[None]:
+    """Let nothing be printed on standard output, where that is asked for."""
+    with open(os.devnull, "w") if quiet else nullcontext(sys.stdout) as out, redirect_stdout(out):
+        yield
 
 
 @contextmanager
