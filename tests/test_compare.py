@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from drawing import plain_results
 from twoafc import card, results
 from twoafc.cli import main
 from twoafc.compare import compare_results
@@ -37,7 +38,8 @@ def write(folder: Path, test: pl.DataFrame, estimators: dict[str, Any] | None = 
     train = Triplets.from_frame(table(600, 1, {name: NOISE[name] for name in NOISE if f"{name}_d0" in test.columns}))
     chosen = estimators or {"density": Density(sigma=0.1)}
     found = evaluate(train, Triplets.from_frame(test), estimators=chosen, settings=Settings(**settings))
-    results.write(found, folder, card.of_evaluation({}, chosen, Settings(**settings), found.runs))
+    with plain_results():
+        results.write(found, folder, card.of_evaluation({}, chosen, Settings(**settings), found.runs))
     return folder
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drawing import plain_results
 from twoafc import card, results, worlds
 from twoafc.errors import DataError
 from twoafc.estimators import estimator
@@ -25,7 +26,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings, names = Settings(folds=2, seeds=2), ("density", "network")
     found = evaluate(table, estimators=names, settings=settings)
     chosen = {name: estimator(name) for name in names}
-    results.write(found, folder, card.of_evaluation({"train": card.describe(table)}, chosen, settings, found.runs))
+    with plain_results():
+        results.write(found, folder, card.of_evaluation({"train": card.describe(table)}, chosen, settings, found.runs))
     return folder
 
 
