@@ -1,6 +1,6 @@
 """All benchmarks in one run, or one of them with its options, from the repository's root.
 
-Run: python -m benchmarks (about a quarter of an hour), or python -m benchmarks distances --device cuda
+Run: python -m benchmarks, or python -m benchmarks distances --device cuda
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ ALL = (
     "pairs",
     "distances",
     "measure",
+    "cluster",
     "explore",
     "engine",
 )

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import twoafc
+from commands import refused
 from conftest import random_table
 from twoafc.cli import COMMANDS, main
 from twoafc.triplets import Triplets
@@ -33,17 +34,6 @@ def tables(here: Path) -> Path:
     random_table(400, seed=1, group=["g", "h"] * 200).write(here / "train.csv")
     random_table(150, seed=2, group=["g", "h"] * 75).write(here / "test.csv")
     return here
-
-
-def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("twoafc: ")
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
 
 
 def scores(folder: str = "results") -> dict[str, Any]:
@@ -249,7 +239,7 @@ def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: p
 )
 def test_a_mistake_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:
     Path("bad.csv").write_text("n,M,d0,d1\n3,2,1,1\n")
-    assert failure(capsys, *command.split()) == message
+    assert refused(capsys, *command.split()) == message
     assert sorted(os.listdir()) == ["bad.csv", "test.csv", "train.csv"]
 
 
@@ -257,7 +247,7 @@ def test_a_mistake_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str
     "command", ["evaluate", "evaluate --train", "evaluate --train train.csv --fold 3", "brew", "query"]
 )
 def test_a_wrong_call_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert failure(capsys, *command.split())
+    assert refused(capsys, *command.split())
 
 
 @pytest.mark.parametrize(
@@ -274,7 +264,7 @@ def test_a_question_without_sense_is_refused(
 ) -> None:
     twoafc.Density().fit(random_table()).save("m.npz")
     d0 = "" if "--d0" in options else "--d0 1"
-    assert failure(capsys, *f"query m.npz {d0} --d1 2 {options}".split()) == message
+    assert refused(capsys, *f"query m.npz {d0} --d1 2 {options}".split()) == message
 
 
 def test_a_reader_who_leaves_is_no_error(tables: Path) -> None:
@@ -293,25 +283,25 @@ def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest
         Path(folder, file).parent.mkdir(parents=True)
         Path(folder, file).write_text("ten years of work")
         said = f"{folder} holds other files ({file}); choose a new folder, or one with results alone"
-        assert failure(capsys, "evaluate", "--train", "train.csv", "--out", folder) == said
-        assert failure(capsys, "demo", "--triplets", "100", "--out", folder) == said
+        assert refused(capsys, "evaluate", "--train", "train.csv", "--out", folder) == said
+        assert refused(capsys, "demo", "--triplets", "100", "--out", folder) == said
         assert Path(folder, file).read_text() == "ten years of work"
 
 
 def test_inputs_and_folders_of_the_user_are_not_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["demo", "--triplets", "200", "--out", "d"])
     capsys.readouterr()
-    said = failure(capsys, *["evaluate", "--train", "d/train.csv", "--test", "d/test.csv", "--out", "d"])
+    said = refused(capsys, *["evaluate", "--train", "d/train.csv", "--test", "d/test.csv", "--out", "d"])
     assert said == "d/train.csv lies in d, which would be replaced as a whole; name another folder"
     Path("e", "mine").mkdir(parents=True)
     Path("f").mkdir()
     Path("f", "link").symlink_to("..")
     for folder, held in (("e", "mine"), ("f", "link")):
-        said = failure(capsys, "evaluate", "--train", "train.csv", "--out", folder)
+        said = refused(capsys, "evaluate", "--train", "train.csv", "--out", folder)
         assert said.startswith(f"{folder} holds other files ({held}")
         assert Path(folder, held).exists()
     os.chdir("e/mine")
-    assert "is or holds the current folder" in failure(capsys, "evaluate", "--train", "../../train.csv", "--out", "..")
+    assert "is or holds the current folder" in refused(capsys, "evaluate", "--train", "../../train.csv", "--out", "..")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
@@ -337,7 +327,7 @@ def test_a_folder_behind_a_link_is_replaced_in_its_place(tables: Path) -> None:
 def test_a_diverged_model_gives_no_answer(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     twoafc.Network(learning_rate=1e30).fit(random_table()).save("m.npz")
     said = "the model gives no P; the run that made it diverged"
-    assert failure(capsys, *["query", "m.npz", "--d0", "1", "--d1", "2", "--votes", "5"]) == said
+    assert refused(capsys, *["query", "m.npz", "--d0", "1", "--d1", "2", "--votes", "5"]) == said
 
 
 def test_version_and_help() -> None:

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from commands import refused
 from exploring import HOSTILE, write_images, write_results
-from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.explore import explorer
 from twoafc.explore.callbacks import Page
@@ -497,6 +497,19 @@ def test_what_no_page_of_ours_asks_is_answered_without_a_word(
     assert caplog.records == []
 
 
+def test_what_fails_in_our_own_code_is_told(
+    client: FlaskClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a mistake\x1b[2J of ours")
+
+    monkeypatch.setattr(Explored, "frame", broken)
+    answer = get(client, "/triplets.csv")
+    assert answer.status_code == 500
+    told = "GET /triplets.csv failed: RuntimeError: a mistake\ufffd[2J of ours"
+    assert capsys.readouterr() == ("", f"twoafc: {told}\n")
+
+
 @pytest.mark.parametrize(
     "name", ["../secret.png", "/etc/passwd", "..\\secret.png", "x0/../../secret.png", "%2e%2e/secret"]
 )
@@ -554,27 +567,24 @@ def test_a_taken_port_is_told_and_the_next_one_found(explored: Explored) -> None
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(["explore", *arguments])
-    assert caught.value.code == 2
-    return capsys.readouterr().err
+    return refused(capsys, "explore", *arguments)
 
 
 def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
-    told = f"twoafc: {tmp_path} is not a folder of results; it has no scores.json\n"
+    told = f"{tmp_path} is not a folder of results; it has no scores.json"
     assert failure(capsys, str(tmp_path)) == told
     missing = tmp_path / "none"
-    assert failure(capsys, str(folder), "--images", str(missing)) == f"twoafc: no such folder of images: {missing}\n"
+    assert failure(capsys, str(folder), "--images", str(missing)) == f"no such folder of images: {missing}"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        told = f"twoafc: port {port} is taken; choose another with --port, or none\n"
+        told = f"port {port} is taken; choose another with --port, or none"
         assert failure(capsys, str(folder), "--port", str(port)) == told
-    told = "twoafc: a port is a number from 1 to 65535; found 99999; choose another, or none\n"
+    told = "a port is a number from 1 to 65535; found 99999; choose another, or none"
     assert failure(capsys, str(folder), "--port", "99999") == told
     (tmp_path / "pairs.parquet").touch()
-    told = f"twoafc: triplets can be explored; {tmp_path} holds results of pairs, which twoafc report shows\n"
+    told = f"triplets can be explored; {tmp_path} holds results of pairs, which twoafc report shows"
     assert failure(capsys, str(tmp_path)) == told
 
 
@@ -582,7 +592,7 @@ def test_without_dash_the_line_to_install_it_is_told(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "dash", None)
-    assert failure(capsys, str(folder)) == "twoafc: dash is not installed; run: pip install 'twoafc[explore]'\n"
+    assert failure(capsys, str(folder)) == "dash is not installed; run: pip install 'twoafc[explore]'"
 
 
 def test_it_serves_until_it_is_interrupted_and_writes_nothing(folder: Path) -> None:

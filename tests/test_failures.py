@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.stats import binom
 
+from commands import refused
 from conftest import random_table
 from drawing import plain_results
 from twoafc import cards, metrics
@@ -147,16 +148,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def failure(capsys: pytest.CaptureFixture[str], *command: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(list(command))
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
-
-
 def test_outcomes_are_the_tested_ones_and_the_mean_over_seeds(results: Results) -> None:
     alone = outcomes(results, "b", "density")
     rows = results.triplets.filter(distance="b", estimator="density")
@@ -284,7 +275,7 @@ def test_a_folder_has_the_list_and_a_card_of_each(folder: Path, results: Results
     assert len(os.listdir("out/figures")) == 1
     Path("out/mine.txt").touch()
     message = "out holds other files (mine.txt); choose a new folder, or one with failures alone"
-    assert failure(capsys, *command) == message
+    assert refused(capsys, *command) == message
 
 
 def test_the_card_marks_who_was_right_as_the_list_does(results: Results) -> None:
@@ -354,18 +345,18 @@ def test_mistakes_get_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     res = f"{folder}/res"
-    said = failure(capsys, "failures", res, *(option.replace("RES", res) for option in options))
+    said = refused(capsys, "failures", res, *(option.replace("RES", res) for option in options))
     assert said == message.replace("RES", res)
 
 
 def test_other_folders_are_refused(folder: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert failure(capsys, "failures", ".") == ". is not a folder of results; it has no scores.json"
+    assert refused(capsys, "failures", ".") == ". is not a folder of results; it has no scores.json"
     Path("pairs.parquet").touch()
-    said = failure(capsys, "failures", ".")
+    said = refused(capsys, "failures", ".")
     assert said == ". holds results of pairs; how they compare is told in its comparisons.csv"
     shutil.copytree(folder / "res", "res")
     pl.read_parquet("res/triplets.parquet").drop("x0", "x1", "ref").write_parquet("res/triplets.parquet")
-    said = failure(capsys, "failures", "res", "--out", "o", "--images", ".")
+    said = refused(capsys, "failures", "res", "--out", "o", "--images", ".")
     assert said == "res names no images; the table that was tested had no columns ref, x0, x1"
 
 

@@ -22,6 +22,7 @@ from scipy.special import expit
 
 import trees
 import twoafc
+from commands import refused
 from twoafc import DataError, Density, Network, Pairs, Settings, Spline, jnd, metrics, modelfile
 from twoafc.cli import main
 from twoafc.inference.comparisons import compare, sentence
@@ -835,12 +836,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def failure(capsys: pytest.CaptureFixture[str], command: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(command.split())
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
+    return refused(capsys, *command.split())
 
 
 def test_the_commands_take_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 
 import trees
 import twoafc
+from commands import refused
 from twoafc import datasets
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -81,13 +82,7 @@ def measure(data: Any, distances: Any, out: str = "t.parquet", **options: Any) -
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(["measure", *arguments])
-    said = capsys.readouterr()
-    assert caught.value.code == 2
-    assert said.err.startswith("twoafc: ")
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
+    return refused(capsys, "measure", *arguments)
 
 
 def expected(data: datasets.Dataset, name: str) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import commands
 import trees
 import twoafc
 from twoafc.cli import main
@@ -311,12 +312,7 @@ def test_a_device_that_a_worker_has_not() -> None:
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(["measure", "table.csv", "--distance", "rmse", "--out", "t.parquet", *arguments])
-    assert caught.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    return said.removeprefix("twoafc: ").rstrip("\n")
+    return commands.refused(capsys, "measure", "table.csv", "--distance", "rmse", "--out", "t.parquet", *arguments)
 
 
 def test_no_scheduler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

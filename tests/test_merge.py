@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import twoafc
+from commands import refused
 from conftest import random_table
 from twoafc.cli import main
 from twoafc.counts import Counts, Lattice, tally
@@ -32,17 +33,6 @@ def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         main(["count", f"{name}.parquet", "--out", name, "--keep-refs", "--quiet"])
     pl.concat(table.to_frame() for table in tables).write_parquet("all.parquet")
     return tmp_path
-
-
-def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
 
 
 def test_counts_of_sites_are_the_counts_of_all_votes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,12 +90,12 @@ def test_merge_says_where_refs_are_lost_and_speaks_json(capsys: pytest.CaptureFi
 
 def test_votes_are_merged_once(capsys: pytest.CaptureFixture[str]) -> None:
     twice = ["merge", "a/distance.npz", "a/distance.npz", "--out", "aa.npz"]
-    assert failure(capsys, *twice) == (
+    assert refused(capsys, *twice) == (
         "votes are merged once; a/distance.npz holds counts that are in a/distance.npz already"
     )
     main(["merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz"])
     before = Path("a/distance.npz").read_bytes()
-    assert failure(capsys, "merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz") == (
+    assert refused(capsys, "merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz") == (
         "votes are merged once; b/distance.npz holds counts that are in a/distance.npz already"
     )
     assert Path("a/distance.npz").read_bytes() == before
@@ -120,7 +110,7 @@ def test_models_that_carry_counts_are_fitted_anew_to_the_sum(capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["kind"] == "density"
     whole = fit_counts(twoafc.Density(sigma=0.1), tally(Triplets.read("all.parquet"), keep_refs=True))
     np.testing.assert_array_equal(twoafc.load("ab.npz").probability(d0, d1), whole.probability(d0, d1))
-    assert failure(capsys, "merge", "ab.npz", "b.npz", "--out", "abb.npz") == (
+    assert refused(capsys, "merge", "ab.npz", "b.npz", "--out", "abb.npz") == (
         "votes are merged once; b.npz holds counts that are in ab.npz already"
     )
 
@@ -135,11 +125,11 @@ def test_counts_of_new_votes_update_a_model(capsys: pytest.CaptureFixture[str]) 
         d0, d1 = np.random.default_rng(0).uniform(0, 3, (2, 50))
         np.testing.assert_array_equal(new.probability(d0, d1), whole.probability(d0, d1))
         assert new.origin.counts == whole.origin.counts
-    assert failure(capsys, "merge", "new.npz", "b/distance.npz", "--out", "new.npz") == (
+    assert refused(capsys, "merge", "new.npz", "b/distance.npz", "--out", "new.npz") == (
         "votes are merged once; b/distance.npz holds counts that are in new.npz already"
     )
     fit_counts(twoafc.Density(sigma=0.2), Counts.load("b/distance.npz")).save("other.npz")
-    assert failure(capsys, "merge", "model.npz", "other.npz", "--out", "new.npz").startswith(
+    assert refused(capsys, "merge", "model.npz", "other.npz", "--out", "new.npz").startswith(
         "models of one estimator and its settings merge; model.npz is Density(sigma=0.1, "
     )
 
@@ -161,27 +151,27 @@ def test_different_votes_of_small_sites_may_fall_into_the_same_cells(capsys: pyt
         "sum.npz: 2 triplets, 2 votes of 2 files (distance)\n"
     )
     twice = "votes are merged once; {} holds counts that are in {} already"
-    assert failure(capsys, "merge", two, copy, "--out", "sum.npz") == twice.format(copy, two)
-    assert failure(capsys, "merge", "sum.npz", copy, "--out", "sum.npz") == twice.format(copy, "sum.npz")
+    assert refused(capsys, "merge", two, copy, "--out", "sum.npz") == twice.format(copy, two)
+    assert refused(capsys, "merge", "sum.npz", copy, "--out", "sum.npz") == twice.format(copy, "sum.npz")
     # Counted from a frame, they could be any votes; as many cells are the same by no chance.
     tally(Triplets.read("votes.parquet")).save("frame.npz")
-    assert failure(capsys, "merge", one, "frame.npz", "--out", "sum.npz") == twice.format("frame.npz", one)
+    assert refused(capsys, "merge", one, "frame.npz", "--out", "sum.npz") == twice.format("frame.npz", one)
     pl.read_parquet("a.parquet").write_csv("a.csv")
     main(["count", "a.csv", "--out", "csv", "--quiet"])
     again = ("a/distance.npz", "csv/distance.npz")
-    assert failure(capsys, "merge", *again, "--out", "sum.npz") == twice.format(*again[::-1])
+    assert refused(capsys, "merge", *again, "--out", "sum.npz") == twice.format(*again[::-1])
 
 
 def test_files_that_share_a_part_hold_the_same_votes(capsys: pytest.CaptureFixture[str]) -> None:
     main(["count", "a.parquet", "b.parquet", "--out", "both", "--quiet"])
-    assert failure(capsys, "merge", "both/distance.npz", "b/distance.npz", "--out", "sum.npz") == (
+    assert refused(capsys, "merge", "both/distance.npz", "b/distance.npz", "--out", "sum.npz") == (
         "votes are merged once; b/distance.npz holds counts that are in both/distance.npz already"
     )
 
 
 def test_evaluate_counts_no_votes_twice(capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy("a/distance.npz", "a/again.npz")
-    assert failure(capsys, "evaluate", "--train", "a/*.npz", "--test", "b/distance.npz", "--out", "out") == (
+    assert refused(capsys, "evaluate", "--train", "a/*.npz", "--test", "b/distance.npz", "--out", "out") == (
         "votes are merged once; a/distance.npz holds counts that are in a/again.npz already"
     )
 
@@ -230,14 +220,14 @@ def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) ->
         (a, "none.npz"): "no such file: none.npz",
         (a,): "name two files to merge, or more; found 1",
     }.items():
-        said = failure(capsys, "merge", *files, "--out", "out.npz")
+        said = refused(capsys, "merge", *files, "--out", "out.npz")
         assert re.fullmatch(told if told.endswith(".*") else re.escape(told), said)
-    assert failure(capsys, "merge", a, a, "--out", "out.csv") == (
+    assert refused(capsys, "merge", a, a, "--out", "out.csv") == (
         "merged counts and models are written as .npz; found out.csv"
     )
-    assert failure(capsys, "merge", a, a, "--out", "none/out.npz") == "no such folder: none"
-    assert failure(capsys, "count", "--out", "c") == "name at least one table of votes, or a pattern"
-    assert failure(capsys, "count", "a.parquet", "--out", "a.parquet") == (
+    assert refused(capsys, "merge", a, a, "--out", "none/out.npz") == "no such folder: none"
+    assert refused(capsys, "count", "--out", "c") == "name at least one table of votes, or a pattern"
+    assert refused(capsys, "count", "a.parquet", "--out", "a.parquet") == (
         "a.parquet is a file; counts are written to a folder"
     )
     assert not Path("out.npz").exists()

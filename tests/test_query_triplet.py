@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import twoafc
+from commands import refused
 from conftest import random_table
 from drawing import plain_results
 from twoafc import cards, metrics
@@ -47,16 +48,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
-
-
-def failure(capsys: pytest.CaptureFixture[str], *command: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(list(command))
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
 
 
 def test_the_answer_is_that_of_the_model_where_there_was_a_test_table(folder: Path) -> None:
@@ -186,7 +177,7 @@ def test_images_are_looked_for_and_their_absence_is_told(folder: Path, capsys: p
 )
 def test_mistakes_get_one_line(folder: Path, capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:
     res = f"{folder}/res"
-    assert failure(capsys, "query", *command.replace("RES", res).split()) == message.replace("RES", res)
+    assert refused(capsys, "query", *command.replace("RES", res).split()) == message.replace("RES", res)
     assert os.listdir() == []
 
 

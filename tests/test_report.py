@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from commands import refused
 from conftest import random_table
 from twoafc import card, plots, report, results, tables
 from twoafc.cli import main
@@ -356,23 +357,18 @@ def test_the_command_writes_the_page_and_lists_it(finished: Path, images: Path, 
 
 def test_mistakes_get_one_line(finished: Path, tmp_path: Path, capsys: Any) -> None:
     def failure(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as caught:
-            main(["report", *arguments])
-        assert caught.value.code == 2
-        said = capsys.readouterr()
-        assert said.err.count("\n") == 1
-        return str(said.err)
+        return refused(capsys, "report", *arguments)
 
-    assert failure(str(tmp_path)) == f"twoafc: {tmp_path} is not a folder of results; it has no scores.json\n"
+    assert failure(str(tmp_path)) == f"{tmp_path} is not a folder of results; it has no scores.json"
     (tmp_path / "scores.json").write_text('{"scores": []}')
-    other = f"twoafc: {tmp_path / 'scores.json'} is not that of a result; run twoafc evaluate again\n"
+    other = f"{tmp_path / 'scores.json'} is not that of a result; run twoafc evaluate again"
     assert failure(str(tmp_path)) == other
     missing = tmp_path / "nowhere"
-    assert failure(str(finished), "--images", str(missing)) == f"twoafc: no such folder of images: {missing}\n"
+    assert failure(str(finished), "--images", str(missing)) == f"no such folder of images: {missing}"
     pl.DataFrame({"n": [1]}).write_parquet(tmp_path / "pairs.parquet")
     assert failure(str(tmp_path)) == other
     with_images = failure(str(tmp_path), "--images", str(finished))
-    assert with_images == "twoafc: --images shows triplets; these are results of pairs\n"
+    assert with_images == "--images shows triplets; these are results of pairs"
 
 
 def test_a_full_disk_leaves_the_earlier_page(finished: Path, tmp_path: Path) -> None:

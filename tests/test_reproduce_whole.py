@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import trees
-from drawing import plain_results, quick_pdf
+from drawing import plain_results
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.folder import Results
@@ -49,7 +49,7 @@ FIGURES = (
 @pytest.fixture(scope="module", autouse=True)
 def drawn_quickly() -> Iterator[None]:
     """The page is tested here, not those of the results below it."""
-    with quick_pdf(), plain_results(), pytest.MonkeyPatch.context() as patch:
+    with plain_results(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cost, "FITS", 2)
         yield
 

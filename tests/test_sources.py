@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from commands import refused
 from twoafc import worlds
 from twoafc.cli import main
 from twoafc.counts import Lattice, tally
@@ -32,12 +33,7 @@ def evaluated(*arguments: str) -> dict[str, Any]:
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(["evaluate", *arguments, "--out", "out"])
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
+    return refused(capsys, "evaluate", *arguments, "--out", "out")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from commands import refused
 from conftest import random_table
-from drawing import quick_pdf
 from twoafc import metrics
 from twoafc.cli import main
 from twoafc.estimators import Density
@@ -48,12 +47,6 @@ def found() -> Sweep:
     return sweep(TRAIN, TEST, **SWEPT, progress=lambda *each: TOLD.append(each))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def drawn_quickly() -> Iterator[None]:
-    with quick_pdf():
-        yield
-
-
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -69,13 +62,7 @@ def files(here: Path) -> Path:
 
 
 def failure(capsys: pytest.CaptureFixture[str], command: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(command.split())
-    assert caught.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix("twoafc: ").rstrip("\n")
+    return refused(capsys, *command.split())
 
 
 @pytest.mark.parametrize("test", [TEST, None])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import socket
+import sys
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from twoafc.explore.facts import ROLES
 from twoafc.explore.layout import page
 from twoafc.explore.state import View
 from twoafc.images import FORMATS, decode, eight_bits
+from twoafc.legible import legible
 from twoafc.pictures import Pictures
 
 HOST = "127.0.0.1"
@@ -101,9 +104,14 @@ def _hostname(host: str) -> str | None:
 
 
 def _not_understood(error: Exception) -> Response | HTTPException:
-    """Answer what no page of ours asks for: Dash takes for granted that requests are well formed."""
+    """Answer in silence what no page of ours asks for, which Dash stumbles over; tell what fails in our own code."""
     if isinstance(error, HTTPException):
         return error
+    through = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    if any(name.startswith("twoafc.") for name in through):
+        failed = f"{type(error).__name__}: {error}"
+        print(f"twoafc: {legible(f'{request.method} {request.path} failed: {failed}')}", file=sys.stderr)
+        return Response(f"this failed; please report it ({failed})", 500, mimetype="text/plain")
     return Response(f"this request is not understood ({type(error).__name__})", 400, mimetype="text/plain")
 
 
