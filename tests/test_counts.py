@@ -167,7 +167,7 @@ def test_refs_are_kept_only_where_all_keep_them() -> None:
 def test_keys_too_many_for_one_number_are_gathered_all_the_same() -> None:
     rows = {"group": 0, "bin0": [300000, 1, 300000], "bin1": [5, 300000, 5], "sign": [1, -1, 1]}
     rows |= {"n": [10**9, 7, 10**9], "M": [10**9, 10**9, 10**9], "count": [1, 1, 4]}
-    found = gathered(pl.DataFrame(rows), KEY)
+    found = gathered(KEY, pl.DataFrame(rows))
     assert found.rows() == [(0, 1, 300000, -1, 7, 10**9, 1), (0, 300000, 5, 1, 10**9, 10**9, 5)]
     assert found.schema == pl.Schema({**KEY, "count": pl.Int64})
 

@@ -172,7 +172,7 @@ def test_counting_that_fails_names_the_files(frame: pl.DataFrame, monkeypatch: p
     def fail(*_: Any) -> None:
         raise RuntimeError("the line is down")
 
-    monkeypatch.setattr(counting, "_named", fail)
+    monkeypatch.setattr(counting, "gathered", fail)
     assert refusal("a.parquet") == "polars could not count a.parquet: the line is down"
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from twoafc.binomial import log_coefficient
 from twoafc.counts import Counts
+from twoafc.kinds import Kinds, blocks, kinds
 from twoafc.places import Places, placed
 from twoafc.rows import Groups
 from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+ShortArray = NDArray[np.int32]
 
-BLOCK = 2**19
-"""Rows taken at once."""
 MANY = 30_000
 """Votes on one triplet whose square is too large for the whole numbers that counts are held in."""
 
@@ -86,7 +86,7 @@ class CountedTriplets:
     """
 
     places: Places
-    place: IntArray
+    place: ShortArray
     n: IntArray
     M: IntArray
     count: IntArray
@@ -98,15 +98,15 @@ class CountedTriplets:
     @classmethod
     def of(cls, counts: Counts) -> CountedTriplets:
         """Place counts on the plane of the two distances."""
-        bin0, bin1, sign, n, M, count, group = (
-            counts.cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "n", "M", "count", "group")
+        bin0, bin1, sign, n, M, count = (
+            counts.cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "n", "M", "count")
         )
         if M.max() > MANY:
             n, M = n.astype(np.int64), M.astype(np.int64)
-        first, place = _distinct(bin0, bin1, sign, ordered=not counts.groups)
-        pooled = np.asarray(np.bincount(place, count, len(first)), dtype=np.float64)
-        places, uniform = placed(counts.lattice, bin0[first], bin1[first], sign[first], pooled)
-        groups = (list(counts.groups), group.astype(np.int64)) if counts.groups else None
+        first, place = _in_order(bin0, bin1, sign) if not counts.groups else _distinct(bin0, bin1, sign)
+        pooled = np.add.reduceat(count, first) if not counts.groups else np.bincount(place, count)
+        places, uniform = placed(counts.lattice, bin0[first], bin1[first], sign[first], pooled.astype(np.float64))
+        groups = (list(counts.groups), counts.cells["group"].to_numpy().astype(np.int64)) if counts.groups else None
         wide, references = _by_reference(counts) or (None, None)
         return cls(places, place, n, M, count, uniform, groups, wide, references)
 
@@ -129,22 +129,29 @@ class CountedTriplets:
         return self.uniform, u0[self.place], u1[self.place]
 
     @cached_property
+    def kinds(self) -> Kinds:
+        """Kinds of rows: those of one n, M and group."""
+        return kinds(self.n, self.M, None if self.groups is None else self.groups[1])
+
+    @cached_property
     def votes(self) -> Votes:
         """Sums over the triplets at each place."""
-        sums = np.zeros((len(Votes._fields), len(self.places.d0)))
-        for some in self.blocks():
-            n, M, count = (each[some].astype(np.int64) for each in (self.n, self.M, self.count))
-            low = int(self.place[some].min())
-            place = self.place[some] - low
-            columns: tuple[Any, ...] = (n, M, 1, _log_coefficient(n, M), n * n, n * M, M * M)
-            for total, weights in zip(sums, columns, strict=True):
-                held = np.bincount(place, weights * count)
-                total[low : low + len(held)] += held
-        return Votes(*sums)
-
-    def blocks(self) -> Iterator[slice]:
-        """Go through the rows some at a time, so that what is made of them stays small."""
-        return (slice(start, start + BLOCK) for start in range(0, len(self), BLOCK))
+        number, row = self.kinds
+        n, M = (each[row].astype(np.int64) for each in (self.n, self.M))
+        columns = (n, M, np.ones(len(row)), log_coefficient(n, M), n * n, n * M, M * M)
+        of_kind = np.stack(columns, axis=1, dtype=np.float64)
+        sums = np.zeros((len(self.places.d0), len(columns)))
+        for some in blocks(len(self)):
+            place, kind, count = self.place[some], number[some], self.count[some].astype(np.float64)
+            low = int(place.min())
+            held = np.bincount(place - low)
+            if (place[1:] < place[:-1]).any():
+                order = np.argsort(place, kind="stable")
+                kind, count = kind[order], count[order]
+            start = np.concatenate([[0], np.cumsum(held)])
+            triplets = csr_array((count, kind.astype(np.int32), start), shape=(len(held), len(row)))
+            sums[low : low + len(held)] += triplets @ of_kind
+        return Votes(*np.ascontiguousarray(sums.T))
 
     def wider(self) -> CountedTriplets:
         """Give the table on bins twice as wide, the votes at each place taken as those of one triplet."""
@@ -152,48 +159,48 @@ class CountedTriplets:
         assert axis is not None
         sign = np.sign(self.places.d0 - self.places.d1).astype(np.int8)
         bin0, bin1 = (axis.lattice.merged(axis.bins)[each] for each in (axis.i, axis.j))
-        first, place = _distinct(bin0, bin1, sign, ordered=False)
+        first, place = _distinct(bin0, bin1, sign)
         votes = Votes(*(np.asarray(np.bincount(place, column), dtype=np.float64) for column in self.votes))
         places, uniform = placed(axis.lattice.coarser(), bin0[first], bin1[first], sign[first], votes.triplets)
         n, M = votes.n.astype(np.int64), votes.M.astype(np.int64)
         one = np.ones(len(first), dtype=np.int64)
-        made = CountedTriplets(places, np.arange(len(first)), n, M, one, uniform)
+        made = CountedTriplets(places, np.arange(len(first), dtype=np.int32), n, M, one, uniform)
         made.__dict__["votes"] = votes  # of the triplets themselves, not of those that stand for all of a place
         return made
 
 
-def _log_coefficient(n: IntArray, M: IntArray) -> FloatArray:
-    """Logarithm of C(M, n), worked out once for each n and M."""
-    pair = M * (M + 1) // 2 + n
-    if pair.max() > len(pair):
-        return log_coefficient(n, M)
-    held, row = np.bincount(pair) > 0, np.zeros(int(pair.max()) + 1, dtype=np.int64)
-    row[pair] = np.arange(len(pair))
-    known = np.zeros(len(row))
-    known[held] = log_coefficient(n[row[held]], M[row[held]])
-    return np.asarray(known[pair])
-
-
-def _distinct(
-    bin0: NDArray[np.int32], bin1: NDArray[np.int32], sign: NDArray[np.int8], *, ordered: bool
-) -> tuple[IntArray, IntArray]:
-    """Find the rows that differ in bins and sign, one of each, and the number of each row's among them."""
+def _codes(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8], bins: int) -> IntArray:
     code = bin0.astype(np.int64)
-    code *= int(bin1.max(initial=0)) + 1
+    code *= bins
     code += bin1
     code *= 3
     code += sign
-    order = None if ordered else np.argsort(code, kind="stable")  # quick, since groups, or pairs of bins, are in order
-    if order is not None:
-        code = code[order]
+    return code
+
+
+def _in_order(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8]) -> tuple[IntArray, ShortArray]:
+    """Do what `_distinct` does where rows are in the order of bins and sign, quicker and in less memory."""
+    place = np.empty(len(bin0), dtype=np.int32)
+    first: list[IntArray] = []
+    bins, before, last = int(bin1.max(initial=0)) + 1, 0, -2
+    for some in blocks(len(bin0)):
+        code = _codes(bin0[some], bin1[some], sign[some], bins)
+        new = np.concatenate([code[:1] != last, code[1:] != code[:-1]])
+        first.append(np.flatnonzero(new) + some.start)
+        place[some] = np.cumsum(new) + (before - 1)
+        before, last = before + len(first[-1]), code[-1]
+    return np.concatenate(first), place
+
+
+def _distinct(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8]) -> tuple[IntArray, ShortArray]:
+    """Find the rows that differ in bins and sign, one of each, and the number of each row's among them."""
+    code = _codes(bin0, bin1, sign, int(bin1.max(initial=0)) + 1)
+    order = np.argsort(code, kind="stable")  # quick, since groups, or pairs of bins, are in order
+    code = code[order]
     new = np.concatenate([[True], code[1:] != code[:-1]])
-    place = np.cumsum(new) - 1
-    first = np.flatnonzero(new)
-    if order is None:
-        return first, place
-    placed_back = np.empty_like(place)
-    placed_back[order] = place
-    return order[first], placed_back
+    place = np.empty(len(code), dtype=np.int32)
+    place[order] = np.cumsum(new) - 1
+    return order[new], place
 
 
 def _by_reference(counts: Counts) -> tuple[IntArray, ByReference] | None:

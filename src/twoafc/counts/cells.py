@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twoafc.counts.lattice import Lattice
 
+IntArray = NDArray[np.int64]
+
 Key = Mapping[str, type[pl.DataType]]
+Spans = Mapping[str, tuple[int, int]]
 KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
 CLUSTER_KEY: Key = {"ref": pl.UInt64, **KEY}
+BLOCK = 2**16
+"""Rows taken at once, so that what is made of them stays in the processor's cache."""
 CLUSTER_TIMES = 16
 """How many bins of the lattice one bin of the table by reference takes in."""
 
@@ -35,34 +41,94 @@ def widened(frame: pl.DataFrame, old: Lattice, new: Lattice) -> pl.DataFrame:
     return frame.with_columns(**bins)
 
 
-def gathered(rows: pl.DataFrame, key: Key) -> pl.DataFrame:
+def gathered(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
     """Add up rows with one key; each key once, in order, in columns of fixed types.
+
+    Quick where the first frame is in order already and the others are small.
 
     Examples
     --------
     >>> key = {"n": pl.Int64, "M": pl.Int64}
-    >>> gathered(pl.DataFrame({"n": [1, 0, 1], "M": [2, 2, 2], "count": [1, 1, 3]}), key).rows()
+    >>> gathered(key, pl.DataFrame({"n": [1, 0, 1], "M": [2, 2, 2], "count": [1, 1, 3]})).rows()
     [(0, 2, 1), (1, 2, 4)]
     """
-    typed = rows.select(*(pl.col(name).cast(kind) for name, kind in key.items()), pl.col("count").cast(pl.Int64))
-    names = [name for name in key if name != "ref"]
-    ends = {name: (typed[name].to_numpy().min(initial=0), typed[name].to_numpy().max(initial=0)) for name in names}
-    span = {name: int(most) - int(least) + 1 for name, (least, most) in ends.items()}
-    if math.prod(span.values()) >= 2**63:
-        return typed.group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
+    kinds: Key = {**key, "count": pl.Int64}
+    typed = [frame.select(pl.col(name).cast(kind) for name, kind in kinds.items()) for frame in frames if len(frame)]
+    if not typed:
+        return pl.DataFrame(schema=dict(kinds))
+    spans = {name: _ends(typed, name) for name in key if name != "ref"}
+    if math.prod(most - least + 1 for least, most in spans.values()) >= 2**63:
+        return pl.concat(typed).group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
     # One number for the key: grouped and sorted many times quicker than as many columns.
-    packed = np.zeros(len(typed), dtype=np.int64)
-    for name in names:
-        packed *= span[name]
-        packed += typed[name].to_numpy()
-        packed -= int(ends[name][0])
     if "ref" in key:
-        keyed = typed.with_columns(pl.Series("key", packed)).group_by("ref", "key", maintain_order=True)
-        return keyed.agg(pl.col(*names).first(), pl.col("count").sum()).sort("ref", "key").select(*key, "count")
-    if (packed[1:] > packed[:-1]).all():
-        return typed
-    order = np.argsort(packed, kind="stable")  # next to no time where most rows are in order
-    packed = packed[order]
-    first = np.flatnonzero(np.concatenate([[True], packed[1:] != packed[:-1]]))
-    count = np.add.reduceat(typed["count"].to_numpy()[order], first)
-    return typed[order[first]].with_columns(pl.Series("count", count))
+        rows = pl.concat(typed)
+        keyed = rows.with_columns(pl.Series("key", _codes(rows, spans))).group_by("ref", "key", maintain_order=True)
+        summed = keyed.agg(pl.col(*spans).first(), pl.col("count").sum())
+        return summed.sort("ref", "key").select(*key, "count")
+    if not _in_order(typed[0], spans):
+        rows = pl.concat(typed)
+        return _sorted(rows, _codes(rows, spans))[0]
+    if len(typed) == 1:
+        return typed[0]
+    more = pl.concat(typed[1:])
+    return _joined(typed[0], _codes(typed[0], spans), *_sorted(more, _codes(more, spans)))
+
+
+def _ends(frames: Sequence[pl.DataFrame], name: str) -> tuple[int, int]:
+    ends = [frame.select(least=pl.col(name).min(), most=pl.col(name).max()).row(0) for frame in frames]
+    return min(least for least, _ in ends), max(most for _, most in ends)
+
+
+def _blocks(frame: pl.DataFrame, spans: Spans) -> Iterator[IntArray]:
+    """Give each key as one number, some at a time; numbers are in the order of the keys."""
+    columns = {name: (frame[name].to_numpy(), ends) for name, ends in spans.items() if ends[1] > ends[0]}
+    for start in range(0, len(frame), BLOCK):
+        some = slice(start, start + BLOCK)
+        code = np.zeros(min(BLOCK, len(frame) - start), dtype=np.int64)
+        for column, (least, most) in columns.values():
+            code *= most - least + 1
+            code += column[some]
+            code -= least
+        yield code
+
+
+def _codes(frame: pl.DataFrame, spans: Spans) -> IntArray:
+    return np.concatenate([*_blocks(frame, spans)])
+
+
+def _in_order(frame: pl.DataFrame, spans: Spans) -> bool:
+    """Whether each key stands once, in order."""
+    last = -1
+    for code in _blocks(frame, spans):
+        if code[0] <= last or not (code[1:] > code[:-1]).all():
+            return False
+        last = code[-1]
+    return True
+
+
+def _sorted(frame: pl.DataFrame, code: IntArray) -> tuple[pl.DataFrame, IntArray]:
+    """Put rows in the order of their codes, those of one code added up."""
+    order = np.argsort(code, kind="stable")  # next to no time where most rows are in order
+    code = code[order]
+    first = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
+    count = np.add.reduceat(frame["count"].to_numpy()[order], first)
+    return frame[order[first]].with_columns(pl.Series("count", count)), code[first]
+
+
+def _joined(frame: pl.DataFrame, code: IntArray, more: pl.DataFrame, more_code: IntArray) -> pl.DataFrame:
+    """Add rows in order to others in order, the codes of each given, each code once in either."""
+    at = np.searchsorted(code, more_code)
+    known = np.zeros(len(more), dtype=bool)
+    known[at < len(code)] = code[at[at < len(code)]] == more_code[at < len(code)]
+    new = np.flatnonzero(~known)
+    place = at[new] + np.arange(len(new))
+    kept = np.ones(len(frame) + len(new), dtype=bool)
+    kept[place] = False
+    columns = {}
+    for name in frame.columns:
+        values = np.empty(len(kept), dtype=frame[name].to_numpy().dtype)
+        values[kept] = frame[name].to_numpy()
+        values[place] = more[name].to_numpy()[new]
+        columns[name] = values
+    columns["count"][np.flatnonzero(kept)[at[known]]] += more["count"].to_numpy()[known]
+    return pl.DataFrame(columns)

@@ -140,11 +140,11 @@ class Counts:
         (2, 1)
         """
         lattice = self.lattice.coarser()
-        cells = gathered(widened(self.cells, self.lattice, lattice), KEY)
+        cells = gathered(KEY, widened(self.cells, self.lattice, lattice))
         made = Counts(self.distance, lattice, cells, self.groups, files=self.files, rows=self.rows)
         if self.clusters is None:
             return made
-        clusters = gathered(widened(self.clusters, self.cluster_lattice, made.cluster_lattice), CLUSTER_KEY)
+        clusters = gathered(CLUSTER_KEY, widened(self.clusters, self.cluster_lattice, made.cluster_lattice))
         return replace(made, clusters=clusters)
 
     def split(self, folds: int, *, seed: int) -> list[Counts]:
@@ -251,9 +251,9 @@ def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Co
     return Counts(
         first.distance,
         first.lattice,
-        gathered(pl.concat(renumbered(each.cells, each.groups, groups) for each in counts), KEY),
+        gathered(KEY, *(renumbered(each.cells, each.groups, groups) for each in counts)),
         groups,
-        gathered(pl.concat(kept), CLUSTER_KEY) if len(kept) == len(counts) else None,
+        gathered(CLUSTER_KEY, *kept) if len(kept) == len(counts) else None,
         tuple(sorted(parts)),
         tuple(sorted({file for each in counts for file in each.files})),
         tuple(sorted({kind for each in counts for kind in each.rows})),

@@ -108,6 +108,6 @@ def _frame(arrays: Mapping[str, NDArray[Any]], prefix: str, key: Key, lattice: L
     for rule, holds in kept.items():
         if not holds:
             raise DataError(f"{rule}; in the file some are not")
-    if not frame.equals(gathered(frame, key)):
+    if not frame.equals(gathered(key, frame)):
         raise DataError("each key must stand once, in order; in the file they do not")
     return frame

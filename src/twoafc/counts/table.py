@@ -52,8 +52,8 @@ def tally(table: Triplets, lattice: Lattice | None = None, *, keep_refs: bool = 
     clusters = None
     if keep_refs:
         wide = widened(rows, lattice, cluster_lattice(lattice))
-        clusters = gathered(wide.with_columns(ref=reference_digests(table.labels["ref"])), CLUSTER_KEY)
-    return Counts(name, lattice, gathered(rows, KEY), tuple(groups), clusters)
+        clusters = gathered(CLUSTER_KEY, wide.with_columns(ref=reference_digests(table.labels["ref"])))
+    return Counts(name, lattice, gathered(KEY, rows), tuple(groups), clusters)
 
 
 def _only(table: Triplets) -> str:

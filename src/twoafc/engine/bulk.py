@@ -6,7 +6,7 @@ polars reads on. All other rows, and any that break a rule, are set aside and co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.columns import MOST_VOTES
+from twoafc.counts.cells import KEY, gathered
+from twoafc.counts.counts import renumbered
 from twoafc.counts.lattice import Lattice
+from twoafc.engine.found import Found
+from twoafc.engine.unfolding import unfolded
 from twoafc.engine.window import NOWHERE, STEP, Kinds, Window
 
 ROOM = 48_000_000
@@ -22,36 +26,41 @@ ROOM = 48_000_000
 ASIDE = 2_000_000
 """Rows set aside before they are counted."""
 FULL = 2**31 - 2**26
-"""Rows after which an array is emptied, so that no place can run over."""
-ONE = np.int32(1)
-"""Of the array's own type: numpy adds any other thirty times slower."""
+"""Rows after which an array of long numbers is emptied, so that no place can run over."""
+NARROW = np.iinfo(np.uint16).max
+"""Rows of one place that an array of short numbers can count."""
+SPARE = 4
+"""How many times as full a place may get as a sample says."""
 GROUP = "\0group"
 
 Pairs = Mapping[str, tuple[str, str]]
 Progress = Callable[[int, int, str], None]
-IntArray = NDArray[np.int64]
+ShortArray = NDArray[np.int32]
+Kind = type[np.uint16] | type[np.int32]
 
 
 class _Tally:
     """One distance's array, and the rows that have no place in it."""
 
-    def __init__(self, d: tuple[str, str], window: Window) -> None:
+    def __init__(self, d: tuple[str, str], window: Window, kind: Kind) -> None:
         self.d, self.window = d, window
-        self.dense = np.zeros(window.places, dtype=np.int32)
-        self.since = 0
+        self.dense = np.zeros(window.places, dtype=kind)
+        self.one = kind(1)  # of the array's own type: numpy adds any other thirty times slower
+        self.since = self.seen = 0
         self.aside: list[pl.DataFrame] = []
-        self.found: list[pl.DataFrame] = []
+        self.found: list[Found] = []
 
-    def add(self, batch: pl.DataFrame, pair: IntArray, group: IntArray | None) -> None:
-        d0, d1 = (_filled(batch[name].cast(pl.Float64), np.nan) for name in self.d)
+    def add(self, batch: pl.DataFrame, pair: ShortArray, group: ShortArray | None) -> None:
+        d0, d1 = _distances(batch, self.d)
         for start in range(0, len(batch), STEP):
             some = slice(start, start + STEP)
             place = self.window.place(d0[some], d1[some], pair[some], None if group is None else group[some])
             if place.min() < 0:
                 self._set_aside(batch[some].filter(pl.Series(place == NOWHERE)))
                 place = place[place >= 0]
-            np.add.at(self.dense, place, ONE)
+            np.add.at(self.dense, place, self.one)
         self.since += len(batch)
+        self.seen += len(batch)
         if sum(map(len, self.aside)) > ASIDE or self.since > FULL:
             self.settle()
 
@@ -61,16 +70,21 @@ class _Tally:
     def settle(self) -> None:
         """Turn what was set aside, and an array that may be full, into rows."""
         if self.aside:
-            self.found.append(plainly(self.aside, self.d, self.window.lattice))
+            self.found.append(Found.of(plainly(self.aside, self.d, self.window.lattice)))
             self.aside = []
         if self.since > FULL:
-            self.found.append(self.window.rows(self.dense))
+            groups = list(self.window.kinds.groups)
+            self.found.append(Found(unfolded(self.window, self.dense, gathered(KEY), groups), groups))
             self.dense[:] = 0
             self.since = 0
 
-    def rows(self) -> pl.DataFrame:
+    def rows(self) -> Found | None:
+        """Give all rows, in order; after an array was emptied, a key may stand in several. None if a place ran over."""
         self.settle()
-        return pl.concat([self.window.rows(self.dense), *self.found], how="diagonal_relaxed")
+        groups = sorted({*self.window.kinds.groups, *(name for each in self.found for name in each.groups)})
+        more = gathered(KEY, *(renumbered(each.rows, each.groups, groups) for each in self.found))
+        found = Found(unfolded(self.window, self.dense, more, groups), groups)
+        return found if found.rows["count"].sum() == self.seen else None
 
 
 def bulk(
@@ -78,42 +92,74 @@ def bulk(
     sample: pl.DataFrame,
     pairs: Pairs,
     lattice: Lattice,
+    rows: int | None,
     progress: Progress | None = None,
-    total: int = 0,
-) -> dict[str, pl.DataFrame]:
-    """Count all distances of a polars frame in one pass; rows as those of `program.counted`, a key maybe in several.
+) -> dict[str, Found]:
+    """Count all distances of a polars frame in one pass.
+
+    Short numbers are added quicker than long ones. They are taken where the sample says that no place will run over;
+    should one do so all the same, which the sum of all tells, that distance is counted again.
 
     Parameters
     ----------
     frame, sample
         All rows, and some of them; with n, M, the columns of the distances and maybe group.
-    total : int
-        How many rows there are, for the progress.
+    rows : int or None
+        How many there are, where that is known.
     """
     kinds = Kinds.of(sample)
-    tallies = {name: _Tally(d, Window.of(sample, d, lattice, kinds, ROOM // len(pairs))) for name, d in pairs.items()}
     if kinds.groups:
         numbers = range(len(kinds.groups))
-        numbered = pl.col("group").replace_strict(list(kinds.groups), numbers, default=NOWHERE, return_dtype=pl.Int64)
+        numbered = pl.col("group").replace_strict(list(kinds.groups), numbers, default=NOWHERE, return_dtype=pl.Int32)
         frame = frame.with_columns(numbered.alias(GROUP))
+    windows = {name: Window.of(sample, d, lattice, kinds, ROOM // len(pairs)) for name, d in pairs.items()}
+    tallies = {name: _Tally(d, windows[name], _kind(windows[name], sample, d, rows)) for name, d in pairs.items()}
+    _tally(frame, kinds, tallies.values(), rows, progress)
+    found = {name: tallies.pop(name).rows() for name in pairs}
+    again = {name: _Tally(pairs[name], windows[name], np.int32) for name, each in found.items() if each is None}
+    if again:
+        _tally(frame, kinds, again.values(), rows, progress)
+    found |= {name: again.pop(name).rows() for name in [*again]}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _kind(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | None) -> Kind:
+    """Choose the numbers that a place is counted in: short ones, unless some may well get more rows than these hold."""
+    if rows is None:
+        return np.int32
+    pair = window.kinds.pair(_whole(sample["n"]), _whole(sample["M"]))
+    place = np.sort(window.place(*_distances(sample, d), pair, None))
+    runs = np.diff(np.flatnonzero(np.concatenate([[True], place[1:] != place[:-1], [True]])))
+    likely = runs.max(initial=0) / max(len(sample), 1) * rows
+    return np.uint16 if rows <= NARROW or likely < NARROW / SPARE else np.int32
+
+
+def _tally(
+    frame: pl.LazyFrame, kinds: Kinds, tallies: Collection[_Tally], rows: int | None, progress: Progress | None
+) -> None:
+    """Go through all rows once."""
     done = 0
     for batch in frame.collect_batches(maintain_order=False, engine="streaming"):
         pair = kinds.pair(_whole(batch["n"]), _whole(batch["M"]))
         group = _filled(batch[GROUP], NOWHERE) if kinds.groups else None
-        for tally in tallies.values():
+        for tally in tallies:
             tally.add(batch, pair, group)
         done += len(batch)
         if progress:
-            progress(done, max(total, done), "rows")
-    return {name: tallies.pop(name).rows() for name in pairs}
+            progress(done, max(rows or 0, done), "rows")
 
 
-def _whole(votes: pl.Series) -> IntArray:
-    """Numbers of votes; -1, which is none, for what is missing or broken."""
-    whole = votes.cast(pl.Int64, strict=False)
+def _whole(votes: pl.Series) -> ShortArray:
+    """Numbers of votes; -1, which is none, for what is missing, broken or too large."""
+    whole = votes.cast(pl.Int32, strict=False)
     if not votes.dtype.is_integer():
         whole = whole.set(whole != votes, -1)
     return _filled(whole, -1)
+
+
+def _distances(batch: pl.DataFrame, d: tuple[str, str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    d0, d1 = (_filled(batch[name].cast(pl.Float64), np.nan) for name in d)
+    return d0, d1
 
 
 def _filled(column: pl.Series, instead: float) -> NDArray[Any]:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
-
-from twoafc.columns import RESERVED_GROUPS
 from twoafc.counts import Counts, Lattice
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered
 from twoafc.counts.table import reference_digests
 from twoafc.engine.blame import blame_frame, blame_parts
 from twoafc.engine.bulk import Progress
+from twoafc.engine.found import Found, numbered
 from twoafc.engine.parts import fingerprints, first_line
 from twoafc.engine.table import Table, open_table, told_parts
 from twoafc.errors import DataError
@@ -57,6 +55,7 @@ def count(
 
     Examples
     --------
+    >>> import polars as pl
     >>> table = pl.LazyFrame({"n": [3, 0], "M": [5, 2], "ssim_d0": [0.4, 0.1], "ssim_d1": [0.2, 0.3]})
     >>> count(table)
     {'ssim': Counts(ssim: 2 triplets, 7 votes, 2 cells, 128 bins per octave)}
@@ -69,8 +68,9 @@ def count(
         expected = table.rows()
         origin: dict[str, Any] = {"files": fingerprints(table.parts), "rows": (table.kind,)}
         for name, d in table.pairs.items():
-            found = rows.pop(name) if name in rows else table.counted(d, lattice)
-            made[name] = replace(_named(name, lattice, _lawful(found, table, d, lattice)), **origin)
+            found = rows.pop(name) if name in rows else Found.of(table.counted(d, lattice))
+            found = _lawful(found, table, d, lattice)
+            made[name] = Counts(name, lattice, gathered(KEY, found.rows), tuple(found.groups), **origin)
             _check_all(made[name], table, expected)
             if keep_refs:
                 made[name] = _with_clusters(made[name], table, d)
@@ -84,16 +84,16 @@ def count(
         raise DataError(f"{table.engine} could not count {named}: {first_line(error)}") from error
 
 
-def _lawful(found: pl.DataFrame, table: Table, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
+def _lawful(found: Found, table: Table, d: tuple[str, str], lattice: Lattice) -> Found:
     """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
-    if found.is_empty():
+    if found.rows.is_empty():
         raise DataError("the table has no rows")
-    if (found["bin0"] >= 0).all() and ("group" not in found.columns or _usable(found["group"])):
+    if found.lawful:
         return found
     blame_parts(table.parts, table.columns, table.pairs)
     blame_frame(table.frame, table.known, table.pairs)
-    found = table.counted(d, lattice, packed=False)
-    if (found["bin0"] < 0).any():
+    found = Found.of(table.counted(d, lattice, packed=False))
+    if (found.rows["bin0"] < 0).any():
         raise DataError(f"votes on one triplet must have the same distances; some have other {d[0]} or {d[1]}")
     return found
 
@@ -107,22 +107,6 @@ def _check_all(counts: Counts, table: Table, rows: int | None) -> None:
         )
 
 
-def _usable(group: pl.Series) -> bool:
-    return not (group.is_null() | group.is_in(["", *RESERVED_GROUPS])).any()
-
-
-def _named(name: str, lattice: Lattice, rows: pl.DataFrame) -> Counts:
-    """Number the groups in the order of their names, and gather the cells."""
-    groups = rows["group"].unique().sort().to_list() if "group" in rows.columns else []
-    return Counts(name, lattice, gathered(_numbered(rows, groups), KEY), tuple(groups))
-
-
-def _numbered(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
-    if not groups:
-        return rows.with_columns(group=pl.lit(0))
-    return rows.with_columns(pl.col("group").replace_strict(list(groups), range(len(groups)), return_dtype=pl.Int32))
-
-
 def _with_clusters(counts: Counts, table: Table, d: tuple[str, str]) -> Counts:
     """Count again by reference, on wide bins."""
     wide = cluster_lattice(counts.lattice)
@@ -132,5 +116,5 @@ def _with_clusters(counts: Counts, table: Table, d: tuple[str, str]) -> Counts:
     if rows["ref"].is_null().any() or (rows["ref"] == "").any():
         blame_parts(table.parts, table.columns, table.pairs)
         raise DataError("ref must not be missing; some rows have none")
-    numbered = _numbered(rows, counts.groups).with_columns(ref=reference_digests(rows["ref"]))
-    return replace(counts, clusters=gathered(numbered, CLUSTER_KEY))
+    by_ref = numbered(rows, counts.groups).with_columns(ref=reference_digests(rows["ref"]))
+    return replace(counts, clusters=gathered(CLUSTER_KEY, by_ref))

@@ -14,6 +14,7 @@ from twoafc.columns import LABELS, distance_names, says_votes
 from twoafc.counts.lattice import Lattice
 from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
+from twoafc.engine.found import Found
 from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, schemas, size
 from twoafc.engine.program import counted
 from twoafc.engine.single_votes import identifying, merged_votes
@@ -83,7 +84,7 @@ class Table:
         by = [name for name in ("group", "ref") if name in self.columns and (refs or name != "ref")]
         return counted(frame, (self.known[d[0]], self.known[d[1]]), lattice, by=by, packed=packed)
 
-    def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, pl.DataFrame]:
+    def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, Found]:
         """Count all distances in one pass of polars."""
         columns = [name for name in self.columns if name != "ref"]
         local = list(self.schemas)
@@ -91,8 +92,7 @@ class Table:
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         heads = [polars_frame([local[place]], self.schemas, columns) for place in some] or [nw.to_native(self.frame)]
         sample = pl.concat((_plain(head, columns).head(SAMPLE).collect() for head in heads), how="vertical_relaxed")
-        total = (self.rows() or 0) if progress else 0
-        return bulk(_plain(nw.to_native(self.frame), columns), sample, self.pairs, lattice, progress, total)
+        return bulk(_plain(nw.to_native(self.frame), columns), sample, self.pairs, lattice, self.rows(), progress)
 
 
 def _plain(frame: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from twoafc.counts.lattice import Lattice
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+ShortArray = NDArray[np.int32]
 
 MOST_M = 30
 """Values of M that there is room for, from the smallest of the sample on."""
@@ -26,6 +28,8 @@ STEP = 32768
 """Rows taken at once, so that what is made of them stays in the processor's cache."""
 NOWHERE = -1
 """The place of a row that has none."""
+UPPER = 1 if sys.byteorder == "little" else 0
+"""Which half of a 64-bit float has its exponent and the bits of its bin; halves are quicker to work with."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,24 @@ class Kinds:
         return cls(fewest, most, groups)
 
     @cached_property
-    def pairs(self) -> IntArray:
+    def pairs(self) -> ShortArray:
         """Each n and M, shape (., 2), in the order of their numbers."""
         found = [(n, M) for n in range(self.most + 1) for M in range(max(n, self.fewest), self.most + 1)]
-        return np.array(found, dtype=np.int64)
+        return np.array(found, dtype=np.int32)
 
     @cached_property
-    def _start(self) -> IntArray:
+    def _start(self) -> ShortArray:
         """What M comes after in the numbers of the pairs, for each n."""
         M_least = np.maximum(np.arange(self.most + 1), self.fewest)
-        return np.cumsum(np.concatenate([[0], self.most + 1 - M_least[:-1]])) - M_least
+        start = np.cumsum(np.concatenate([[0], self.most + 1 - M_least[:-1]])) - M_least
+        return start.astype(np.int32)
 
     @property
     def groups_count(self) -> int:
         """Number of groups, of a table without any 1."""
         return max(len(self.groups), 1)
 
-    def pair(self, n: IntArray, M: IntArray) -> IntArray:
+    def pair(self, n: ShortArray, M: ShortArray) -> ShortArray:
         """Number of each row's n and M among the pairs, or `NOWHERE`."""
         code = self._start.take(n, mode="clip")
         code += M
@@ -113,69 +118,44 @@ class Window:
         low += int(np.argmax(held[widest - 1 :] - held[: len(held) - widest + 1]))
         return cls(lattice, low, widest, kinds)
 
+    @cached_property
+    def bins(self) -> ShortArray:
+        """Bin of each slot."""
+        return np.concatenate([[0], np.arange(self.width - 1) + self.low]).astype(np.int32)
+
     @property
     def places(self) -> int:
         """Size of the dense array."""
         return self.kinds.groups_count * self.width * (self.width + 2) * len(self.kinds.pairs)
 
-    def place(self, d0: FloatArray, d1: FloatArray, pair: IntArray, group: IntArray | None) -> IntArray:
+    def place(self, d0: FloatArray, d1: FloatArray, pair: ShortArray, group: ShortArray | None) -> IntArray:
         """Place of each row in the dense array, or `NOWHERE`; `pair` and `group` are the numbers of its kind."""
         s0, s1 = self._slot(d0), self._slot(d1)
-        odd = min(int(s0.min()), int(s1.min()), int(pair.min())) < 0
-        odd |= max(int(s0.max()), int(s1.max())) >= self.width
-        if group is not None:
-            odd |= int(group.min()) < 0
-        place = s0 * (self.width + 2)
-        if group is not None:
-            place += group * (self.width * (self.width + 2))
-        place += s1
+        nowhere = None
+        odd = min(s0.min(), s1.min(), pair.min(), 0 if group is None else group.min()) < 0
+        if odd or max(s0.max(), s1.max()) >= self.width:
+            nowhere = (s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)
+            nowhere = nowhere if group is None else nowhere | (group < 0)
         apart = s0 - s1
         same = np.flatnonzero(apart == 0)
-        apart >>= 63  # -1 where s1 is the larger: quicker than to compare and cast
-        place -= apart
-        place -= apart
-        place[same] += 1 + np.sign(d0[same] - d1[same]).astype(np.int64)
-        place *= len(self.kinds.pairs)
-        place += pair
-        if odd:
-            nowhere = (s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)
-            place[nowhere if group is None else nowhere | (group < 0)] = NOWHERE
+        apart >>= np.int32(31)  # -1 where s1 is the larger: quicker than to compare and cast
+        line = s0 if group is None else s0 + group * np.int32(self.width)
+        line *= np.int32(self.width + 2)
+        line += s1
+        line -= apart
+        line -= apart
+        line[same] += 1 + np.sign(d0[same] - d1[same]).astype(np.int32)
+        line *= np.int32(len(self.kinds.pairs))
+        place = np.add(line, pair, dtype=np.int64)
+        if nowhere is not None:
+            place[nowhere] = NOWHERE
         return place
 
-    def _slot(self, d: FloatArray) -> IntArray:
+    def _slot(self, d: FloatArray) -> ShortArray:
         """Slot of each distance; outside the window's slots where it has none."""
-        slot = d.view(np.int64) >> self.lattice.shift
-        slot -= self.lattice.first + self.low - 1
+        slot = d.view(np.int32)[UPPER::2] >> np.int32(self.lattice.shift - 32)
+        slot -= np.int32(self.lattice.first + self.low - 1)
         if slot.min() < 1:
             slot[slot == 0] = NOWHERE  # the bin below the window
             slot[d == 0] = 0
         return slot
-
-    def rows(self, dense: NDArray[np.int32]) -> pl.DataFrame:
-        """Give what the array counted as rows of bins, sign, n, M, group and count, in the order of counts."""
-        held = np.flatnonzero(dense != 0)  # three times as quick as of the numbers themselves
-        columns = {name: np.empty(len(held), dtype=np.int32) for name in ("group", "bin0", "bin1", "n", "M")}
-        sign, count = np.empty(len(held), dtype=np.int8), np.empty(len(held), dtype=np.int64)
-        bins = np.concatenate([[0], np.arange(self.width - 1) + self.low])
-        n, M = self.kinds.pairs.T
-        # Some at a time: all numbers on the way together would be several times as large as the counts.
-        for start in range(0, len(held), STEP):
-            some = slice(start, start + STEP)
-            cell, pair = _divided(held[some].astype(np.int32), len(self.kinds.pairs))
-            line, column = _divided(cell, self.width + 2)
-            columns["group"][some], s0 = _divided(line, self.width)
-            ahead = column - s0
-            sign[some] = np.where(ahead < 0, 1, np.where(ahead > 2, -1, ahead - 1))
-            columns["bin0"][some], columns["bin1"][some] = bins[s0], bins[column - np.clip(ahead, 0, 2)]
-            columns["n"][some], columns["M"][some] = n[pair], M[pair]
-            count[some] = dense[held[some]]
-        frame = pl.DataFrame({**columns, "sign": sign, "count": count})
-        if not self.kinds.groups:
-            return frame.drop("group")
-        return frame.with_columns(group=pl.Series(self.kinds.groups, dtype=pl.String).gather(columns["group"]))
-
-
-def _divided(x: NDArray[np.int32], by: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Quotient and remainder, many times quicker than numpy's divmod."""
-    quotient = x // np.int32(by)
-    return quotient, x - quotient * np.int32(by)

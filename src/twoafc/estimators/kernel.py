@@ -135,9 +135,9 @@ def _on_lattice(axis: OnLattice, weights: FloatArray, width: Width, grid_size: i
     on = ~axis.apart
     cell = axis.i[on] * size + axis.j[on]
     step = max(WORK // (size * grid_size), 1)
-    total = np.zeros((len(weights), grid_size, grid_size))
+    total, plane = np.zeros((len(weights), grid_size, grid_size)), np.zeros((size, size))
     for each, weight in zip(total, weights, strict=True):
-        plane = np.bincount(cell, weight[on], size**2).reshape(size, size)
+        plane.put(cell, weight[on])  # the same cells each time, one for each place
         for a in range(0, size, step):
             each += K[:, a : a + step] @ (plane[a : a + step] @ K.T)
     return total

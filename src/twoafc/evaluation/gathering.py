@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.counted import CountedTriplets
+from twoafc.kinds import blocks
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -44,19 +44,20 @@ def gathered(table: CountedTriplets, P: FloatArray) -> tuple[CountedTriplets, Fl
     (True, np.int64(3000))
     """
     at = _levels(P) * 3 + np.sign(table.places.d0 - table.places.d1).astype(np.int64) + 1
-    kind, kinds = _kinds(table)
+    kinds = table.kinds.row
     size = len(kinds) * 6 * LEVELS
-    key = _keys(table, P, at, kind)
     if size <= MOST:
-        count, total, place = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
-        for code, some in key:
-            count += np.bincount(code, table.count[some], size)
-            total += np.bincount(code, table.count[some] * P[table.place[some]], size)
+        count, total, place = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int32)
+        for some in blocks(len(table)):
+            code, weight = _keys(table, P, at, some), table.count[some].astype(np.float64)
+            np.add.at(count, code, weight)
+            np.add.at(total, code, weight * P[table.place[some]])
             place[code] = table.place[some]
         held = np.flatnonzero(count)
         count, total, place = count[held], total[held], place[held]
     else:
-        held, first, code = np.unique(np.concatenate([code for code, _ in key]), return_index=True, return_inverse=True)
+        codes = np.concatenate([_keys(table, P, at, some) for some in blocks(len(table))])
+        held, first, code = np.unique(codes, return_index=True, return_inverse=True)
         weights = (table.count, table.count * P[table.place])
         count, total = (np.asarray(np.bincount(code, each), dtype=np.float64) for each in weights)
         place = table.place[first]
@@ -81,35 +82,11 @@ def _levels(P: FloatArray) -> IntArray:
     return np.asarray(level)
 
 
-def _kinds(table: CountedTriplets) -> tuple[NDArray[np.int32], IntArray]:
-    """Number of each row's n, M and group among those that occur, and a row of each."""
-    pairs = int(table.M.max()) * (int(table.M.max()) + 3) // 2 + 1
-    groups = 1 if table.groups is None else len(table.groups[0])
-    code = np.empty(len(table), dtype=np.int64)
-    for some in table.blocks():
-        M = table.M[some].astype(np.int64)
-        code[some] = M * (M + 1) // 2 + table.n[some]
-        if table.groups is not None:
-            code[some] += table.groups[1][some] * pairs
-    if pairs * groups > MOST:
-        _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-        return inverse.astype(np.int32), first.astype(np.int64)
-    used = np.bincount(code, minlength=pairs * groups) > 0
-    kind = (np.cumsum(used, dtype=np.int32) - 1)[code]
-    row = np.empty(int(used.sum()), dtype=np.int64)
-    for some in table.blocks():
-        row[kind[some]] = np.arange(some.start, min(some.stop, len(code)))
-    return kind, row
-
-
-def _keys(
-    table: CountedTriplets, P: FloatArray, at: IntArray, kind: NDArray[np.int32]
-) -> Iterator[tuple[IntArray, slice]]:
-    """Give the rows some at a time: their keys, and which they are.
+def _keys(table: CountedTriplets, P: FloatArray, at: IntArray, some: slice) -> IntArray:
+    """Give the keys of some rows.
 
     Of the most likely count the last bit says enough: a level of P is narrower than the step from one to the next.
     """
-    for some in table.blocks():
-        place = table.place[some]
-        odd = ((table.M[some] + 1) * P[place]).astype(np.int64) & 1
-        yield (kind[some].astype(np.int64) * (3 * LEVELS) + at[place]) * 2 + odd, some
+    place = table.place[some]
+    odd = ((table.M[some] + 1) * P[place]).astype(np.int64) & 1
+    return np.asarray((table.kinds.number[some].astype(np.int64) * (3 * LEVELS) + at[place]) * 2 + odd)

@@ -1,0 +1,59 @@
+"""Rows of the same n, M and group: what a score or a sum depends on beside the place, worked out once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 2**16
+"""Rows taken at once, so that what is made of them stays in the processor's cache."""
+MOST = 2**22
+"""Combinations of n, M and group that an array has room for; where there could be more, rows are sorted."""
+
+
+class Kinds(NamedTuple):
+    """Kinds of rows: the number of each row's, shape (C,), and a row of each kind, shape (Q,)."""
+
+    number: NDArray[np.unsignedinteger]
+    row: NDArray[np.int64]
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Go through rows some at a time."""
+    return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))
+
+
+def kinds(n: NDArray[Any], M: NDArray[Any], group: NDArray[np.int64] | None = None) -> Kinds:
+    """Number the kinds of rows that occur, by group, then M, then n.
+
+    Examples
+    --------
+    >>> kinds(np.array([1, 0, 1]), np.array([2, 2, 2]))
+    Kinds(number=array([1, 0, 1], dtype=uint8), row=array([1, 2]))
+    """
+    pairs = int(M.max()) * (int(M.max()) + 3) // 2 + 1
+    groups = 1 if group is None else int(group.max()) + 1
+
+    def codes(some: slice) -> NDArray[np.int64]:
+        votes = M[some].astype(np.int64)
+        code: NDArray[np.int64] = votes * (votes + 1) // 2 + n[some]
+        return code if group is None else code + group[some] * pairs
+
+    if pairs * groups > MOST:
+        found = np.unique(
+            np.concatenate([codes(some) for some in blocks(len(n))]), return_index=True, return_inverse=True
+        )
+        return Kinds(found[2].astype(np.uint32), found[1])
+    used = np.zeros(pairs * groups, dtype=bool)
+    for some in blocks(len(n)):
+        used[codes(some)] = True
+    count = int(used.sum())
+    place = (np.cumsum(used) - 1).astype(np.min_scalar_type(count))
+    number, row = np.empty(len(n), dtype=place.dtype), np.empty(count, dtype=np.int64)
+    for some in blocks(len(n)):
+        number[some] = place[codes(some)]
+        row[number[some]] = np.arange(some.start, some.stop)
+    return Kinds(number, row)
