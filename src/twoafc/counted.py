@@ -140,7 +140,7 @@ class CountedTriplets:
         n, M = (each[row].astype(np.int64) for each in (self.n, self.M))
         columns = (n, M, np.ones(len(row)), log_coefficient(n, M), n * n, n * M, M * M)
         of_kind = np.stack(columns, axis=1, dtype=np.float64)
-        sums = np.zeros((len(self.places.d0), len(columns)))
+        sums = np.zeros((len(columns), len(self.places.d0)))
         for some in blocks(len(self)):
             place, kind, count = self.place[some], number[some], self.count[some].astype(np.float64)
             low = int(place.min())
@@ -150,8 +150,8 @@ class CountedTriplets:
                 kind, count = kind[order], count[order]
             start = np.concatenate([[0], np.cumsum(held)])
             triplets = csr_array((count, kind.astype(np.int32), start), shape=(len(held), len(row)))
-            sums[low : low + len(held)] += triplets @ of_kind
-        return Votes(*np.ascontiguousarray(sums.T))
+            sums[:, low : low + len(held)] += (triplets @ of_kind).T
+        return Votes(*sums)
 
     def wider(self) -> CountedTriplets:
         """Give the table on bins twice as wide, the votes at each place taken as those of one triplet."""

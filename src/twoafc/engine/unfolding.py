@@ -14,6 +14,9 @@ from twoafc.engine.window import ShortArray, Window
 SPAN = 2**18
 """Places of the array looked at together, so that what is made of them stays in the processor's cache."""
 
+SIGNS = np.array([1, -1, 0, 1, -1], dtype=np.int8)
+"""Sign of d0 - d1 by how far a column is ahead of its line: behind it, the three of equal slots, and beyond these."""
+
 Columns = dict[str, NDArray[np.integer]]
 
 
@@ -38,7 +41,7 @@ def unfolded(window: Window, dense: NDArray[np.integer], more: pl.DataFrame, gro
     most_votes = max(window.kinds.most, int(others["M"].max(initial=0))) + 1
     fits = len(groups or " ") * (window.lattice.bins + 1) ** 2 * 3 * most_votes**2 < 2**63
     later = _order(others, window, most_votes) if fits else np.empty(0, dtype=np.int64)
-    numbers = np.array([groups.index(name) for name in window.kinds.groups] or [0], dtype=np.int32)
+    numbers = np.array([groups.index(name) for name in window.kinds.groups], dtype=np.int32)
     first = 0
     for start in range(0, len(dense), SPAN):
         found = _rows(window, dense[start : start + SPAN], start, numbers)
@@ -54,7 +57,7 @@ def unfolded(window: Window, dense: NDArray[np.integer], more: pl.DataFrame, gro
         first = last
     for name, each in others.items():
         columns[name][first:] = each
-    return pl.DataFrame(columns)
+    return pl.DataFrame(columns) if groups else pl.DataFrame(columns).with_columns(group=pl.lit(0, dtype=pl.Int32))
 
 
 def _rows(window: Window, dense: NDArray[np.integer], start: int, numbers: ShortArray) -> Columns:
@@ -62,23 +65,25 @@ def _rows(window: Window, dense: NDArray[np.integer], start: int, numbers: Short
     held = np.flatnonzero(dense != 0)  # quicker than of the numbers themselves
     cell, pair = _divided(held.astype(np.int32) + np.int32(start), len(window.kinds.pairs))
     line, column = _divided(cell, window.width + 2)
-    group, s0 = _divided(line, window.width)
+    group, s0 = _divided(line, window.width) if len(numbers) else (None, line)
     ahead = column - s0
-    return {
-        "group": numbers[group],
-        "bin0": window.bins[s0],
-        "bin1": window.bins[column - np.clip(ahead, 0, 2)],
-        "sign": np.where(ahead < 0, 1, np.where(ahead > 2, -1, ahead - 1)).astype(np.int8),
-        "n": window.kinds.pairs[pair, 0],
-        "M": window.kinds.pairs[pair, 1],
-        "count": dense[held].astype(np.int64),
+    column -= np.clip(ahead, 0, 2)
+    np.clip(ahead, -1, 3, out=ahead)
+    found: Columns = {
+        "bin0": window.bins.take(s0),
+        "bin1": window.bins.take(column),
+        "sign": SIGNS.take(ahead + 1),
+        "n": window.kinds.pairs[:, 0].take(pair),
+        "M": window.kinds.pairs[:, 1].take(pair),
+        "count": dense.take(held).astype(np.int64),
     }
+    return found if group is None else {"group": numbers.take(group), **found}
 
 
 def _order(rows: Columns, window: Window, most_votes: int) -> NDArray[np.int64]:
     """Give each row a number; the numbers are in the order of the rows' keys."""
     bins = window.lattice.bins + 1  # and one for what broke a rule
-    code = rows["group"].astype(np.int64)
+    code = rows["group"].astype(np.int64) if "group" in rows else np.zeros(len(rows["n"]), dtype=np.int64)
     for name, span in {"bin0": bins, "bin1": bins, "sign": 3, "n": most_votes, "M": most_votes}.items():
         code *= span
         code += rows[name]

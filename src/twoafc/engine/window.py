@@ -24,7 +24,7 @@ MOST_FEWEST = 1000
 MOST_PAIRS = 2**16
 """Pairs of n and M that there is room for; where triplets have more votes than that allows, none has a place."""
 MOST_GROUPS = 64
-STEP = 32768
+STEP = 65536
 """Rows taken at once, so that what is made of them stays in the processor's cache."""
 NOWHERE = -1
 """The place of a row that has none."""
@@ -132,8 +132,16 @@ class Window:
         """Place of each row in the dense array, or `NOWHERE`; `pair` and `group` are the numbers of its kind."""
         s0, s1 = self._slot(d0), self._slot(d1)
         nowhere = None
-        odd = min(s0.min(), s1.min(), pair.min(), 0 if group is None else group.min()) < 0
-        if odd or max(s0.max(), s1.max()) >= self.width:
+        least = min(s0.min(), s1.min())
+        if least < 1:
+            self._settle(s0, d0)
+            self._settle(s1, d1)
+        if (
+            least < 1
+            or max(s0.max(), s1.max()) >= self.width
+            or pair.min() < 0
+            or (group is not None and group.min() < 0)
+        ):
             nowhere = (s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)
             nowhere = nowhere if group is None else nowhere | (group < 0)
         apart = s0 - s1
@@ -152,10 +160,13 @@ class Window:
         return place
 
     def _slot(self, d: FloatArray) -> ShortArray:
-        """Slot of each distance; outside the window's slots where it has none."""
+        """Slot of each distance in the bins of the window; below 1, or too large, of all others."""
         slot = d.view(np.int32)[UPPER::2] >> np.int32(self.lattice.shift - 32)
         slot -= np.int32(self.lattice.first + self.low - 1)
-        if slot.min() < 1:
-            slot[slot == 0] = NOWHERE  # the bin below the window
-            slot[d == 0] = 0
         return slot
+
+    @staticmethod
+    def _settle(slot: ShortArray, d: FloatArray) -> None:
+        """Keep slot 0 for d = 0, and not for the bin below the window."""
+        slot[slot == 0] = NOWHERE
+        slot[d == 0] = 0
