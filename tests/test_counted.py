@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, ndtr
 
@@ -22,10 +22,13 @@ from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.origin import fit_counts, refit
 from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
+from twoafc.evaluation.by_reference import by_reference
 from twoafc.evaluation.left_out import _fit
-from twoafc.evaluation.runs import Job, Run
+from twoafc.evaluation.reach import ceiling_of
+from twoafc.evaluation.records import Scored
+from twoafc.evaluation.runs import Job, Prediction, Run
 from twoafc.inference.ceiling import ceiling
-from twoafc.inference.counted import CountedDependence, alone, by_reference
+from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Errors, Together, errors, values_of
 from twoafc.places import Places, roundest
@@ -42,18 +45,18 @@ rows = st.lists(
 Drawn = list[tuple[int, int, float, float, int, bool]]
 
 
-def counted_and_repeated(drawn: Drawn, *, ref: bool = False) -> tuple[CountedTriplets, Triplets]:
+def counted_and_repeated(drawn: Drawn, *, references: int | None = None) -> tuple[CountedTriplets, Triplets]:
     """Rows with a count, and the table in which each stands so many times: one map for both."""
     n, M, d0, d1, count, group = (np.array(column) for column in zip(*drawn, strict=True))
     n, each = np.minimum(n, M), np.repeat(np.arange(len(drawn)), count)
-    labels = {"group": np.where(group, "a", "b")[each]} | ({"ref": each // 2} if ref else {})
+    labels = {"group": np.where(group, "a", "b")[each]} | ({"ref": each % references} if references else {})
     repeated = Triplets.from_frame({"n": n[each], "M": M[each], "d0": d0[each], "d1": d1[each], **labels})
     names, codes = np.unique(np.where(group, "a", "b"), return_inverse=True)
     uniform = Uniform.learn(repeated.d0, repeated.d1)
     place = np.arange(len(drawn))
-    kept = ByReference(place // 2, place, place, count) if ref else None
+    kept = ByReference(place % references, place, place, count) if references else None
     groups = (names.tolist(), codes)
-    table = CountedTriplets(Places(d0, d1), place, n, M, count, uniform, groups, place if ref else None, kept)
+    table = CountedTriplets(Places(d0, d1), place, n, M, count, uniform, groups, place if references else None, kept)
     return table, repeated
 
 
@@ -96,7 +99,7 @@ def test_one_triplet_of_a_row_is_left_out_where_a_width_is_chosen() -> None:
 @settings(deadline=None, max_examples=15)
 @given(rows, st.booleans())
 def test_a_row_that_stands_for_several_is_several_rows_to_the_spline(drawn: Drawn, ref: bool) -> None:
-    table, repeated = counted_and_repeated(drawn, ref=ref)
+    table, repeated = counted_and_repeated(drawn, references=(len(drawn) + 1) // 2 if ref else None)
     one, other = Spline(size=5, link="logit").fit(table), Spline(size=5, link="logit").fit(repeated)
     # Sums in another order differ in the last bit, of which the iterations make a little more.
     np.testing.assert_allclose(one.probability(*PLACES), other.probability(*PLACES), rtol=0, atol=1e-6)
@@ -162,23 +165,29 @@ def test_scores_and_error_bars_of_counts_are_those_of_the_triplets(drawn: Drawn)
 
 
 @settings(deadline=None, max_examples=20)
-@given(rows)
-def test_error_bars_by_reference_are_those_of_the_triplets(drawn: Drawn) -> None:
-    table, repeated = counted_and_repeated(drawn, ref=True)
+@given(rows, st.integers(15, 25))
+def test_error_bars_by_reference_are_those_of_the_triplets(drawn: Drawn, references: int) -> None:
+    drawn = drawn * 4  # so that there are enough references, and several rows of each
+    table, repeated = counted_and_repeated(drawn, references=references)
     each = np.repeat(np.arange(len(drawn)), table.count)
     P = np.linspace(0.1, 0.9, len(drawn))
-    unit = (np.arange(len(drawn)) // 2)[each]
-    link = Together(CountedDependence(table.count, Dependence(len(table), (np.arange(len(table)) // 2,), ""), ""))
-    plain = Together(Dependence(len(repeated), (unit,), ""))
-    bars = errors(values_of(table, P, per_triplet(table, P), link), table.groups, link)
+    plain = Together(Dependence(len(repeated), ((np.arange(len(drawn)) % references)[each],), ""))
+    prediction = Prediction(Run("distance", "density", None, Density().fit(table)), "test", table, P, False)
+    one, link = by_reference(Scored(prediction, values_of(table, P, per_triplet(table, P), plain), []))
+    assume("clustered" in link.told)
+    assert one.values is not None
     values = values_of(repeated, P[each], per_triplet(repeated, P[each]), plain)
-    assert_same_errors(bars, errors(values, repeated.groups, plain))
+    assert_same_errors(errors(one.values, one.codes, link), errors(values, repeated.groups, plain))
+    of_counts, of_rows = ceiling_of(one, link), ceiling(repeated.n, repeated.M, clusters=plain.rows)
+    assert of_counts.nll_lowest == pytest.approx(of_rows.nll_lowest, abs=1e-6, nan_ok=True)
+    assert of_counts.human_triplets_se == pytest.approx(of_rows.human_triplets_se, nan_ok=True)
 
 
 def test_few_references_are_taken_as_given_and_lone_ones_stand_alone() -> None:
     told = {}
     for name, ref in {"few": np.arange(60) % 3, "lone": np.arange(60), "many": np.arange(60) % 20}.items():
-        told[name] = by_reference(CountedTriplets.of(tally(random_table(60, ref=ref), keep_refs=True))).told
+        counts = {"distance": tally(random_table(60, ref=ref), keep_refs=True)}
+        told[name] = evaluate_counts(counts, counts).error_bars.split("; ", 1)[1]
     assert told == {
         "few": "each triplet stands alone; the few references are taken as given",
         "lone": "each triplet stands alone",

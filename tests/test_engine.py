@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from conftest import random_table
 from twoafc import engine
 from twoafc.counts import Counts, Lattice, tally
-from twoafc.engine import bulk
+from twoafc.engine import bulk, table
 from twoafc.errors import DataError
 from twoafc.triplets import Triplets
 
@@ -141,6 +141,31 @@ def test_rows_without_a_place_are_counted_too(
     sorted_rows = frame.sort("lpips_d0", descending=True)
     found = engine.count(sorted_rows)
     assert found == plainly(frame)
+
+
+def test_a_place_with_more_rows_than_short_numbers_hold_is_counted_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "SAMPLE", 1000)
+    d = np.random.default_rng(0).uniform(0.1, 1, (2, 2000))
+    frame = pl.DataFrame({"n": [1, 0] * 1000, "M": [2] * 2000, "d0": d[0], "d1": d[1]})
+    # After what the sample shows, 70,000 times the same row, where short numbers hold 65,535.
+    same = pl.concat([frame, *[frame[-1:]] * 70_000], rechunk=True)
+    tried: list[type] = []
+    kinds = bulk._kind
+
+    def noted(*given: Any) -> bulk.Kind:
+        tried.append(kind := kinds(*given))
+        return kind
+
+    monkeypatch.setattr(bulk, "_kind", noted)
+    for rows, kind, passes in ((same, np.uint16, 2), (same.reverse(), np.int32, 1), (frame, np.uint16, 1)):
+        rows.write_parquet(tmp_path / "votes.parquet")
+        seen: list[int] = []
+        found = engine.count(tmp_path / "votes.parquet", progress=lambda done, *_, seen=seen: seen.append(done))
+        assert found["distance"].cells.equals(plainly(rows)["distance"].cells)
+        assert tried.pop() is kind
+        assert seen.count(len(rows)) == passes
 
 
 @st.composite

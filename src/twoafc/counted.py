@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from twoafc.binomial import log_coefficient
 from twoafc.counts import Counts
+from twoafc.counts.cells import coded, widened
 from twoafc.kinds import Kinds, blocks, kinds
 from twoafc.places import Places, placed
 from twoafc.rows import Groups
@@ -34,6 +35,18 @@ class ByReference(NamedTuple):
 
     ref: IntArray
     wide: IntArray
+    row: IntArray
+    times: IntArray
+
+
+class Lines(NamedTuple):
+    """Triplets of one reference with one n, M and group: entry k of `ByReference` is among those of ``line[k]``.
+
+    Of each line: the number of its reference, a row with its n, M and group, and the number of its triplets.
+    """
+
+    line: IntArray
+    ref: IntArray
     row: IntArray
     times: IntArray
 
@@ -153,6 +166,18 @@ class CountedTriplets:
             sums[:, low : low + len(held)] += (triplets @ of_kind).T
         return Votes(*sums)
 
+    @cached_property
+    def lines(self) -> Lines | None:
+        """The triplets by reference, n, M and group; None where references were not kept."""
+        if self.references is None:
+            return None
+        ref, _, row, times = self.references
+        kinds = len(self.kinds.row)
+        code = ref * kinds + self.kinds.number[row]
+        held, line = np.unique(code, return_inverse=True)
+        total = np.bincount(line, times).astype(np.int64)
+        return Lines(line, held // kinds, self.kinds.row[held % kinds], total)
+
     def wider(self) -> CountedTriplets:
         """Give the table on bins twice as wide, the votes at each place taken as those of one triplet."""
         axis = self.places.axis
@@ -207,22 +232,15 @@ def _by_reference(counts: Counts) -> tuple[IntArray, ByReference] | None:
     """Number the wide cells of the rows, and find them among the counts by reference."""
     if counts.clusters is None:
         return None
-    lattice, key = counts.lattice, ("group", "bin0", "bin1", "sign", "n", "M")
-    times = lattice.per_octave // counts.cluster_lattice.per_octave
-    cells, clusters = counts.cells, counts.clusters
-    widened = [
-        lattice.merged(cells[name].to_numpy(), times) if name.startswith("bin") else cells[name].to_numpy()
-        for name in key
-    ]
-    stacked = np.concatenate(
-        [np.stack(widened, axis=1), np.stack([clusters[name].to_numpy() for name in key], axis=1)]
-    ).astype(np.int64)
-    wide = np.unique(stacked, axis=0, return_inverse=True)[1].ravel()
-    of_rows, of_entries = wide[: len(cells)], wide[len(cells) :]
+    cells, clusters = widened(counts.cells, counts.lattice, counts.cluster_lattice), counts.clusters
+    code, codes = coded(cells, clusters)
+    held, of_rows = np.unique(code, return_inverse=True)
+    of_entries = np.searchsorted(held, codes)
     count = cells["count"].to_numpy()
-    fullest = np.empty(int(wide.max()) + 1, dtype=np.int64)
+    fullest = np.empty(len(held), dtype=np.int64)
     order = np.argsort(count, kind="stable")
     fullest[of_rows[order]] = order
-    ref = np.unique(clusters["ref"].to_numpy(), return_inverse=True)[1]
-    found = ByReference(ref, of_entries, fullest[of_entries], clusters["count"].to_numpy())
+    ref = clusters["ref"].to_numpy()  # in order
+    number = np.cumsum(np.concatenate([[False], ref[1:] != ref[:-1]]))
+    found = ByReference(number, of_entries, fullest[of_entries], clusters["count"].to_numpy())
     return np.asarray(of_rows), found

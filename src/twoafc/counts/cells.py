@@ -57,7 +57,7 @@ def gathered(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
     if not typed:
         return pl.DataFrame(schema=dict(kinds))
     spans = {name: _ends(typed, name) for name in key if name != "ref"}
-    if math.prod(most - least + 1 for least, most in spans.values()) >= 2**63:
+    if not _fit(spans):
         return pl.concat(typed).group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
     # One number for the key: grouped and sorted many times quicker than as many columns.
     if "ref" in key:
@@ -72,6 +72,28 @@ def gathered(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
         return typed[0]
     more = pl.concat(typed[1:])
     return _joined(typed[0], _codes(typed[0], spans), *_sorted(more, _codes(more, spans)))
+
+
+def coded(*frames: pl.DataFrame) -> list[IntArray]:
+    """Give every row of some frames a number that is the same for the same key, references aside.
+
+    Examples
+    --------
+    >>> rows = pl.DataFrame({"group": 0, "bin0": [7, 5], "bin1": 5, "sign": 1, "n": [2, 1], "M": 2})
+    >>> coded(rows, rows[:1])
+    [array([5, 0]), array([5])]
+    """
+    spans = {name: _ends(frames, name) for name in KEY}
+    if _fit(spans):
+        return [_codes(frame, spans) for frame in frames]
+    rows = np.concatenate([frame.select(KEY).to_numpy() for frame in frames])
+    number = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    return np.split(number, np.cumsum([len(frame) for frame in frames])[:-1])
+
+
+def _fit(spans: Spans) -> bool:
+    """Whether every key is a number of its own."""
+    return math.prod(most - least + 1 for least, most in spans.values()) < 2**63
 
 
 def _ends(frames: Sequence[pl.DataFrame], name: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from twoafc.estimators.origin import fit_counts
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.bin_notes import bin_notes
 from twoafc.evaluation.binning import binning
+from twoafc.evaluation.by_reference import by_reference
 from twoafc.evaluation.evaluation import Evaluation
 from twoafc.evaluation.gathering import gathered
 from twoafc.evaluation.left_out import left_out
@@ -23,7 +24,7 @@ from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import Scored, scored, summaries, warnings, with_bars, without_bars
 from twoafc.evaluation.runs import Job, Prediction, Run, jobs, probability, shared_distances
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference.counted import alone, by_reference
+from twoafc.inference.counted import alone
 from twoafc.inference.errorbars import Together
 from twoafc.scores import Record
 
@@ -113,7 +114,7 @@ def evaluate_counts(
         runs.append(_run(job, both["train"], splits["train"]))
         for one in _splits(job, runs[-1], both["train"], splits, settings):
             split = one.prediction.split
-            held, link = _by_reference(one)
+            held, link = by_reference(one)
             # A fold does not know its references, so that where there are any its errors are not known.
             lost = split.startswith("fold") and splits["train"].references is not None
             bars = {} if lost else Analytic().of_scores(held, link)
@@ -198,35 +199,3 @@ def _renamed(one: Scored, split: str) -> Scored:
     """Give the scores of one split as those of another that has the same counts."""
     records = [record | {"split": split} for record in one.records]
     return replace(one, prediction=replace(one.prediction, split=split), records=records)
-
-
-def _by_reference(one: Scored) -> tuple[Scored, Together]:
-    """Give what error bars rest on: the scores by reference where the counts kept references, else as they are.
-
-    References were counted on wider bins: a value there is the mean over the triplets in them, so that all means stay.
-    """
-    table = one.prediction.table
-    assert isinstance(table, CountedTriplets)
-    kept = table.references
-    if kept is None or table.wide is None:
-        return one, Together(alone(table))
-    row = kept.row
-    groups = None if table.groups is None else (table.groups[0], table.groups[1][row])
-    entries = replace(
-        table,
-        place=table.place[row],
-        n=table.n[row],
-        M=table.M[row],
-        count=kept.times,
-        groups=groups,
-        wide=None,
-        references=None,
-    )
-    values = one.values
-    if values is not None:
-        total = np.bincount(table.wide, table.count)
-        means = [np.bincount(table.wide, table.count * column) / total for column in values.columns.T]
-        columns = np.stack([mean[kept.wide] for mean in means], axis=1)
-        values = replace(values, columns=columns, M=entries.M, count=kept.times)
-    prediction = replace(one.prediction, table=entries, P=one.prediction.P[row])
-    return replace(one, prediction=prediction, values=values), Together(by_reference(table))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.counted import CountedTriplets
-from twoafc.inference.dependence import FEWEST, Dependence
+from twoafc.inference.dependence import Dependence
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -106,16 +106,3 @@ AnyDependence = Dependence | CountedDependence
 def alone(table: CountedTriplets, told: str = NOT_KEPT) -> CountedDependence:
     """Take every triplet of a table of counts to stand alone."""
     return CountedDependence(table.count, None, told)
-
-
-def by_reference(table: CountedTriplets) -> CountedDependence:
-    """Say which entries of the table by reference go together: those of the same reference, where there are enough."""
-    kept = table.references
-    assert kept is not None
-    references = int(kept.ref.max()) + 1
-    if references < min(FEWEST, kept.times.sum()):
-        told = "each triplet stands alone; the few references are taken as given"
-        return CountedDependence(kept.times, None, told)
-    if references == kept.times.sum():
-        return CountedDependence(kept.times, None, "each triplet stands alone")
-    return CountedDependence(kept.times, Dependence(len(kept.ref), (kept.ref,), ""), "clustered by ref")

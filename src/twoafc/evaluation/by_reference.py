@@ -1,0 +1,72 @@
+"""Scores of counts as their error bars look at them: by reference, where the counts kept references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.counted import CountedTriplets, Lines
+from twoafc.evaluation.records import Scored
+from twoafc.inference.counted import CountedDependence, alone
+from twoafc.inference.dependence import FEWEST, Dependence
+from twoafc.inference.errorbars import Together
+from twoafc.kinds import blocks
+
+FloatArray = NDArray[np.float64]
+
+
+def by_reference(one: Scored) -> tuple[Scored, Together]:
+    """Give what error bars rest on: the mean scores of each reference's triplets of one n, M and group.
+
+    More is not needed: what a reference moves a score by is a sum over its triplets. References were counted on wider
+    bins than the rows; a value there is the mean over the triplets in them, so that all means stay. Where counts kept
+    no references, or too few, or each has one triplet, every triplet stands alone.
+    """
+    table = one.prediction.table
+    assert isinstance(table, CountedTriplets)
+    kept = table.references
+    if kept is None:
+        return one, Together(alone(table))
+    references, triplets = int(kept.ref.max()) + 1, int(kept.times.sum())
+    if references < min(FEWEST, triplets):
+        return one, Together(alone(table, "each triplet stands alone; the few references are taken as given"))
+    if references == triplets:
+        return one, Together(alone(table, "each triplet stands alone"))
+    lines = table.lines
+    assert lines is not None
+    row = lines.row
+    groups = None if table.groups is None else (table.groups[0], table.groups[1][row])
+    fewer = replace(
+        table,
+        place=table.place[row],
+        n=table.n[row],
+        M=table.M[row],
+        count=lines.times,
+        groups=groups,
+        wide=None,
+        references=None,
+    )
+    values = one.values
+    if values is not None:
+        columns = _means(table, lines, values.columns)
+        values = replace(values, columns=columns, M=fewer.M, count=lines.times)
+    link = CountedDependence(lines.times, Dependence(len(row), (lines.ref,), ""), "clustered by ref")
+    prediction = replace(one.prediction, table=fewer, P=one.prediction.P[row])
+    return replace(one, prediction=prediction, values=values), Together(link)
+
+
+def _means(table: CountedTriplets, lines: Lines, columns: FloatArray) -> FloatArray:
+    """Means over the triplets of each line of values that every row has."""
+    kept = table.references
+    assert kept is not None
+    assert table.wide is not None
+    total = np.bincount(table.wide, table.count)
+    of_wide = np.stack([np.bincount(table.wide, table.count * column) / total for column in columns.T], axis=1)
+    sums = np.zeros((columns.shape[1], len(lines.row)))
+    for some in blocks(len(kept.ref)):
+        values = of_wide[kept.wide[some]] * kept.times[some, None]
+        for each, column in zip(sums, values.T, strict=True):
+            np.add.at(each, lines.line[some], column)
+    return np.ascontiguousarray((sums / lines.times).T)
