@@ -183,6 +183,30 @@ def test_error_bars_by_reference_are_those_of_the_triplets(drawn: Drawn, referen
     assert of_counts.human_triplets_se == pytest.approx(of_rows.human_triplets_se, nan_ok=True)
 
 
+@pytest.mark.parametrize("ends", [(0.0, 0.8987), (0.3137, np.inf)])
+@pytest.mark.parametrize("estimator", [Density(), Spline()])
+def test_where_distances_end_at_one_value_p_is_that_of_the_triplets(ends: Any, estimator: Density | Spline) -> None:
+    rng = np.random.default_rng(0)
+    shared = 0.6 * rng.standard_normal(20_000)
+    d0, d1 = (np.exp(-0.5 + shared + 0.5 * rng.standard_normal(20_000)) for _ in range(2))
+    n = rng.binomial(2, d0**2 / (d0**2 + d1**2))
+    table = Triplets.from_frame({"n": n, "M": np.full(20_000, 2), "d0": np.clip(d0, *ends), "d1": np.clip(d1, *ends)})
+    counts = tally(table)
+    exact = estimator.fit(table)
+
+    def error(counts: Counts) -> tuple[float, float]:
+        rows = CountedTriplets.of(counts)
+        fit = estimator.fit(rows)
+        off = exact.probability(table.d0, table.d1) - fit.probability(table.d0, table.d1)
+        stated = binning(fit, rows).error_P
+        return float(np.sqrt(np.mean(off**2))), stated
+
+    of_known, of_unknown = error(counts), error(replace(counts, atoms={}))
+    assert of_known[0] < 0.005
+    # Where the value is not known it may lie anywhere in its bin, and about that is stated.
+    assert of_unknown[0] < 2.5 * of_unknown[1]
+
+
 def test_few_references_are_taken_as_given_and_lone_ones_stand_alone() -> None:
     told = {}
     for name, ref in {"few": np.arange(60) % 3, "lone": np.arange(60), "many": np.arange(60) % 20}.items():

@@ -200,6 +200,24 @@ def test_counting_a_table_needs_one_distance_that_is_not_negative() -> None:
         tally(negative)
 
 
+def held_to(most: float, seed: int = 0) -> Triplets:
+    """Distances that are held to at most some value, which many of them therefore have."""
+    d = np.minimum(np.exp(np.random.default_rng(seed).normal(-0.5, 0.8, (2, 5000))), most)
+    return Triplets.from_frame({"n": [1, 0] * 2500, "M": [1] * 5000, "d0": d[0], "d1": d[1]})
+
+
+def test_a_value_that_many_distances_share_is_known() -> None:
+    one, other = tally(held_to(0.8987)), tally(held_to(0.9001, seed=1))
+    place = int(Lattice().index(0.8987))
+    assert (one.atoms, other.atoms) == ({place: 0.8987}, {place: 0.9001})
+    assert one.coarser().atoms == tally(held_to(0.8987), Lattice(64)).atoms
+    assert merge([one, tally(held_to(0.8987, seed=1))]).atoms == one.atoms
+    # Two values in one bin: which of them a distance there has is not known.
+    assert merge([one, other]).atoms == {}
+    assert one.split(2, seed=0)[0].atoms == one.atoms
+    assert tally(random_table(2000)).atoms == {}
+
+
 @pytest.fixture
 def kept() -> Counts:
     return tally(random_table(60, group=["g", "h"] * 30, ref=list("rst") * 20), keep_refs=True)
@@ -207,11 +225,12 @@ def kept() -> Counts:
 
 def test_counts_come_back(kept: Counts, tmp_path: Path) -> None:
     both = merge([kept, tally(random_table(60, seed=5, group=["i"] * 60, ref=["r"] * 60), keep_refs=True)])
-    for counts in (kept, both, tally(random_table(5))):
+    for counts in (kept, both, tally(random_table(5)), tally(held_to(0.8987))):
         counts.save(tmp_path / "c.npz")
         again = Counts.load(tmp_path / "c.npz")
         assert again == counts
         assert (again.parts, again.groups, again.lattice) == (counts.parts, counts.groups, counts.lattice)
+        assert again.atoms == counts.atoms
         assert again.cells.schema == counts.cells.schema
     assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
 
@@ -245,6 +264,7 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "groups must be names in order, each once; those of the file are not": {"groups": ["h", "g"]},
         "parts must be digests; those of the file are not": {"parts": [1]},
         "per_octave must be a power of two from 1 to 4096; found 3": {"per_octave": 3},
+        "atoms must be bins with a value in each; those of the file are not": {"atoms": [[7, 0.5]]},
         "the file has no array sign": {"sign": None},
         "the file has no array clusters_ref": {"clusters_ref": None},
         "n must be a row of whole numbers; that of the file is not": {"n": lambda n: n.astype(float)},
@@ -263,6 +283,8 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "the file holds more, which no counts have": {"more": np.zeros(1, dtype=np.int64)},
     }.items():
         assert changed(kept, **new) == told
+    for wrong in (3, [[1]], [["a", 1.0]], [[1, None]], [[4942, 0.4], [1, 2]], [[0, 0.0]], [[1, float("nan")]]):
+        assert changed(kept, atoms=wrong) == "atoms must be bins with a value in each; those of the file are not"
     card, arrays = kept.stored()
     del card["groups"]
     with pytest.raises(DataError, match=r"^the card of counts has no groups$"):

@@ -93,6 +93,20 @@ def test_engines_give_the_counts_of_the_plain_version(name: str, parts: Path, ex
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_value_that_many_distances_share_is_looked_up_by_every_engine(spark: Any, tmp_path: Path) -> None:
+    d = np.exp(np.random.default_rng(0).normal(-0.5, 0.8, (2, 3000)))
+    d = d.clip(0.3137, 0.8987)
+    frame = pl.DataFrame({"n": [1, 0] * 1500, "M": [1] * 3000, "d0": d[0], "d1": d[1]})
+    frame[:1000].write_parquet(tmp_path / "a.parquet")
+    frame[1000:].write_parquet(tmp_path / "b.parquet")
+    expected = plainly(frame)["distance"].atoms
+    assert sorted(expected.values()) == [0.3137, 0.8987]
+    for name in ("polars", "duckdb", "dask", "spark"):
+        assert engine.count(f"{tmp_path}/*.parquet", engine=name)["distance"].atoms == expected
+    assert engine.count(frame)["distance"].atoms == expected
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_spark_gives_the_counts_of_the_plain_version(spark: Any, parts: Path, expected: dict[str, Counts]) -> None:
     found = engine.count(f"{parts}/*.parquet", engine="spark", distances=["lpips"])
     assert found["lpips"].cells.equals(expected["lpips"].cells)

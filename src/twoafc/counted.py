@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from twoafc.binomial import log_coefficient
 from twoafc.counts import Counts
+from twoafc.counts.atoms import joined
 from twoafc.counts.cells import coded, widened
 from twoafc.kinds import Kinds, blocks, kinds
 from twoafc.places import Places, placed
@@ -118,7 +119,8 @@ class CountedTriplets:
             n, M = n.astype(np.int64), M.astype(np.int64)
         first, place = _in_order(bin0, bin1, sign) if not counts.groups else _distinct(bin0, bin1, sign)
         pooled = np.add.reduceat(count, first) if not counts.groups else np.bincount(place, count)
-        places, uniform = placed(counts.lattice, bin0[first], bin1[first], sign[first], pooled.astype(np.float64))
+        at = (bin0[first], bin1[first], sign[first], pooled.astype(np.float64))
+        places, uniform = placed(counts.lattice, *at, counts.atoms)
         groups = (list(counts.groups), counts.cells["group"].to_numpy().astype(np.int64)) if counts.groups else None
         wide, references = _by_reference(counts) or (None, None)
         return cls(places, place, n, M, count, uniform, groups, wide, references)
@@ -186,7 +188,10 @@ class CountedTriplets:
         bin0, bin1 = (axis.lattice.merged(axis.bins)[each] for each in (axis.i, axis.j))
         first, place = _distinct(bin0, bin1, sign)
         votes = Votes(*(np.asarray(np.bincount(place, column), dtype=np.float64) for column in self.votes))
-        places, uniform = placed(axis.lattice.coarser(), bin0[first], bin1[first], sign[first], votes.triplets)
+        known = axis.known
+        atoms = joined([{int(k): d} for k, d in zip(axis.lattice.merged(axis.bins[known]), axis.d[known], strict=True)])
+        at = (bin0[first], bin1[first], sign[first], votes.triplets)
+        places, uniform = placed(axis.lattice.coarser(), *at, atoms)
         n, M = votes.n.astype(np.int64), votes.M.astype(np.int64)
         one = np.ones(len(first), dtype=np.int64)
         made = CountedTriplets(places, np.arange(len(first), dtype=np.int32), n, M, one, uniform)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc import modelfile
+from twoafc.counts.atoms import Atoms, joined
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered, widened
 from twoafc.counts.lattice import Lattice
 from twoafc.counts.stored import NOTES, TRIPLETS, Stored, packed, unpacked
@@ -54,6 +55,8 @@ class Counts:
         Fingerprints of the files that they were counted from; none where these are not known.
     rows : tuple of str
         What the rows of the tables were: ``triplets``, ``votes``, or ``unidentified votes``.
+    atoms : mapping of bin to float
+        Values that so many distances share that their bins tower over those beside them, where they are known.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Counts:
     parts: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     rows: tuple[str, ...] = (TRIPLETS,)
+    atoms: Atoms = field(default_factory=dict)
 
     def __repr__(self) -> str:
         kept = ", refs kept" if self.clusters is not None else ""
@@ -141,7 +145,8 @@ class Counts:
         """
         lattice = self.lattice.coarser()
         cells = gathered(KEY, widened(self.cells, self.lattice, lattice))
-        made = Counts(self.distance, lattice, cells, self.groups, files=self.files, rows=self.rows)
+        atoms = joined([{int(self.lattice.merged(each)): value} for each, value in self.atoms.items()])
+        made = Counts(self.distance, lattice, cells, self.groups, files=self.files, rows=self.rows, atoms=atoms)
         if self.clusters is None:
             return made
         clusters = gathered(CLUSTER_KEY, widened(self.clusters, self.cluster_lattice, made.cluster_lattice))
@@ -213,6 +218,7 @@ class Counts:
             "parts": list(self.parts),
             "files": list(self.files),
             "rows": list(self.rows),
+            "atoms": [[each, value] for each, value in self.atoms.items()],
         }
         arrays = packed(self.cells)
         if self.clusters is not None:
@@ -257,6 +263,7 @@ def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Co
         tuple(sorted(parts)),
         tuple(sorted({file for each in counts for file in each.files})),
         tuple(sorted({kind for each in counts for kind in each.rows})),
+        joined([each.atoms for each in counts]),
     )
 
 

@@ -42,7 +42,7 @@ def packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
 
 def unpacked(card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[Any, ...]:
     """Take counts back, in the order of their attributes; what no counting can have given is refused."""
-    missing = sorted({"distance", "per_octave", "groups", "refs_kept", "parts", "files", "rows"} - set(card))
+    missing = sorted({"distance", "per_octave", "groups", "refs_kept", "parts", "files", "rows", "atoms"} - set(card))
     if missing:
         raise DataError(f"the card of counts has no {missing[0]}")
     distance, groups, parts = card["distance"], card["groups"], card["parts"]
@@ -60,6 +60,7 @@ def unpacked(card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tup
         lattice = Lattice(card["per_octave"])
     except ValueError as error:
         raise DataError(str(error)) from error
+    atoms = _atoms(card["atoms"], lattice)
     cells = _frame(arrays, "", KEY, lattice, len(groups))
     expected = {*cells.columns}
     clusters = None
@@ -71,7 +72,16 @@ def unpacked(card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tup
     foreign = sorted(set(arrays) - expected)
     if foreign:
         raise DataError(f"the file holds {foreign[0]}, which no counts have")
-    return distance, lattice, cells, tuple(groups), clusters, tuple(parts), tuple(card["files"]), tuple(card["rows"])
+    told = (tuple(parts), tuple(card["files"]), tuple(card["rows"]))
+    return distance, lattice, cells, tuple(groups), clusters, *told, atoms
+
+
+def _atoms(given: object, lattice: Lattice) -> dict[int, float]:
+    pairs: list[Any] = given if isinstance(given, list) else [given]
+    numbers = (isinstance(pair, list) and [type(each) for each in pair] == [int, float] for pair in pairs)
+    if not all(numbers) or any(not value > 0 or lattice.index(value) != place for place, value in pairs):
+        raise DataError("atoms must be bins with a value in each; those of the file are not")
+    return dict(pairs)
 
 
 def _names(value: object) -> bool:

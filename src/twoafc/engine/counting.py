@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twoafc.counts import Counts, Lattice
+from twoafc.counts.atoms import commonest, towers_of
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered
 from twoafc.counts.table import reference_digests
 from twoafc.engine.blame import blame_frame, blame_parts
@@ -72,6 +73,7 @@ def count(
             found = _lawful(found, table, d, lattice)
             made[name] = Counts(name, lattice, gathered(KEY, found.rows), tuple(found.groups), **origin)
             _check_all(made[name], table, expected)
+            made[name] = replace(made[name], atoms=_atoms(made[name], table, d))
             if keep_refs:
                 made[name] = _with_clusters(made[name], table, d)
         return made
@@ -105,6 +107,15 @@ def _check_all(counts: Counts, table: Table, rows: int | None) -> None:
         raise DataError(
             f"{table.engine} counted {found} of the {rows} rows of {told_parts(table.parts)}; count with another engine"
         )
+
+
+def _atoms(counts: Counts, table: Table, d: tuple[str, str]) -> dict[int, float]:
+    """Look up the values that many distances share, in some of the rows that have them."""
+    edges = counts.lattice.edges
+    found = {
+        int(each): table.some_within(d, *edges[each : each + 2]) for each in towers_of(counts.cells, counts.lattice)
+    }
+    return {each: commonest(values) for each, values in found.items() if len(values)}
 
 
 def _with_clusters(counts: Counts, table: Table, d: tuple[str, str]) -> Counts:

@@ -16,11 +16,13 @@ from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
 from twoafc.engine.found import Found
 from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, schemas, size
-from twoafc.engine.program import counted
+from twoafc.engine.program import collected, counted
 from twoafc.engine.single_votes import identifying, merged_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
 
+SOME = 1000
+"""Rows looked at for a value that most of them have."""
 SAMPLE = 100_000
 
 
@@ -83,6 +85,15 @@ class Table:
         frame = merged_votes(self.frame, self.columns, pairs) if self.holds_votes else self.frame
         by = [name for name in ("group", "ref") if name in self.columns and (refs or name != "ref")]
         return counted(frame, (self.known[d[0]], self.known[d[1]]), lattice, by=by, packed=packed)
+
+    def some_within(self, d: tuple[str, str], low: float, high: float) -> pl.Series:
+        """Give some of the distances that lie within [low, high): enough to tell which value is the commonest."""
+        found: list[pl.Series] = []
+        for name in d:
+            x = nw.col(self.known[name]).cast(nw.Float64)
+            some = self.frame.select(x.alias("x")).filter((nw.col("x") >= low) & (nw.col("x") < high)).head(SOME)
+            found.append(collected(some)["x"])
+        return pl.concat(found)
 
     def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, Found]:
         """Count all distances in one pass of polars."""

@@ -111,6 +111,7 @@ def _by_slope(fit: Loaded, table: CountedTriplets, places: _Places, hidden: Unre
     U, squares, centre = table.uniform, np.zeros(places.d0.shape), (places.u0, places.u1)
     for axis, off in enumerate(places.means(hidden.off**2)):
         half = (_edge(_block(centre[axis]) + 1) - _edge(_block(centre[axis]))) / 2
+        half = np.maximum(half, np.sqrt(off))
         ends = [_inverse(U, centre[axis] + each) for each in (-half, half)]
         other = U.inverse(centre[1 - axis])
         P = [fit.probability(*((d, other) if axis == 0 else (other, d))) for d in ends]

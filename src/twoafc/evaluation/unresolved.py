@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.counted import CountedTriplets
-from twoafc.places import Axis, roundest
+from twoafc.places import Axis
 
 FloatArray = NDArray[np.float64]
 
 EXPECTED = 3
 """Pairs in one bin that tell what it holds: as many that are no ties, several values; as many due, and none, one."""
-
-DIGITS = 2
-"""Decimal digits of a round number, at most."""
 
 
 class Unresolved(NamedTuple):
@@ -63,35 +60,26 @@ def unresolved(table: CountedTriplets, scale: float) -> Unresolved:
     few = held0 * held1 / votes.triplets.sum() < EXPECTED
     ties = 1 - np.divide(apart, within, out=np.where(few, 1.0, 0.0), where=within > 0)
     share = (held0 + held1) / (2 * votes.triplets.sum())
-    tower = _towers(axis)
-    several = np.where(np.isnan(tower), share * np.sqrt((1 - ties**2) / 12), 0.0)
+    several = np.where(axis.single, 0.0, share * np.sqrt((1 - ties**2) / 12))
     hidden = np.minimum(np.maximum(_unevenness(axis, share), (share / (2 * scale)) ** 2), 1)
     # Where distances end the map does too: all beyond go to 0 or 1, twice as far off.
     outer = np.where((axis.bins == 1) | (axis.bins == axis.lattice.bins - 1), 2, 1)
-    off = np.hypot(several * hidden * outer, ties * _single(axis, share, tower))
-    share_apart = np.where(np.isnan(tower), share * np.sqrt(1 - ties**2), 0.0)
+    off = np.hypot(several * hidden * outer, ties * _single(axis, share))
+    share_apart = np.where(axis.single, 0.0, share * np.sqrt(1 - ties**2))
     return Unresolved(share_apart, off, _slopes(table, share), apart >= EXPECTED)
 
 
-def _towers(axis: Axis) -> FloatArray:
-    """Find the value of each bin that towers over its neighbours, as `twoafc.places` has it; NaN of all others."""
-    edges, last = axis.lattice.edges, axis.lattice.bins - 1
-    found = [roundest(*edges[each : each + 2]) if 1 < each < last else np.nan for each in axis.bins]
-    return np.where(found == axis.d, found, np.nan)
-
-
-def _single(axis: Axis, share: FloatArray, tower: FloatArray) -> FloatArray:
+def _single(axis: Axis, share: FloatArray) -> FloatArray:
     """How far off one value is that lies anywhere in its bin: the less, the further away the next bins in use are.
 
-    A tower stands at the roundest number of its bin, and the map jumps beside it. That is right where the number is
-    round indeed; else the value is taken for what comes before or after.
+    The map jumps beside a bin that towers over the others. Where its value is known it is not off at all; else it may
+    be taken for what comes before or after.
     """
     width = np.where(axis.bins > 0, np.diff(axis.lattice.edges)[axis.bins], 0.0)
     steep = np.zeros(len(share) + 1)
     steep[1:-1] = (share[:-1] + share[1:]) / 2 / np.diff(axis.d)
     anywhere = np.minimum(width * np.maximum(steep[:-1], steep[1:]), share) / np.sqrt(12)
-    plain = np.array([each == float(f"{each:.{DIGITS - 1}e}") or each % 1 == 0 for each in tower])
-    return np.where(np.isnan(tower), anywhere, np.where(plain, 0.0, share / 2))
+    return np.where(axis.known, 0.0, np.where(axis.single, share / 2, anywhere))
 
 
 def _unevenness(axis: Axis, share: FloatArray) -> FloatArray:
