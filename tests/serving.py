@@ -60,17 +60,20 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         answer = self.server.answers[self.path.rpartition("/")[2]]
         answer.asked.append(dict(self.headers))
-        body, status, start = answer.content, answer.status, 0
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        body, status, start, last = answer.content, answer.status, 0, len(answer.content) - 1
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
         if asked and status == 200 and answer.ranges and self.headers.get("If-Range", answer.tag) == answer.tag:
-            start = int(asked[1])
+            if asked[1]:
+                start, last = int(asked[1]), min(last, int(asked[2] or last))
+            else:
+                start = max(len(body) - int(asked[2]), 0)
             status = 206 if start < len(body) else 416
         self.send_response(status)
         if status == 206:
-            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            self.send_header("Content-Range", f"bytes {start}-{last}/{len(body)}")
         if status == 416:
             self.send_header("Content-Range", f"bytes */{len(body)}")
-        body = body[start:]
+        body = body[start : last + 1]
         if answer.tag:
             self.send_header("ETag", answer.tag)
         if answer.length:
@@ -78,10 +81,12 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if status != 416:
+        if status != 416 and self.command != "HEAD":
             body = body[: answer.cuts.pop(0)] if answer.cuts else body
             answer.sent.append(len(body))
             self.wfile.write(body)
+
+    do_HEAD = do_GET
 
     def log_message(self, *_: Any) -> None:
         pass

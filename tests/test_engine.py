@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import random_table
+from serving import Answer, serving
 from twoafc import engine
 from twoafc.counts import Counts, Lattice, tally
 from twoafc.engine import bulk, table
@@ -122,6 +124,27 @@ def test_spark_reads_odd_parts_as_the_others_do(spark: Any, tmp_path: Path) -> N
     assert engine.count(f"{tmp_path}/*.csv", engine="spark") == plainly(frame)
     spoiled = spark.createDataFrame(frame.with_columns(n=pl.lit(9)).to_pandas())
     assert refusal(spoiled).startswith("n must lie in [0, M]; a row has n=9, M=")
+
+
+def test_files_elsewhere_are_counted_and_named() -> None:
+    frame = votes_of(3000).drop("ref")
+    contents = {}
+    for name, some in {"a": frame[:1000], "b": frame[1000:]}.items():
+        some.write_parquet(buffer := io.BytesIO())
+        contents[f"{name}.parquet"] = buffer.getvalue()
+    bad = frame.with_columns(n=pl.lit(9))
+    bad.write_parquet(buffer := io.BytesIO())
+    contents |= {"bad.parquet": buffer.getvalue(), "cut.parquet": contents["a.parquet"][:-100]}
+    with serving() as server:
+        server.answers |= {name: Answer(content) for name, content in contents.items()}
+        server.answers["none.parquet"] = Answer(b"", status=404)
+        a, b, bad_url, cut, none = (server.url(f"{name}.parquet") for name in ("a", "b", "bad", "cut", "none"))
+        found = engine.count([a, b])
+        assert found == plainly(frame)
+        assert found["lpips"].files == ()
+        assert refusal([a, cut]).startswith(f"{cut}: polars cannot read it: parquet: File out of specification: ")
+        assert refusal(none).startswith(f"{none}: polars cannot read it: object-store error: ")
+        assert refusal(bad_url).startswith("n must lie in [0, M]; a row has n=9, M=")
 
 
 def test_frames_are_counted_by_their_own_engine(parts: Path) -> None:

@@ -14,7 +14,7 @@ from twoafc.engine.blame import blame_frame, blame_parts
 from twoafc.engine.bulk import Progress
 from twoafc.engine.found import Found, numbered
 from twoafc.engine.parts import fingerprints, first_line
-from twoafc.engine.table import Table, open_table, told_parts
+from twoafc.engine.table import Table, open_each, open_table, told_parts
 from twoafc.errors import DataError
 
 
@@ -82,6 +82,7 @@ def count(
     # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
     except Exception as error:
         blame_parts(table.parts, table.columns, table.pairs)
+        open_each(table.engine, table.parts, table.schemas, None)
         named = told_parts(table.parts) if table.parts else "the table"
         raise DataError(f"{table.engine} could not count {named}: {first_line(error)}") from error
 

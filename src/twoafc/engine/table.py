@@ -161,12 +161,17 @@ def _opened(engine: str, parts: Sequence[str], found: Schemas, columns: Sequence
     # Engines have errors of many kinds for a file that is not there, not theirs to read or not as they expect it.
     except Exception as error:
         if len(parts) > 1:
-            for part in parts:
-                _opened(engine, [part], found, columns)
+            open_each(engine, parts, found, columns)
             raise DataError(f"{engine} cannot read {told_parts(parts)} together: {first_line(error)}") from error
         if isinstance(error, OSError) and str(error).startswith("spark did not start"):
             raise
         raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
+
+
+def open_each(engine: str, parts: Sequence[str], found: Schemas, columns: Sequence[str] | None) -> None:
+    """Open the parts one by one, so that one that cannot be opened is named."""
+    for part in parts:
+        _opened(engine, [part], found, columns)
 
 
 def told_parts(parts: Sequence[str]) -> str:
