@@ -18,6 +18,8 @@ IntArray = NDArray[np.int64]
 
 SIXTH = 1 / 6
 """Of two distances spread evenly over one bin the larger lies two thirds up it on average, a sixth above the middle."""
+NEAR = 1 / 4
+"""How near a value that many share others come at least, in mean distances between two of them."""
 LEAST_FILLED = 1 / 64
 """Part of a bin that is taken to be filled at least."""
 
@@ -104,13 +106,13 @@ def placed(
 def _mapped(d: FloatArray, held: IntArray, width: FloatArray, single: IntArray) -> Uniform:
     """Map the distances of bins to [0, 1], given which bins are single values: just beside those the map jumps.
 
-    One distance of the bin before such a value is put below it, and one of the bin after it above, about as near as the
-    nearest of them would be.
+    One distance of the bin before such a value is put below it, and one of the bin after it above: nearer than most
+    nearest ones would be, yet not so near that a smooth map could not tell them apart.
     """
     before, after = (single[(near >= 0) & (near < len(d))] for near in (single - 1, single + 1))
     before, after = before[held[before - 1] > 1], after[held[after + 1] > 1]
     gaps = [
-        np.minimum(width[other] / held[other], np.abs(d[one] - d[other]) / 2)
+        np.minimum(NEAR * width[other] / held[other], np.abs(d[one] - d[other]) / 2)
         for one, other in ((before, before - 1), (after, after + 1))
     ]
     held = held.copy()
