@@ -175,28 +175,6 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
     main(["evaluate", "--train", "t.parquet", "--quiet"])
 
 
-def test_demo_runs_and_ranks_the_distances_below_the_truth(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["demo", "--triplets", "1200", "--out", "d"])
-    said = capsys.readouterr().out
-    assert "They are not people" in said
-    assert "Results: d" in said.splitlines()
-    records = [r for r in scores("d")["scores"] if r["split"] == "test" and r["group"] == "all"]
-    order = [r["distance"] for r in sorted(records, key=lambda r: r["nll"])]
-    assert order[0] == "(truth)"
-    assert sorted(order[1:4]) == ["ms_ssim_3", "nlpd", "ssim"]
-    assert order[4:] == ["euclidean", "brightness"]
-    assert {"train.csv", "test.csv", "scores.csv"} <= set(os.listdir("d"))
-    (again,) = (line for line in said.splitlines() if line.startswith("  twoafc evaluate"))
-    main(again.split()[1:])
-    for record in records[:3]:
-        (same,) = (
-            r
-            for r in scores("my-results")["scores"]
-            if (r["distance"], r["split"], r["group"]) == (record["distance"], "test", "all")
-        )
-        assert same == record
-
-
 @pytest.mark.parametrize(
     ("command", "message"),
     [

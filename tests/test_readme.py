@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +49,7 @@ def test_the_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         main(arguments)
 
 
-def test_the_demo_prints_the_table_shown(tmp_path: Path) -> None:
+def test_the_demo_prints_the_table_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "twoafc", "demo"], cwd=tmp_path, check=True, capture_output=True, text=True
     )
@@ -57,6 +59,24 @@ def test_the_demo_prints_the_table_shown(tmp_path: Path) -> None:
     for line in shown:
         # Another JPEG library or processor moves the last digits; the truth that the README tells stays.
         assert rows[line.split()[0]] == pytest.approx(numbers(line), rel=0.03)
+    assert "They are not people" in done.stdout
+    assert "Results: demo" in done.stdout.splitlines()
+    monkeypatch.chdir(tmp_path)
+    assert {"train.csv", "test.csv", "scores.csv"} <= {path.name for path in Path("demo").iterdir()}
+    records = tested("demo")
+    order = sorted(records, key=lambda name: records[name]["nll"])
+    assert order[0] == "(truth)"
+    assert sorted(order[1:4]) == ["ms_ssim_3", "nlpd", "ssim"]
+    assert order[4:] == ["euclidean", "brightness"]
+    # What it tells to try next gives the same scores.
+    (again,) = (line for line in done.stdout.splitlines() if line.startswith("  twoafc evaluate"))
+    main(again.split()[1:])
+    assert tested("my-results") == {name: record for name, record in records.items() if name != "(truth)"}
+
+
+def tested(folder: str) -> dict[str, dict[str, Any]]:
+    records = json.loads(Path(folder, "scores.json").read_text())["scores"]
+    return {record["distance"]: record for record in records if (record["split"], record["group"]) == ("test", "all")}
 
 
 def numbers(line: str) -> list[float]:
