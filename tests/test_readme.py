@@ -63,7 +63,7 @@ def test_the_demo_prints_the_table_shown(tmp_path: Path, monkeypatch: pytest.Mon
     assert "Results: demo" in done.stdout.splitlines()
     monkeypatch.chdir(tmp_path)
     assert {"train.csv", "test.csv", "scores.csv"} <= {path.name for path in Path("demo").iterdir()}
-    records = tested("demo")
+    records = scores_of("demo")
     order = sorted(records, key=lambda name: records[name]["nll"])
     assert order[0] == "(truth)"
     assert sorted(order[1:4]) == ["ms_ssim_3", "nlpd", "ssim"]
@@ -71,10 +71,10 @@ def test_the_demo_prints_the_table_shown(tmp_path: Path, monkeypatch: pytest.Mon
     # What it tells to try next gives the same scores.
     (again,) = (line for line in done.stdout.splitlines() if line.startswith("  twoafc evaluate"))
     main(again.split()[1:])
-    assert tested("my-results") == {name: record for name, record in records.items() if name != "(truth)"}
+    assert scores_of("my-results") == {name: record for name, record in records.items() if name != "(truth)"}
 
 
-def tested(folder: str) -> dict[str, dict[str, Any]]:
+def scores_of(folder: str) -> dict[str, dict[str, Any]]:
     records = json.loads(Path(folder, "scores.json").read_text())["scores"]
     return {record["distance"]: record for record in records if (record["split"], record["group"]) == ("test", "all")}
 
