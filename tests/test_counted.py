@@ -207,6 +207,25 @@ def test_where_distances_end_at_one_value_p_is_that_of_the_triplets(ends: Any, e
     assert of_unknown[0] < 2.5 * of_unknown[1]
 
 
+@pytest.mark.parametrize("per_octave", [128, 256])
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.9, np.inf), (0.5, 0.8987)])
+def test_few_test_triplets_are_where_the_training_table_has_them(per_octave: int, ends: tuple[float, float]) -> None:
+    def votes(T: int, seed: int) -> Triplets:
+        rng = np.random.default_rng(seed)
+        d = rng.lognormal(0, 0.8, (2, T))
+        n = rng.binomial(5, d[0] ** 2 / (d[0] ** 2 + d[1] ** 2))
+        d = np.clip(d, *ends)
+        return Triplets.from_frame({"n": n, "M": np.full(T, 5), "d0": d[0], "d1": d[1]})
+
+    train, test = votes(10_000, 1), votes(100, 2)
+    exact = evaluate(train, test, estimators=["density"])
+    test_counts = {"distance": tally(test, Lattice(per_octave))}
+    found = evaluate_counts({"distance": tally(train)}, test_counts, estimators=["density"])
+    (one,), (other,) = ([record for record in result.scores if record["split"] == "test"] for result in (exact, found))
+    for name in ("nll", "agreement", "score_2afc"):
+        assert other[name] == pytest.approx(one[name], rel=0.01)
+
+
 def test_few_references_are_taken_as_given_and_lone_ones_stand_alone() -> None:
     told = {}
     for name, ref in {"few": np.arange(60) % 3, "lone": np.arange(60), "many": np.arange(60) % 20}.items():

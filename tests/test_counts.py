@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import random_table
 from twoafc import modelfile
+from twoafc.counted import CountedTriplets
 from twoafc.counts import Counts, Lattice, merge, tally
 from twoafc.counts.cells import KEY, gathered
 from twoafc.errors import DataError
@@ -208,14 +209,34 @@ def held_to(most: float, seed: int = 0) -> Triplets:
 
 def test_a_value_that_many_distances_share_is_known() -> None:
     one, other = tally(held_to(0.8987)), tally(held_to(0.9001, seed=1))
-    place = int(Lattice().index(0.8987))
-    assert (one.atoms, other.atoms) == ({place: 0.8987}, {place: 0.9001})
+    times = int((held_to(0.8987).d0 == 0.8987).sum() + (held_to(0.8987).d1 == 0.8987).sum())
+    assert one.atoms == {0.8987: times}
+    assert list(other.atoms) == [0.9001]
     assert one.coarser().atoms == tally(held_to(0.8987), Lattice(64)).atoms
-    assert merge([one, tally(held_to(0.8987, seed=1))]).atoms == one.atoms
-    # Two values in one bin: which of them a distance there has is not known.
-    assert merge([one, other]).atoms == {}
+    assert merge([one, other]).atoms == {**one.atoms, **other.atoms}
     assert one.split(2, seed=0)[0].atoms == one.atoms
-    assert tally(random_table(2000)).atoms == {}
+    assert tally(held_to(np.inf)).atoms == {}
+
+
+def test_values_that_many_share_add_up_in_any_order() -> None:
+    parts = [tally(held_to(0.8987).where(np.arange(5000) // 50 == part)) for part in range(100)]
+    whole = tally(held_to(0.8987))
+    # A part that has it in few rows may not know of it.
+    assert merge(parts).atoms[0.8987] > 0.95 * whole.atoms[0.8987]
+    backwards = merge([merge(parts[50:]), merge(parts[:50])])
+    assert backwards.atoms == merge(parts).atoms
+    kept, found = (CountedTriplets.of(counts).places.axis for counts in (whole, merge(parts)))
+    assert kept is not None
+    assert found is not None
+    np.testing.assert_array_equal(found.d, kept.d)
+
+
+def test_values_of_few_kinds_are_where_they_are() -> None:
+    d = np.random.default_rng(0).integers(1, 6, (2, 400)) / 3
+    table = Triplets.from_frame({"n": [1, 0] * 200, "M": [1] * 400, "d0": d[0], "d1": d[1]})
+    rows = CountedTriplets.of(tally(table))
+    np.testing.assert_array_equal(rows.uniform.values, np.arange(1, 6) / 3)
+    np.testing.assert_array_equal(rows.uniform.at_most, table.uniformised()[0].at_most)
 
 
 @pytest.fixture
@@ -264,7 +285,6 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "groups must be names in order, each once; those of the file are not": {"groups": ["h", "g"]},
         "parts must be digests; those of the file are not": {"parts": [1]},
         "per_octave must be a power of two from 1 to 4096; found 3": {"per_octave": 3},
-        "atoms must be bins with a value in each; those of the file are not": {"atoms": [[7, 0.5]]},
         "the file has no array sign": {"sign": None},
         "the file has no array clusters_ref": {"clusters_ref": None},
         "n must be a row of whole numbers; that of the file is not": {"n": lambda n: n.astype(float)},
@@ -279,12 +299,25 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "each key must stand once, in order; in the file they do not": {
             name: lambda array: array[::-1] for name in ("group", "bin0", "bin1", "sign", "n", "M", "count")
         },
-        "counts by reference must add up to all triplets; those of the file do not": {"clusters_count": put(0, 9)},
+        "counts by reference must add up to those of all triplets; those of the file do not": {
+            "clusters_count": put(0, 9)
+        },
         "the file holds more, which no counts have": {"more": np.zeros(1, dtype=np.int64)},
     }.items():
         assert changed(kept, **new) == told
-    for wrong in (3, [[1]], [["a", 1.0]], [[1, None]], [[4942, 0.4], [1, 2]], [[0, 0.0]], [[1, float("nan")]]):
-        assert changed(kept, atoms=wrong) == "atoms must be bins with a value in each; those of the file are not"
+    for wrong in (
+        3,
+        [[1]],
+        [["a", 1]],
+        [[1.0, None]],
+        [[0.4, 7], [1, 2.0]],
+        [[0.0, 3]],
+        [[float("nan"), 1]],
+        [[1.0, 0]],
+    ):
+        assert changed(kept, atoms=wrong) == (
+            "atoms must be values above 0, each with a number of distances; those of the file are not"
+        )
     card, arrays = kept.stored()
     del card["groups"]
     with pytest.raises(DataError, match=r"^the card of counts has no groups$"):

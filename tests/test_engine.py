@@ -102,7 +102,7 @@ def test_a_value_that_many_distances_share_is_looked_up_by_every_engine(spark: A
     frame[:1000].write_parquet(tmp_path / "a.parquet")
     frame[1000:].write_parquet(tmp_path / "b.parquet")
     expected = plainly(frame)["distance"].atoms
-    assert sorted(expected.values()) == [0.3137, 0.8987]
+    assert list(expected) == [0.3137, 0.8987]
     for name in ("polars", "duckdb", "dask", "spark"):
         assert engine.count(f"{tmp_path}/*.parquet", engine=name)["distance"].atoms == expected
     assert engine.count(frame)["distance"].atoms == expected

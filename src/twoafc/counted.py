@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 
 from twoafc.binomial import log_coefficient
 from twoafc.counts import Counts
-from twoafc.counts.atoms import joined
 from twoafc.counts.cells import coded, widened
 from twoafc.kinds import Kinds, blocks, kinds
 from twoafc.places import Places, placed
@@ -110,8 +109,8 @@ class CountedTriplets:
     references: ByReference | None = None
 
     @classmethod
-    def of(cls, counts: Counts) -> CountedTriplets:
-        """Place counts on the plane of the two distances."""
+    def of(cls, counts: Counts, onto: CountedTriplets | None = None) -> CountedTriplets:
+        """Place counts on the plane of the two distances; those to be scored where the table that was fitted is."""
         bin0, bin1, sign, n, M, count = (
             counts.cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "n", "M", "count")
         )
@@ -120,7 +119,7 @@ class CountedTriplets:
         first, place = _in_order(bin0, bin1, sign) if not counts.groups else _distinct(bin0, bin1, sign)
         pooled = np.add.reduceat(count, first) if not counts.groups else np.bincount(place, count)
         at = (bin0[first], bin1[first], sign[first], pooled.astype(np.float64))
-        places, uniform = placed(counts.lattice, *at, counts.atoms)
+        places, uniform = placed(counts.lattice, *at, counts.atoms, None if onto is None else onto.places.axis)
         groups = (list(counts.groups), counts.cells["group"].to_numpy().astype(np.int64)) if counts.groups else None
         wide, references = _by_reference(counts) or (None, None)
         return cls(places, place, n, M, count, uniform, groups, wide, references)
@@ -188,8 +187,8 @@ class CountedTriplets:
         bin0, bin1 = (axis.lattice.merged(axis.bins)[each] for each in (axis.i, axis.j))
         first, place = _distinct(bin0, bin1, sign)
         votes = Votes(*(np.asarray(np.bincount(place, column), dtype=np.float64) for column in self.votes))
-        known = axis.known
-        atoms = joined([{int(k): d} for k, d in zip(axis.lattice.merged(axis.bins[known]), axis.d[known], strict=True)])
+        held = np.sum([np.bincount(each, self.votes.triplets, len(axis.bins)) for each in (axis.i, axis.j)], axis=0)
+        atoms = {d: int(times) for d, times, known in zip(axis.d.tolist(), held, axis.known, strict=True) if known}
         at = (bin0[first], bin1[first], sign[first], votes.triplets)
         places, uniform = placed(axis.lattice.coarser(), *at, atoms)
         n, M = votes.n.astype(np.int64), votes.M.astype(np.int64)

@@ -17,7 +17,9 @@ from twoafc.errors import DataError
 
 FORMAT = "twoafc model 1"
 LARGEST = 2**30
-"""Bytes that a model may unpack to; the largest true one holds the distinct distances of its training table."""
+"""Bytes that a model may unpack to, however small its file; counts by reference may be larger, and their files are."""
+PACKED = 64
+"""Times its size that a larger file may unpack to: counts do to some ten, what is made to fill memory to a thousand."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -52,7 +54,7 @@ def read(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             size = sum(member.file_size for member in members)
-            if size > LARGEST:
+            if size > max(LARGEST, PACKED * path.stat().st_size):
                 raise DataError(f"{path} is too large for a model; it unpacks to {size} bytes, {LARGEST} at most")
             if any(not member.filename.endswith(".npy") for member in members) or "card.npy" not in archive.namelist():
                 raise DataError(f"{path} is not a twoafc model; it has no card")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.counts import Lattice
-from twoafc.counts.atoms import Atoms, towers
+from twoafc.counts.atoms import MANY, Atoms, crowded
 from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
@@ -20,6 +20,8 @@ SIXTH = 1 / 6
 """Of two distances spread evenly over one bin the larger lies two thirds up it on average, a sixth above the middle."""
 NEAR = 1 / 4
 """How near a value that many share others come at least, in mean distances between two of them."""
+MOSTLY = 1 / 2
+"""Share of a bin's distances that one value has where it stands for all of them."""
 LEAST_FILLED = 1 / 64
 """Part of a bin that is taken to be filled at least."""
 
@@ -68,6 +70,7 @@ def placed(
     sign: NDArray[np.int8],
     count: FloatArray,
     atoms: Atoms,
+    onto: Axis | None = None,
 ) -> tuple[Places, Uniform]:
     """Give distances that stand for pairs of bins, and the map that their counts make.
 
@@ -75,18 +78,31 @@ def placed(
     ----------
     bin0, bin1, sign, count : arrays, shape (K,)
         Pairs of bins, the sign of d0 - d1, and the number of triplets there.
-    atoms : mapping of bin to float
-        Values that many distances share, where they are known.
+    atoms : mapping of float to int
+        Values that many distances share, and how many do.
+    onto : Axis, optional
+        Of the table that was fitted, to which these counts are to be compared: where both have a bin, or a value, it is
+        where that table has it.
     """
     held = np.asarray(np.bincount(bin0, count, lattice.bins) + np.bincount(bin1, count, lattice.bins), np.float64)
     bins = np.flatnonzero(held)
     same = bin0 == bin1
     within, ties = (np.bincount(bin0[some], count[some], lattice.bins) for some in (same, same & (sign == 0)))
-    single = np.isin(bins, towers(lattice, held, 2 * ties >= within))
-    known = single & np.isin(bins, [*atoms])
+    value = _values(lattice, bins, held[bins], atoms, onto)
+    known = value > 0
+    towers = crowded(lattice, held, 2 * ties >= within, MANY)
+    towers = towers[(held[towers - 1] > 0) | (held[towers + 1] > 0)]
+    single = known | np.isin(bins, towers)
     low, high = _filled(lattice, bins, held)
-    low[single] = [atoms.get(int(each)) or roundest(*lattice.edges[each : each + 2]) for each in bins[single]]
+    low[single] = [roundest(*lattice.edges[each : each + 2]) for each in bins[single]]
+    low[known] = value[known]
     high[single] = low[single]
+    if onto is not None and onto.lattice == lattice:
+        place = np.searchsorted(onto.bins, bins).clip(0, len(onto.bins) - 1)
+        shared = onto.bins[place] == bins
+        moved = onto.d[place][shared] - ((low + high) / 2)[shared]
+        low[shared] += moved
+        high[shared] += moved
     d = (low + high) / 2
     number = np.zeros(lattice.bins, dtype=np.int64)
     number[bins] = np.arange(len(bins))
@@ -99,18 +115,39 @@ def placed(
     above[-1:][single[-1:]] = below[:1][single[:1]] = 0.0
     upper, lower = (d + above)[both], (d - below)[both]
     d0[apart], d1[apart] = np.where(sign[apart] > 0, (upper, lower), (lower, upper))
-    uniform = _mapped(d, held[bins].astype(np.int64), np.diff(lattice.edges)[bins], np.flatnonzero(single))
+    uniform = _mapped(lattice, bins, d, held[bins].astype(np.int64), single)
     return Places(d0, d1, Axis(lattice, bins, d, i, j, apart, single, known)), uniform
 
 
-def _mapped(d: FloatArray, held: IntArray, width: FloatArray, single: IntArray) -> Uniform:
+def _values(lattice: Lattice, bins: IntArray, held: FloatArray, atoms: Atoms, onto: Axis | None) -> FloatArray:
+    """Give the value of each bin that is one value, for the most part; 0 of all others.
+
+    Values that fewer share are noted too, for they add up to many where parts are added.
+    """
+    value, most = np.zeros(len(bins)), np.zeros(len(bins))
+    place = dict(zip(bins.tolist(), range(len(bins)), strict=True))
+    for each, times in atoms.items():
+        at = place.get(int(lattice.index(each)))
+        if at is not None and times > most[at] and times >= max(MANY, MOSTLY * held[at]):
+            value[at], most[at] = each, times
+    for each in onto.d[onto.known].tolist() if onto is not None else ():
+        at = place.get(int(lattice.index(each)))
+        if at is not None:
+            value[at] = each
+    return value
+
+
+def _mapped(lattice: Lattice, bins: IntArray, d: FloatArray, held: IntArray, single: NDArray[np.bool_]) -> Uniform:
     """Map the distances of bins to [0, 1], given which bins are single values: just beside those the map jumps.
 
     One distance of the bin before such a value is put below it, and one of the bin after it above: nearer than most
-    nearest ones would be, yet not so near that a smooth map could not tell them apart.
+    nearest ones would be, yet not so near that a smooth map could not tell them apart. Where the bin beside it is
+    empty, or a single value too, there is no jump.
     """
-    before, after = (single[(near >= 0) & (near < len(d))] for near in (single - 1, single + 1))
-    before, after = before[held[before - 1] > 1], after[held[after + 1] > 1]
+    width = np.diff(lattice.edges)[bins]
+    beside = (np.diff(bins) == 1) & (held[:-1] > 1) & (held[1:] > 1)
+    before = np.flatnonzero(beside & single[1:] & ~single[:-1]) + 1
+    after = np.flatnonzero(beside & single[:-1] & ~single[1:])
     gaps = [
         np.minimum(NEAR * width[other] / held[other], np.abs(d[one] - d[other]) / 2)
         for one, other in ((before, before - 1), (after, after + 1))

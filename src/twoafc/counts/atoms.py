@@ -1,7 +1,8 @@
-"""Values that many distances share, as where they are held to at most 0.8987: which bins have one, and what it is."""
+"""Values that many distances share, as where they are held to at most 0.8987: which bins have one, and how often."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,31 +14,37 @@ from twoafc.counts.lattice import Lattice
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-Atoms = Mapping[int, float]
-"""Bins in which many distances are one value, and that value."""
+Atoms = Mapping[float, int]
+"""Values that many distances share, and how many do."""
 
 BLOCK = 2**16
 """Rows taken at once."""
-TOWERING, MANY = 4, 100
-"""Times as many distances as beside it, and distances at all, of which a bin has more only if many are one value."""
+TOWERING = 4
+"""Times as crowded as those beside it a bin is only if many of its distances are one value."""
+MANY, FEW, LARGE = 100, 10, 10**6
+"""Distances of a bin that is looked at, in large tables and in others, and triplets from which on a table is large."""
 
 
-def towers(lattice: Lattice, held: FloatArray, tied: NDArray[np.bool_]) -> IntArray:
-    """Find the bins that tower over those beside them, and in which most pairs are ties: many distances are one value.
+def crowded(lattice: Lattice, held: FloatArray, tied: NDArray[np.bool_], many: int) -> IntArray:
+    """Find the bins that tower over those beside them, or stand alone, and in which most pairs are ties.
 
     Parameters
     ----------
     held, tied : arrays, shape (bins,)
         Distances in each bin, and whether at least half of the pairs that both lie in it are ties.
+    many : int
+        Distances that such a bin has at least.
     """
     width = np.diff(lattice.edges)
-    inner = np.flatnonzero(held[3:-2] > MANY) + 3
-    crowded, before, after = (held[inner + k] / width[inner + k] for k in (0, -1, 1))
-    beside = np.maximum(before, after)
-    return np.asarray(inner[(crowded > TOWERING * beside) & (beside > 0) & tied[inner]])
+    inner = np.flatnonzero(held[2:-1] >= many) + 2
+    dense, before, after = (
+        np.where((inner + k > 1) & (inner + k < lattice.bins - 1), held[inner + k] / width[inner + k], 0.0)
+        for k in (0, -1, 1)
+    )
+    return np.asarray(inner[(dense > TOWERING * np.maximum(before, after)) & tied[inner]])
 
 
-def towers_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
+def crowded_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
     """Find such bins among the cells of counts."""
     held, within, ties = np.zeros((3, lattice.bins))
     columns = [cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count")]
@@ -50,31 +57,33 @@ def towers_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
         np.add.at(within, bin0[same], count[same])
         same &= sign == 0
         np.add.at(ties, bin0[same], count[same])
-    return towers(lattice, held, 2 * ties >= within)
+    return crowded(lattice, held, 2 * ties >= within, MANY if held.sum() >= 2 * LARGE else FEW)
 
 
-def commonest(values: ArrayLike) -> float:
-    """Give the value that occurs most often, of several the smallest.
-
-    Examples
-    --------
-    >>> commonest([0.9, 0.8987, 0.8987])
-    0.8987
-    """
-    found, times = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
-    return float(found[np.argmax(times)])
-
-
-def joined(parts: Sequence[Atoms]) -> dict[int, float]:
-    """Put the values of several parts together; where they differ nothing is known.
+def commonest(lattice: Lattice, values: ArrayLike, times: ArrayLike) -> dict[float, int]:
+    """Give the value of each bin that occurs most often, of several the smallest, and how often; not one that is alone.
 
     Examples
     --------
-    >>> joined([{5: 0.9, 7: 1.0}, {5: 0.8987}])
-    {7: 1.0}
+    >>> commonest(Lattice(), [0.9, 0.8987, 0.3, 1.0], [1, 2, 1, 7])
+    {0.8987: 2, 1.0: 7}
     """
-    found: dict[int, set[float]] = {}
+    values, times = np.asarray(values, dtype=np.float64), np.asarray(times, dtype=np.int64)
+    place = lattice.index(values)
+    order = np.lexsort((values, -times, place))
+    first = order[np.flatnonzero(np.diff(place[order], prepend=-1))]
+    return {float(values[each]): int(times[each]) for each in first if times[each] > 1}
+
+
+def joined(parts: Sequence[Atoms]) -> dict[float, int]:
+    """Add up how many distances have each value.
+
+    Examples
+    --------
+    >>> joined([{0.9: 5, 1.0: 20}, {0.9: 7}])
+    {0.9: 12, 1.0: 20}
+    """
+    found: Counter[float] = Counter()
     for part in parts:
-        for each, value in part.items():
-            found.setdefault(each, set()).add(value)
-    return {each: values.pop() for each, values in sorted(found.items()) if len(values) == 1}
+        found.update(part)
+    return dict(sorted(found.items()))

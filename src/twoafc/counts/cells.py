@@ -19,7 +19,7 @@ KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.In
 CLUSTER_KEY: Key = {"ref": pl.UInt64, **KEY}
 BLOCK = 2**16
 """Rows taken at once, so that what is made of them stays in the processor's cache."""
-CLUSTER_TIMES = 16
+CLUSTER_TIMES = 4
 """How many bins of the lattice one bin of the table by reference takes in."""
 
 
@@ -29,7 +29,7 @@ def cluster_lattice(lattice: Lattice) -> Lattice:
     Examples
     --------
     >>> cluster_lattice(Lattice(128))
-    Lattice(per_octave=8)
+    Lattice(per_octave=32)
     """
     return lattice.coarser(min(CLUSTER_TIMES, lattice.per_octave))
 

@@ -5,7 +5,7 @@ different data cannot be added. Counts on one lattice of raw distances can; map,
 
 Clustered error bars need sums over the triplets of each reference of terms that depend on the fit, which is not known
 yet when votes are counted. Where it is asked for, a second table therefore keeps the reference in the key, on bins
-16 times as wide: a term of a wide cell is the mean of its terms in the fine cells that lie in it.
+4 times as wide: a term of a wide cell is the mean of its terms in the fine cells that lie in it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Counts:
         Fingerprints of the files that they were counted from; none where these are not known.
     rows : tuple of str
         What the rows of the tables were: ``triplets``, ``votes``, or ``unidentified votes``.
-    atoms : mapping of bin to float
-        Values that so many distances share that their bins tower over those beside them, where they are known.
+    atoms : mapping of float to int
+        Values that so many distances share that their bins tower over those beside them, and how many do.
 
     Examples
     --------
@@ -145,8 +145,7 @@ class Counts:
         """
         lattice = self.lattice.coarser()
         cells = gathered(KEY, widened(self.cells, self.lattice, lattice))
-        atoms = joined([{int(self.lattice.merged(each)): value} for each, value in self.atoms.items()])
-        made = Counts(self.distance, lattice, cells, self.groups, files=self.files, rows=self.rows, atoms=atoms)
+        made = Counts(self.distance, lattice, cells, self.groups, files=self.files, rows=self.rows, atoms=self.atoms)
         if self.clusters is None:
             return made
         clusters = gathered(CLUSTER_KEY, widened(self.clusters, self.cluster_lattice, made.cluster_lattice))
@@ -218,7 +217,7 @@ class Counts:
             "parts": list(self.parts),
             "files": list(self.files),
             "rows": list(self.rows),
-            "atoms": [[each, value] for each, value in self.atoms.items()],
+            "atoms": [[value, times] for value, times in self.atoms.items()],
         }
         arrays = packed(self.cells)
         if self.clusters is not None:

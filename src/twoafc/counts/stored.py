@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.counts.cells import CLUSTER_KEY, KEY, Key, cluster_lattice, gathered
+from twoafc.counts.cells import CLUSTER_KEY, KEY, Key, cluster_lattice, gathered, widened
 from twoafc.counts.lattice import Lattice
 from twoafc.errors import DataError
 
@@ -60,15 +60,16 @@ def unpacked(card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tup
         lattice = Lattice(card["per_octave"])
     except ValueError as error:
         raise DataError(str(error)) from error
-    atoms = _atoms(card["atoms"], lattice)
+    atoms = _atoms(card["atoms"])
     cells = _frame(arrays, "", KEY, lattice, len(groups))
     expected = {*cells.columns}
     clusters = None
     if card["refs_kept"] is True:
         clusters = _frame(arrays, "clusters_", CLUSTER_KEY, cluster_lattice(lattice), len(groups))
         expected |= {f"clusters_{name}" for name in clusters.columns}
-        if clusters["count"].sum() != cells["count"].sum():
-            raise DataError("counts by reference must add up to all triplets; those of the file do not")
+        wide = gathered(KEY, widened(cells, lattice, cluster_lattice(lattice)))
+        if not gathered(KEY, clusters.drop("ref")).equals(wide):
+            raise DataError("counts by reference must add up to those of all triplets; those of the file do not")
     foreign = sorted(set(arrays) - expected)
     if foreign:
         raise DataError(f"the file holds {foreign[0]}, which no counts have")
@@ -76,11 +77,11 @@ def unpacked(card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tup
     return distance, lattice, cells, tuple(groups), clusters, *told, atoms
 
 
-def _atoms(given: object, lattice: Lattice) -> dict[int, float]:
+def _atoms(given: object) -> dict[float, int]:
     pairs: list[Any] = given if isinstance(given, list) else [given]
-    numbers = (isinstance(pair, list) and [type(each) for each in pair] == [int, float] for pair in pairs)
-    if not all(numbers) or any(not value > 0 or lattice.index(value) != place for place, value in pairs):
-        raise DataError("atoms must be bins with a value in each; those of the file are not")
+    numbers = (isinstance(pair, list) and [type(each) for each in pair] == [float, int] for pair in pairs)
+    if not all(numbers) or any(not (0 < value < np.inf and times > 0) for value, times in pairs):
+        raise DataError("atoms must be values above 0, each with a number of distances; those of the file are not")
     return dict(pairs)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twoafc.counts import Counts, Lattice
-from twoafc.counts.atoms import commonest, towers_of
+from twoafc.counts.atoms import commonest, crowded_of
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered
 from twoafc.counts.table import reference_digests
 from twoafc.engine.blame import blame_frame, blame_parts
@@ -110,13 +110,13 @@ def _check_all(counts: Counts, table: Table, rows: int | None) -> None:
         )
 
 
-def _atoms(counts: Counts, table: Table, d: tuple[str, str]) -> dict[int, float]:
-    """Look up the values that many distances share, in some of the rows that have them."""
-    edges = counts.lattice.edges
-    found = {
-        int(each): table.some_within(d, *edges[each : each + 2]) for each in towers_of(counts.cells, counts.lattice)
-    }
-    return {each: commonest(values) for each, values in found.items() if len(values)}
+def _atoms(counts: Counts, table: Table, d: tuple[str, str]) -> dict[float, int]:
+    """Look up the values that many distances share; where no bin may have one, nothing is read again."""
+    bins = crowded_of(counts.cells, counts.lattice)
+    if not len(bins):
+        return {}
+    found = table.values_within(d, bins, counts.lattice)
+    return commonest(counts.lattice, found["x"], found["times"])
 
 
 def _with_clusters(counts: Counts, table: Table, d: tuple[str, str]) -> Counts:

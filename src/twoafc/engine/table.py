@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twoafc.columns import LABELS, distance_names, says_votes
 from twoafc.counts.lattice import Lattice
@@ -21,8 +23,6 @@ from twoafc.engine.single_votes import identifying, merged_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
 
-SOME = 1000
-"""Rows looked at for a value that most of them have."""
 SAMPLE = 100_000
 
 
@@ -81,19 +81,28 @@ class Table:
 
     def counted(self, d: tuple[str, str], lattice: Lattice, *, refs: bool = False, packed: bool = True) -> pl.DataFrame:
         """Count one distance by the program that serves every engine."""
-        pairs = {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
-        frame = merged_votes(self.frame, self.columns, pairs) if self.holds_votes else self.frame
         by = [name for name in ("group", "ref") if name in self.columns and (refs or name != "ref")]
-        return counted(frame, (self.known[d[0]], self.known[d[1]]), lattice, by=by, packed=packed)
+        return counted(self._triplets(), (self.known[d[0]], self.known[d[1]]), lattice, by=by, packed=packed)
 
-    def some_within(self, d: tuple[str, str], low: float, high: float) -> pl.Series:
-        """Give some of the distances that lie within [low, high): enough to tell which value is the commonest."""
-        found: list[pl.Series] = []
+    def values_within(self, d: tuple[str, str], bins: NDArray[np.int64], lattice: Lattice) -> pl.DataFrame:
+        """Give the distances that lie in some bins, each value once: ``x``, and how many ``times``."""
+        frame, edges = self._triplets(), lattice.edges
+        within = nw.lit(False)
+        # Bins that follow one another are one range.
+        for run in np.split(bins, np.flatnonzero(np.diff(bins) > 1) + 1):
+            within = within | ((nw.col("x") >= edges[run[0]]) & (nw.col("x") < edges[run[-1] + 1]))
+        found = []
         for name in d:
-            x = nw.col(self.known[name]).cast(nw.Float64)
-            some = self.frame.select(x.alias("x")).filter((nw.col("x") >= low) & (nw.col("x") < high)).head(SOME)
-            found.append(collected(some)["x"])
-        return pl.concat(found)
+            some = frame.select(nw.col(self.known[name]).cast(nw.Float64).alias("x")).filter(within)
+            found.append(collected(some.group_by("x").agg(nw.len().alias("times"))).cast({"times": pl.Int64}))
+        return pl.concat(found).group_by("x").agg(pl.col("times").sum())
+
+    def _triplets(self) -> Any:
+        """The rows, single votes merged into triplets."""
+        if not self.holds_votes:
+            return self.frame
+        pairs = {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
+        return merged_votes(self.frame, self.columns, pairs)
 
     def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, Found]:
         """Count all distances in one pass of polars."""

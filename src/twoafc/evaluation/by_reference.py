@@ -11,7 +11,7 @@ from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
 from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import FEWEST, Dependence
-from twoafc.inference.errorbars import Together
+from twoafc.inference.errorbars import Errors, Together, errors
 from twoafc.kinds import blocks
 
 FloatArray = NDArray[np.float64]
@@ -50,21 +50,39 @@ def by_reference(one: Scored) -> tuple[Scored, Together]:
     )
     values = one.values
     if values is not None:
-        columns = _means(table, lines, values.columns)
+        columns = _means(table, lines, _of_wide(table, values.columns))
         values = replace(values, columns=columns, M=fewer.M, count=lines.times)
     link = CountedDependence(lines.times, Dependence(len(row), (lines.ref,), ""), "clustered by ref")
     prediction = replace(one.prediction, table=fewer, P=one.prediction.P[row])
     return replace(one, prediction=prediction, values=values), Together(link)
 
 
-def _means(table: CountedTriplets, lines: Lines, columns: FloatArray) -> FloatArray:
-    """Means over the triplets of each line of values that every row has."""
-    kept = table.references
-    assert kept is not None
+def with_hidden(one: Scored, bars: Errors) -> Errors:
+    """Add to errors by reference what the wide bins hide from them: how triplets within one of them differ.
+
+    Whose triplets these are is not known, so that each is taken to stand alone there.
+    """
+    table, values = one.prediction.table, one.values
+    assert isinstance(table, CountedTriplets)
+    if values is None or table.wide is None:
+        return bars
+    hidden = replace(values, columns=values.columns - _of_wide(table, values.columns)[table.wide])
+    beside = errors(hidden, one.codes, Together(alone(table)))
+    return {group: bar._replace(se=np.hypot(bar.se, beside[group].se)) for group, bar in bars.items()}
+
+
+def _of_wide(table: CountedTriplets, columns: FloatArray) -> FloatArray:
+    """Means over the triplets of each wide cell of values that every row has."""
     assert table.wide is not None
     total = np.bincount(table.wide, table.count)
-    of_wide = np.stack([np.bincount(table.wide, table.count * column) / total for column in columns.T], axis=1)
-    sums = np.zeros((columns.shape[1], len(lines.row)))
+    return np.stack([np.bincount(table.wide, table.count * column) / total for column in columns.T], axis=1)
+
+
+def _means(table: CountedTriplets, lines: Lines, of_wide: FloatArray) -> FloatArray:
+    """Means over the triplets of each line, from those of the wide cells."""
+    kept = table.references
+    assert kept is not None
+    sums = np.zeros((of_wide.shape[1], len(lines.row)))
     for some in blocks(len(kept.ref)):
         values = of_wide[kept.wide[some]] * kept.times[some, None]
         for each, column in zip(sums, values.T, strict=True):

@@ -16,7 +16,7 @@ from twoafc.estimators.origin import fit_counts
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.bin_notes import bin_notes
 from twoafc.evaluation.binning import binning
-from twoafc.evaluation.by_reference import by_reference
+from twoafc.evaluation.by_reference import by_reference, with_hidden
 from twoafc.evaluation.evaluation import Evaluation
 from twoafc.evaluation.gathering import gathered
 from twoafc.evaluation.left_out import left_out
@@ -109,7 +109,8 @@ def evaluate_counts(
         tables = {key: each for key, each in tables.items() if key[0] == job.distance}  # others are done with
         for counts in both.values():
             if (job.distance, id(counts)) not in tables:
-                tables[job.distance, id(counts)] = CountedTriplets.of(counts)
+                fitted = tables.get((job.distance, id(both["train"])))
+                tables[job.distance, id(counts)] = CountedTriplets.of(counts, fitted)
         splits = {split: tables[job.distance, id(counts)] for split, counts in both.items()}
         runs.append(_run(job, both["train"], splits["train"]))
         for one in _splits(job, runs[-1], both["train"], splits, settings):
@@ -118,6 +119,8 @@ def evaluate_counts(
             # A fold does not know its references, so that where there are any its errors are not known.
             lost = split.startswith("fold") and splits["train"].references is not None
             bars = {} if lost else Analytic().of_scores(held, link)
+            if bars and held is not one:
+                bars = with_hidden(one, bars)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
             units |= {(split, group): error.units for group, error in bars.items()}
             if split == "test":
