@@ -49,8 +49,9 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
     counts = [Counts.load(name) for name, counted in read if counted]
     names = [name for name, counted in read if not counted] + [name for name, counted in read if counted]
     held = [*carried(models, names), *counts]
-    refuse_twice(held, names)
+    # Added first: counts of the same votes that are not alike are refused for that.
     total = merge(held, names=names)
+    refuse_twice(held, names)
     made = fit_counts(asked(models[0]), total) if models else total
     kept = {each.clusters is not None for each in held}
     lost = ["not all files kept their refs; error bars of the sum are not clustered"] if len(kept) > 1 else []

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import MOST_VOTES, Where, choices, counts, distance, labels_of, refuse
+from twoafc.columns import LABELS, MOST_VOTES, RESERVED_GROUPS, Where, choices, counts, distance, labels_of, refuse
 from twoafc.engine.parts import csv_head, first_line, is_parquet, is_remote
 from twoafc.engine.program import collected
 from twoafc.errors import DataError
@@ -82,7 +82,8 @@ def blame_frame(frame: Any, known: Mapping[str, str], pairs: Pairs) -> None:
         n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
         whole = (n == n.floor()) & (M.floor() == M) & (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES)
         odd = odd | n.is_null() | M.is_null() | ~whole
-    for name in (name for name in columns if name in ("group", "ref")):
-        odd = odd | nw.col(name).is_null() | nw.col(name).cast(nw.String).is_in(["", "all", "mean"])
+    for name in (name for name in columns if name in LABELS):
+        unnamed = ["", *RESERVED_GROUPS] if name == "group" else [""]
+        odd = odd | nw.col(name).is_null() | nw.col(name).cast(nw.String).is_in(unnamed)
     found = collected(frame.filter(odd).select(*known.values()).head(1000))
     check_rows(found.rename({name: column for column, name in known.items()}), pairs, lambda row: "a row")

@@ -125,7 +125,7 @@ def bulk(
 
 def _kind(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | None) -> Kind:
     """Choose the numbers that a place is counted in: short ones, unless some may well get more rows than these hold."""
-    if rows is None:
+    if rows is None or sample.is_empty():
         return np.int32
     pair = window.kinds.pair(_whole(sample["n"]), _whole(sample["M"]))
     place = np.sort(window.place(*_distances(sample, d), pair, None))

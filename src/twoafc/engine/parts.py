@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import polars as pl
 
 from twoafc.columns import LABELS
 from twoafc.errors import DataError
-from twoafc.frames import KNOWN, READABLE, SEPARATORS
+from twoafc.frames import KNOWN, READABLE, SEPARATORS, check_unique
 
 PARQUET = (".parquet", ".pq")
 END = 2**16
@@ -64,10 +65,15 @@ def _found(name: str) -> list[str]:
 
 def _inside(folder: str) -> list[str]:
     ended = (path for path in Path(folder).rglob("*") if path.is_file() and is_parquet(path.name))
-    found = sorted(str(path) for path in ended if not path.name.startswith((".", "_")))
+    found = sorted(str(path) for path in ended if not any(map(_is_hidden, path.relative_to(folder).parts)))
     if not found:
         raise DataError(f"{folder} is a folder without Parquet files; name the files of the table")
     return found
+
+
+def _is_hidden(name: str) -> bool:
+    """Tell what Spark and others lay beside a table: _temporary, _delta_log, .staging; not a folder _day=3 of it."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _refuse_twice(parts: Sequence[str]) -> None:
@@ -101,19 +107,26 @@ def _schema(part: str) -> dict[str, pl.DataType | None]:
     try:
         if is_parquet(part):
             return dict(pl.scan_parquet(part, glob=False).collect_schema())
-        return dict.fromkeys(csv_head(part)[1])
+        columns = csv_head(part)[1]
+        check_unique([name for name in columns if name])
+        return dict.fromkeys(columns)
+    except DataError as error:
+        raise DataError(f"{part}: {error}") from error
     except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
         raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
 
 
 def csv_head(part: str) -> tuple[str, list[str]]:
     """Separator and column names of a CSV file."""
-    opener = gzip.open if part.lower().endswith(".gz") else open
-    with opener(part, "rt", encoding="utf-8-sig") as file:
+    with _opener(part)(part, "rt", encoding="utf-8-sig") as file:
         line = next((line for line in file if line.strip()), "")
     heads = {mark: [name.strip() for name in next(csv.reader([line], delimiter=mark))] for mark in SEPARATORS}
     mark = max(heads, key=lambda mark: len(KNOWN & set(heads[mark])))
     return mark, heads[mark]
+
+
+def _opener(part: str) -> Any:
+    return gzip.open if part.lower().endswith(".gz") else open
 
 
 def check_alike(found: Mapping[str, Mapping[str, pl.DataType | None]], needed: Sequence[str]) -> None:
@@ -177,12 +190,33 @@ def _rows(part: str) -> int:
 def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
     """Tell files again, whatever they are called, by their sizes and ends; none where one of them lies elsewhere.
 
+    Files without rows are left out: they hold no votes, and those of any two sites are the same.
+
     Examples
     --------
     >>> fingerprints(["s3://votes/a.parquet"])
     ()
     """
-    return () if any(map(is_remote, parts)) else tuple(sorted(map(_fingerprint, parts)))
+    if any(map(is_remote, parts)):
+        return ()
+    return tuple(sorted(_fingerprint(part) for part in parts if not is_bare(part)))
+
+
+def is_bare(part: str) -> bool:
+    """Tell whether a local file has columns but no rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> pl.DataFrame({"n": [], "M": []}).write_csv(f"{folder}/a.csv")
+    >>> is_bare(f"{folder}/a.csv")
+    True
+    """
+    if is_parquet(part):
+        return _rows(part) == 0
+    with _opener(part)(part, "rb") as file:
+        return len(list(islice((line for line in file if line.strip()), 2))) == 1
 
 
 def _fingerprint(part: str) -> str:

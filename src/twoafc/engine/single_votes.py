@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals as nw
 
+from twoafc.columns import MOST_VOTES
 from twoafc.votes import QUADRUPLE, TRIPLET
 
 TURNED = "twoafc_turned"
@@ -30,8 +31,8 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
     """Merge the votes of a lazy frame: columns n, M, the distances, and group and ref where there are any.
 
     As `twoafc.votes.merge` does it: votes are turned so that of x0 and x1 the one whose name is smaller is x0, and a
-    merged triplet is turned back where most of its votes were shown the other way round. Votes on one triplet that give
-    it other distances than the rest leave n = -1, so that counting finds them.
+    merged triplet is turned back where most of its votes were shown the other way round. A vote that breaks a rule, and
+    votes on one triplet that give it unlike distances, leave an n outside [0, M], so that counting finds them.
     """
     by = identifying(columns)
     labels = [name for name in ("group", "ref") if name in columns]
@@ -52,9 +53,10 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
             items |= {one: nw.when(swapped).then(b).otherwise(a), other: nw.when(swapped).then(a).otherwise(b)}
     kept = [name for name in labels if name not in items]
     vote = nw.when(swapped).then(1 - choice).otherwise(choice)
-    lawful = nw.when((choice == 0) | (choice == 1)).then(vote).otherwise(nw.lit(-1e9))
+    # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
+    weighed = nw.when(_lawful(choice, distances, [*by, *kept])).then(vote).otherwise(nw.lit(-2.0 * MOST_VOTES))
     rows = frame.select(
-        lawful.alias("n"),
+        weighed.alias("n"),
         nw.when(swapped).then(nw.lit(1)).otherwise(nw.lit(0)).alias(TURNED),
         *(value.alias(name) for name, value in (items | turned).items()),
         *(nw.col(name).cast(nw.String) for name in kept),
@@ -80,6 +82,17 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
         for here, there in (pair, pair[::-1])
     ]
     return found.select(n.alias("n"), "M", *usual, *labels)
+
+
+def _lawful(choice: Any, distances: Sequence[str], names: Sequence[str]) -> Any:
+    """Tell whether a vote keeps the rules; where a value is missing that may be missing too."""
+    lawful = (choice == 0) | (choice == 1)
+    for name in distances:
+        x = nw.col(name).cast(nw.Float64)
+        lawful = lawful & (x >= 0) & x.is_finite()
+    for name in names:
+        lawful = lawful & ~nw.col(name).is_null() & (nw.col(name).cast(nw.String) != "")
+    return lawful
 
 
 def _swapped(by: Sequence[str]) -> Any:

@@ -32,6 +32,7 @@ def polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.L
         return pl.concat(_polars_csv(part, columns) for part in parts)
     # Where they are known to lie here, a bracket or a star is part of a name.
     options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
+    options["extra_columns"] = "ignore"  # that only some parts have; nothing asks for them
     if columns is None:
         return pl.scan_parquet(list(parts), **options)
     kinds = {tuple(schema.get(name) for name in columns) for schema in found.values()}

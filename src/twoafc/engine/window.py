@@ -78,7 +78,8 @@ class Kinds:
         """Number of each row's n and M among the pairs, or `NOWHERE`."""
         code = self._start.take(n, mode="clip")
         code += M
-        if n.min() < 0 or M.min() < self.fewest or M.max() > self.most or not (n <= M).all():
+        least, most = M.min(initial=self.most), M.max(initial=self.fewest)
+        if n.min(initial=0) < 0 or least < self.fewest or most > self.most or not (n <= M).all():
             code[(n < 0) | (n > M) | (self.fewest > M) | (self.most < M)] = NOWHERE
         return code
 
@@ -132,15 +133,15 @@ class Window:
         """Place of each row in the dense array, or `NOWHERE`; `pair` and `group` are the numbers of its kind."""
         s0, s1 = self._slot(d0), self._slot(d1)
         nowhere = None
-        least = min(s0.min(), s1.min())
+        least = min(s0.min(initial=1), s1.min(initial=1))
         if least < 1:
             self._settle(s0, d0)
             self._settle(s1, d1)
         if (
             least < 1
-            or max(s0.max(), s1.max()) >= self.width
-            or pair.min() < 0
-            or (group is not None and group.min() < 0)
+            or max(s0.max(initial=0), s1.max(initial=0)) >= self.width
+            or pair.min(initial=0) < 0
+            or (group is not None and group.min(initial=0) < 0)
         ):
             nowhere = (s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)
             nowhere = nowhere if group is None else nowhere | (group < 0)
@@ -152,7 +153,8 @@ class Window:
         line += s1
         line -= apart
         line -= apart
-        line[same] += 1 + np.sign(d0[same] - d1[same]).astype(np.int32)
+        # Compared, not subtracted: what is no distance is here too.
+        line[same] += 1 + (d0[same] > d1[same]).astype(np.int32) - (d0[same] < d1[same])
         line *= np.int32(len(self.kinds.pairs))
         place = np.add(line, pair, dtype=np.int64)
         if nowhere is not None:
