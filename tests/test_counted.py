@@ -226,6 +226,25 @@ def test_few_test_triplets_are_where_the_training_table_has_them(per_octave: int
         assert other[name] == pytest.approx(one[name], rel=0.01)
 
 
+def test_what_wide_bins_hide_of_a_reference_is_in_its_error_bars() -> None:
+    def votes(T: int, seed: int) -> Triplets:
+        rng = np.random.default_rng(seed)
+        ref = rng.integers(0, 60, T)
+        d, taste = rng.uniform(0.9, 1, (2, T)), rng.normal(0, 1.5, 60)[ref]
+        n = rng.binomial(3, expit(60 * (d[0] - d[1]) + taste))
+        labels = {"ref": ref, "group": np.where(ref % 3, "a", "b")}
+        return Triplets.from_frame({"n": n, "M": np.full(T, 3), "d0": d[0], "d1": d[1], **labels})
+
+    train, test = votes(1500, 1), votes(6000, 2)
+    exact = evaluate(train, test, estimators=["density"])
+    counted = [{"distance": tally(table, keep_refs=True)} for table in (train, test)]
+    found = evaluate_counts(*counted, estimators=["density"])
+    known = {record["group"]: record for record in exact.scores if record["split"] == "test"}
+    for record in (record for record in found.scores if record["split"] == "test"):
+        for name in ("nll_se", "nll_per_vote_se", "agreement_se"):
+            assert record[name] == pytest.approx(known[record["group"]][name], rel=0.15)
+
+
 def test_few_references_are_taken_as_given_and_lone_ones_stand_alone() -> None:
     told = {}
     for name, ref in {"few": np.arange(60) % 3, "lone": np.arange(60), "many": np.arange(60) % 20}.items():

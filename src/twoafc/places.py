@@ -128,7 +128,7 @@ def _values(lattice: Lattice, bins: IntArray, held: FloatArray, atoms: Atoms, on
     place = dict(zip(bins.tolist(), range(len(bins)), strict=True))
     for each, times in atoms.items():
         at = place.get(int(lattice.index(each)))
-        if at is not None and times > most[at] and times >= max(MANY, MOSTLY * held[at]):
+        if at is not None and times > most[at] and times >= max(MANY, MOSTLY * float(held[at])):
             value[at], most[at] = each, times
     for each in onto.d[onto.known].tolist() if onto is not None else ():
         at = place.get(int(lattice.index(each)))

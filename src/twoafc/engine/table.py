@@ -203,6 +203,8 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
         raise DataError(
             f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
         )
+    if isinstance(distances, str):
+        raise ValueError(f"distances must be a list of names; found the text {distances!r}")
     if distances is not None and not list(distances):
         raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
     for name in distances or ():

@@ -11,7 +11,7 @@ from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
 from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import FEWEST, Dependence
-from twoafc.inference.errorbars import Errors, Together, errors
+from twoafc.inference.errorbars import Errors, Together
 from twoafc.kinds import blocks
 
 FloatArray = NDArray[np.float64]
@@ -66,9 +66,23 @@ def with_hidden(one: Scored, bars: Errors) -> Errors:
     assert isinstance(table, CountedTriplets)
     if values is None or table.wide is None:
         return bars
-    hidden = replace(values, columns=values.columns - _of_wide(table, values.columns)[table.wide])
-    beside = errors(hidden, one.codes, Together(alone(table)))
-    return {group: bar._replace(se=np.hypot(bar.se, beside[group].se)) for group, bar in bars.items()}
+    names, group = one.codes or ([], np.zeros(len(table), dtype=np.int64))
+    of_wide, count = _of_wide(table, values.columns), table.count
+    squares = [
+        np.bincount(group, count * (column - mean[table.wide]) ** 2)
+        for column, mean in zip(values.columns.T, of_wide.T, strict=True)
+    ]
+    squares.append(squares[values.measures.index("nll")])
+    triplets, votes = np.bincount(group, count), np.bincount(group, count * table.M)
+    # Means over triplets, and last the NLL over votes: one row for each group.
+    size = np.stack([triplets] * len(values.measures) + [votes], axis=1)
+    sums = np.stack(squares, axis=1)
+    of_group = np.sqrt(sums) / size
+    beside = {"all": np.sqrt(sums.sum(axis=0)) / size.sum(axis=0)}
+    if names:
+        beside |= dict(zip(names, of_group, strict=True))
+        beside["mean"] = np.sqrt((of_group**2).sum(axis=0)) / len(names)
+    return {name: bar._replace(se=np.hypot(bar.se, beside[name])) for name, bar in bars.items()}
 
 
 def _of_wide(table: CountedTriplets, columns: FloatArray) -> FloatArray:
