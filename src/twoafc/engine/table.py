@@ -17,7 +17,7 @@ from twoafc.counts.lattice import Lattice
 from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
 from twoafc.engine.found import Found
-from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, schemas, size
+from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, is_bare, schemas, size
 from twoafc.engine.program import collected, counted
 from twoafc.engine.single_votes import identifying, merged_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
@@ -107,8 +107,8 @@ class Table:
     def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, Found]:
         """Count all distances in one pass of polars."""
         columns = [name for name in self.columns if name != "ref"]
-        local = list(self.schemas)
-        # Some rows of the first, the middle and the last part: days and sites differ.
+        local = [part for part in self.schemas if not is_bare(part)]
+        # Some rows of the first, the middle and the last part that have any: days and sites differ.
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         heads = [polars_frame([local[place]], self.schemas, columns) for place in some] or [nw.to_native(self.frame)]
         sample = pl.concat((_plain(head, columns).head(SAMPLE).collect() for head in heads), how="vertical_relaxed")

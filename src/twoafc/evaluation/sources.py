@@ -145,9 +145,11 @@ def load_counts(files: Sequence[str]) -> dict[str, Counts]:
     for file in files:
         counts = Counts.load(file)
         found.setdefault(counts.distance, []).append((file, counts))
-    for held in found.values():
-        refuse_twice([each for _, each in held], [file for file, _ in held])
-    return {
+    added = {
         distance: merge([each for _, each in held], names=[file for file, _ in held])
         for distance, held in found.items()
     }
+    # After they were added: counts of the same votes that are not alike are refused for that.
+    for held in found.values():
+        refuse_twice([each for _, each in held], [file for file, _ in held])
+    return added
