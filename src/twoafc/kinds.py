@@ -37,23 +37,22 @@ def kinds(n: NDArray[Any], M: NDArray[Any], group: NDArray[np.int64] | None = No
     pairs = int(M.max()) * (int(M.max()) + 3) // 2 + 1
     groups = 1 if group is None else int(group.max()) + 1
 
-    def codes(some: slice) -> NDArray[np.int64]:
-        votes = M[some].astype(np.int64)
-        code: NDArray[np.int64] = votes * (votes + 1) // 2 + n[some]
+    def codes(some: slice) -> NDArray[Any]:
+        code: NDArray[Any] = M[some] * (M[some] + 1) // 2 + n[some]
         return code if group is None else code + group[some] * pairs
 
     if pairs * groups > MOST:
-        found = np.unique(
-            np.concatenate([codes(some) for some in blocks(len(n))]), return_index=True, return_inverse=True
-        )
-        return Kinds(found[2].astype(np.uint32), found[1])
-    used = np.zeros(pairs * groups, dtype=bool)
+        code = np.concatenate([codes(some) for some in blocks(len(n))])
+        _, row, number = np.unique(code, return_index=True, return_inverse=True)
+        return Kinds(number.astype(np.uint32), row)
+    code = np.empty(len(n), dtype=np.min_scalar_type(pairs * groups))
+    first = np.full(pairs * groups, -1)
     for some in blocks(len(n)):
-        used[codes(some)] = True
-    count = int(used.sum())
-    place = (np.cumsum(used) - 1).astype(np.min_scalar_type(count))
-    number, row = np.empty(len(n), dtype=place.dtype), np.empty(count, dtype=np.int64)
+        code[some] = codes(some)
+        new = np.flatnonzero(first.take(code[some]) < 0)
+        first[code[some][new]] = new + some.start
+    used = first >= 0
+    place = (np.cumsum(used) - 1).astype(np.min_scalar_type(int(used.sum())))
     for some in blocks(len(n)):
-        number[some] = place[codes(some)]
-        row[number[some]] = np.arange(some.start, some.stop)
-    return Kinds(number, row)
+        code[some] = place.take(code[some])
+    return Kinds(code, first[used])

@@ -51,7 +51,8 @@ def crowded_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
     for start in range(0, len(cells), BLOCK):
         bin0, bin1, sign, count = (each[start : start + BLOCK] for each in columns)
         count = count.astype(np.float64)
-        np.add.at(held, bin0, count)
+        new = np.flatnonzero(np.diff(bin0, prepend=-1))  # in order, so that many of one bin are added at once
+        np.add.at(held, bin0[new], np.add.reduceat(count, new))
         np.add.at(held, bin1, count)
         same = bin0 == bin1
         np.add.at(within, bin0[same], count[same])
