@@ -45,7 +45,7 @@ def crowded(lattice: Lattice, held: FloatArray, tied: NDArray[np.bool_], many: i
 
 
 def crowded_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
-    """Find such bins among the cells of counts."""
+    """Find the bins among the cells of counts that may have such a value."""
     held, within, ties = np.zeros((3, lattice.bins))
     columns = [cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count")]
     for start in range(0, len(cells), BLOCK):
@@ -62,18 +62,18 @@ def crowded_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
 
 
 def commonest(lattice: Lattice, values: ArrayLike, times: ArrayLike) -> dict[float, int]:
-    """Give the value of each bin that occurs most often, of several the smallest, and how often; not one that is alone.
+    """Give the value of each bin that occurs most often, of several the smallest, and how often; none that few have.
 
     Examples
     --------
-    >>> commonest(Lattice(), [0.9, 0.8987, 0.3, 1.0], [1, 2, 1, 7])
-    {0.8987: 2, 1.0: 7}
+    >>> commonest(Lattice(), [0.9, 0.8987, 0.3, 1.0], [12, 20, 1, 70])
+    {0.8987: 20, 1.0: 70}
     """
     values, times = np.asarray(values, dtype=np.float64), np.asarray(times, dtype=np.int64)
     place = lattice.index(values)
     order = np.lexsort((values, -times, place))
     first = order[np.flatnonzero(np.diff(place[order], prepend=-1))]
-    return {float(values[each]): int(times[each]) for each in first if times[each] > 1}
+    return {float(values[each]): int(times[each]) for each in first if times[each] >= FEW}
 
 
 def joined(parts: Sequence[Atoms]) -> dict[float, int]:

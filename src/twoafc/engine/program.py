@@ -29,7 +29,7 @@ def counted(
     or does not fit into the packed key, stands under bin0 = -1
     """
     x0, x1 = (nw.col(name).cast(nw.Float64) for name in d)
-    bin0, bin1 = _bin(x0, lattice), _bin(x1, lattice)
+    bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
     n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
     sign = nw.when(x0 > x1).then(nw.lit(2)).otherwise(nw.when(x0 < x1).then(nw.lit(0)).otherwise(nw.lit(1)))
     votes = (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES) & (n == n.floor()) & (M.floor() == M)
@@ -49,7 +49,7 @@ def counted(
     return _unpacked(found.with_columns(pl.col("key").fill_null(-1).cast(pl.Int64)), lattice, packed)
 
 
-def _bin(x: Any, lattice: Lattice) -> Any:
+def bin_of(x: Any, lattice: Lattice) -> Any:
     """Lattice.index of a column of floats; -1 for what is no distance.
 
     Bits are out of an engine's reach, but powers of two are exact, and so is all arithmetic with them. Only the

@@ -18,7 +18,7 @@ from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
 from twoafc.engine.found import Found
 from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, is_bare, schemas, size
-from twoafc.engine.program import collected, counted
+from twoafc.engine.program import bin_of, collected, counted
 from twoafc.engine.single_votes import identifying, merged_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
@@ -86,14 +86,11 @@ class Table:
 
     def values_within(self, d: tuple[str, str], bins: NDArray[np.int64], lattice: Lattice) -> pl.DataFrame:
         """Give the distances that lie in some bins, each value once: ``x``, and how many ``times``."""
-        frame, edges = self._triplets(), lattice.edges
-        within = nw.lit(False)
-        # Bins that follow one another are one range.
-        for run in np.split(bins, np.flatnonzero(np.diff(bins) > 1) + 1):
-            within = within | ((nw.col("x") >= edges[run[0]]) & (nw.col("x") < edges[run[-1] + 1]))
-        found = []
+        frame, found = self._triplets(), []
         for name in d:
-            some = frame.select(nw.col(self.known[name]).cast(nw.Float64).alias("x")).filter(within)
+            x = nw.col(self.known[name]).cast(nw.Float64)
+            placed = frame.select(x.alias("x"), bin_of(x, lattice).alias("bin"))
+            some = placed.filter(nw.col("bin").is_in(bins.astype(np.float64).tolist()))
             found.append(collected(some.group_by("x").agg(nw.len().alias("times"))).cast({"times": pl.Int64}))
         return pl.concat(found).group_by("x").agg(pl.col("times").sum())
 
