@@ -86,13 +86,11 @@ class Table:
 
     def values_within(self, d: tuple[str, str], bins: NDArray[np.int64], lattice: Lattice) -> pl.DataFrame:
         """Give the distances that lie in some bins, each value once: ``x``, and how many ``times``."""
-        frame, found = self._triplets(), []
-        for name in d:
-            x = nw.col(self.known[name]).cast(nw.Float64)
-            placed = frame.select(x.alias("x"), bin_of(x, lattice).alias("bin"))
-            some = placed.filter(nw.col("bin").is_in(bins.astype(np.float64).tolist()))
-            found.append(collected(some.group_by("x").agg(nw.len().alias("times"))).cast({"times": pl.Int64}))
-        return pl.concat(found).group_by("x").agg(pl.col("times").sum())
+        frame = self._triplets()
+        pooled = nw.concat([frame.select(nw.col(self.known[name]).cast(nw.Float64).alias("x")) for name in d])
+        placed = pooled.with_columns(bin_of(nw.col("x"), lattice).alias("bin"))
+        some = placed.filter(nw.col("bin").is_in(bins.astype(np.float64).tolist()))
+        return collected(some.group_by("x").agg(nw.len().alias("times")))
 
     def _triplets(self) -> Any:
         """The rows, single votes merged into triplets."""
