@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from twoafc.binomial import log_coefficient
+from twoafc.blocks import blocks
 from twoafc.counts import Counts
-from twoafc.counts.cells import coded, widened
-from twoafc.kinds import Kinds, blocks, kinds
+from twoafc.counts.cells import Spans, coded, numbers_of, widened
+from twoafc.kinds import Kinds, kinds
 from twoafc.places import Places, placed
 from twoafc.rows import Groups
 from twoafc.uniform import Uniform
@@ -198,22 +199,17 @@ class CountedTriplets:
         return made
 
 
-def _codes(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8], bins: int) -> IntArray:
-    code = bin0.astype(np.int64)
-    code *= bins
-    code += bin1
-    code *= 3
-    code += sign
-    return code
+def _spans(bin0: ShortArray, bin1: ShortArray) -> Spans:
+    return {"bin0": (0, int(bin0.max())), "bin1": (0, int(bin1.max())), "sign": (-1, 1)}
 
 
 def _in_order(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8]) -> tuple[IntArray, ShortArray]:
     """Do what `_distinct` does where rows are in the order of bins and sign, quicker and in less memory."""
     place = np.empty(len(bin0), dtype=np.int32)
     first: list[IntArray] = []
-    bins, before, last = int(bin1.max(initial=0)) + 1, 0, -2
+    spans, before, last = _spans(bin0, bin1), 0, -1
     for some in blocks(len(bin0)):
-        code = _codes(bin0[some], bin1[some], sign[some], bins)
+        code = numbers_of({"bin0": bin0[some], "bin1": bin1[some], "sign": sign[some]}, spans)
         new = np.concatenate([code[:1] != last, code[1:] != code[:-1]])
         first.append(np.flatnonzero(new) + some.start)
         place[some] = np.cumsum(new) + (before - 1)
@@ -223,7 +219,7 @@ def _in_order(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8]) -> tup
 
 def _distinct(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8]) -> tuple[IntArray, ShortArray]:
     """Find the rows that differ in bins and sign, one of each, and the number of each row's among them."""
-    code = _codes(bin0, bin1, sign, int(bin1.max(initial=0)) + 1)
+    code = numbers_of({"bin0": bin0, "bin1": bin1, "sign": sign}, _spans(bin0, bin1))
     order = np.argsort(code, kind="stable")  # quick, since groups, or pairs of bins, are in order
     code = code[order]
     new = np.concatenate([[True], code[1:] != code[:-1]])

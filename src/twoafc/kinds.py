@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 2**16
-"""Rows taken at once, so that what is made of them stays in the processor's cache."""
+from twoafc.blocks import blocks
+
 MOST = 2**22
 """Combinations of n, M and group that an array has room for; where there could be more, rows are sorted."""
 
@@ -19,11 +18,6 @@ class Kinds(NamedTuple):
 
     number: NDArray[np.unsignedinteger]
     row: NDArray[np.int64]
-
-
-def blocks(size: int) -> Iterator[slice]:
-    """Go through rows some at a time."""
-    return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))
 
 
 def kinds(n: NDArray[Any], M: NDArray[Any], group: NDArray[np.int64] | None = None) -> Kinds:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.counts import Lattice
-from twoafc.counts.atoms import MANY, Atoms, crowded
+from twoafc.counts.atoms import MANY, Atoms, crowded, marginals
 from twoafc.uniform import Uniform
 
 FloatArray = NDArray[np.float64]
@@ -84,25 +84,18 @@ def placed(
         Of the table that was fitted, to which these counts are to be compared: where both have a bin, or a value, it is
         where that table has it.
     """
-    held = np.asarray(np.bincount(bin0, count, lattice.bins) + np.bincount(bin1, count, lattice.bins), np.float64)
+    held, tied = marginals(lattice, bin0, bin1, sign, count)
     bins = np.flatnonzero(held)
-    same = bin0 == bin1
-    within, ties = (np.bincount(bin0[some], count[some], lattice.bins) for some in (same, same & (sign == 0)))
     value = _values(lattice, bins, held[bins], atoms, onto)
     known = value > 0
-    towers = crowded(lattice, held, 2 * ties >= within, MANY)
-    towers = towers[(held[towers - 1] > 0) | (held[towers + 1] > 0)]
-    single = known | np.isin(bins, towers)
+    single = known | np.isin(bins, _towers(lattice, held, tied))
     low, high = _filled(lattice, bins, held)
     low[single] = [roundest(*lattice.edges[each : each + 2]) for each in bins[single]]
     low[known] = value[known]
     high[single] = low[single]
     if onto is not None and onto.lattice == lattice:
-        place = np.searchsorted(onto.bins, bins).clip(0, len(onto.bins) - 1)
-        shared = onto.bins[place] == bins
-        moved = onto.d[place][shared] - ((low + high) / 2)[shared]
-        low[shared] += moved
-        high[shared] += moved
+        off = _moved(bins, (low + high) / 2, onto)
+        low, high = low + off, high + off
     d = (low + high) / 2
     number = np.zeros(lattice.bins, dtype=np.int64)
     number[bins] = np.arange(len(bins))
@@ -117,6 +110,18 @@ def placed(
     d0[apart], d1[apart] = np.where(sign[apart] > 0, (upper, lower), (lower, upper))
     uniform = _mapped(lattice, bins, d, held[bins].astype(np.int64), single)
     return Places(d0, d1, Axis(lattice, bins, d, i, j, apart, single, known)), uniform
+
+
+def _towers(lattice: Lattice, held: FloatArray, tied: NDArray[np.bool_]) -> IntArray:
+    """Find the bins that must have one value for the most part, though it may not be known which."""
+    found = crowded(lattice, held, tied, MANY)
+    return np.asarray(found[(held[found - 1] > 0) | (held[found + 1] > 0)])
+
+
+def _moved(bins: IntArray, d: FloatArray, onto: Axis) -> FloatArray:
+    """How far each bin is from where another axis of the same lattice has it; 0 where that has none."""
+    place = np.searchsorted(onto.bins, bins).clip(0, len(onto.bins) - 1)
+    return np.where(onto.bins[place] == bins, onto.d[place] - d, 0.0)
 
 
 def _values(lattice: Lattice, bins: IntArray, held: FloatArray, atoms: Atoms, onto: Axis | None) -> FloatArray:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from twoafc.blocks import blocks
 from twoafc.counts.lattice import Lattice
 
 FloatArray = NDArray[np.float64]
@@ -17,8 +19,6 @@ IntArray = NDArray[np.int64]
 Atoms = Mapping[float, int]
 """Values that many distances share, and how many do."""
 
-BLOCK = 2**16
-"""Rows taken at once."""
 TOWERING = 4
 """Times as crowded as those beside it a bin is only if many of its distances are one value."""
 MANY, FEW, LARGE = 100, 10, 10**6
@@ -44,21 +44,31 @@ def crowded(lattice: Lattice, held: FloatArray, tied: NDArray[np.bool_], many: i
     return np.asarray(inner[(dense > TOWERING * np.maximum(before, after)) & tied[inner]])
 
 
+def marginals(
+    lattice: Lattice,
+    bin0: NDArray[np.int32],
+    bin1: NDArray[np.int32],
+    sign: NDArray[np.int8],
+    count: NDArray[Any],
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Count the distances in each bin, d0 and d1 pooled, and tell the bins in which most pairs are ties."""
+    held, within, ties = np.zeros((3, lattice.bins))
+    for some in blocks(len(count)):
+        first, second, times = bin0[some], bin1[some], count[some].astype(np.float64)
+        new = np.flatnonzero(np.diff(first, prepend=-1))  # mostly in order, so that many of one bin are added at once
+        np.add.at(held, first[new], np.add.reduceat(times, new))
+        np.add.at(held, second, times)
+        same = first == second
+        np.add.at(within, first[same], times[same])
+        same &= sign[some] == 0
+        np.add.at(ties, first[same], times[same])
+    return held, 2 * ties >= within
+
+
 def crowded_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
     """Find the bins among the cells of counts that may have such a value."""
-    held, within, ties = np.zeros((3, lattice.bins))
-    columns = [cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count")]
-    for start in range(0, len(cells), BLOCK):
-        bin0, bin1, sign, count = (each[start : start + BLOCK] for each in columns)
-        count = count.astype(np.float64)
-        new = np.flatnonzero(np.diff(bin0, prepend=-1))  # in order, so that many of one bin are added at once
-        np.add.at(held, bin0[new], np.add.reduceat(count, new))
-        np.add.at(held, bin1, count)
-        same = bin0 == bin1
-        np.add.at(within, bin0[same], count[same])
-        same &= sign == 0
-        np.add.at(ties, bin0[same], count[same])
-    return crowded(lattice, held, 2 * ties >= within, MANY if held.sum() >= 2 * LARGE else FEW)
+    held, tied = marginals(lattice, *(cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count")))
+    return crowded(lattice, held, tied, MANY if held.sum() >= 2 * LARGE else FEW)
 
 
 def commonest(lattice: Lattice, values: ArrayLike, times: ArrayLike) -> dict[float, int]:

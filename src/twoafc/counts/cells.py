@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.blocks import blocks
 from twoafc.counts.lattice import Lattice
 
 IntArray = NDArray[np.int64]
 
 Key = Mapping[str, type[pl.DataType]]
 Spans = Mapping[str, tuple[int, int]]
+"""The least and the greatest number in each column of a key."""
 KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
 CLUSTER_KEY: Key = {"ref": pl.UInt64, **KEY}
-BLOCK = 2**16
-"""Rows taken at once, so that what is made of them stays in the processor's cache."""
 CLUSTER_TIMES = 4
 """How many bins of the lattice one bin of the table by reference takes in."""
 
@@ -44,8 +45,6 @@ def widened(frame: pl.DataFrame, old: Lattice, new: Lattice) -> pl.DataFrame:
 def gathered(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
     """Add up rows with one key; each key once, in order, in columns of fixed types.
 
-    Quick where the first frame is in order already and the others are small.
-
     Examples
     --------
     >>> key = {"n": pl.Int64, "M": pl.Int64}
@@ -56,22 +55,16 @@ def gathered(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
     typed = [frame.select(pl.col(name).cast(kind) for name, kind in kinds.items()) for frame in frames if len(frame)]
     if not typed:
         return pl.DataFrame(schema=dict(kinds))
-    spans = {name: _ends(typed, name) for name in key if name != "ref"}
-    if not _fit(spans):
-        return pl.concat(typed).group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
+    rows = pl.concat(typed)
+    spans = {name: _ends([rows], name) for name in key if name != "ref"}
+    if not fits(spans):
+        return rows.group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
     # One number for the key: grouped and sorted many times quicker than as many columns.
     if "ref" in key:
-        rows = pl.concat(typed)
         keyed = rows.with_columns(pl.Series("key", _codes(rows, spans))).group_by("ref", "key", maintain_order=True)
         summed = keyed.agg(pl.col(*spans).first(), pl.col("count").sum())
         return summed.sort("ref", "key").select(*key, "count")
-    if not _in_order(typed[0], spans):
-        rows = pl.concat(typed)
-        return _sorted(rows, _codes(rows, spans))[0]
-    if len(typed) == 1:
-        return typed[0]
-    more = pl.concat(typed[1:])
-    return _joined(typed[0], _codes(typed[0], spans), *_sorted(more, _codes(more, spans)))
+    return rows if len(typed) == 1 and _in_order(rows, spans) else _sorted(rows, _codes(rows, spans))
 
 
 def coded(*frames: pl.DataFrame) -> list[IntArray]:
@@ -84,16 +77,33 @@ def coded(*frames: pl.DataFrame) -> list[IntArray]:
     [array([5, 0]), array([5])]
     """
     spans = {name: _ends(frames, name) for name in KEY}
-    if _fit(spans):
+    if fits(spans):
         return [_codes(frame, spans) for frame in frames]
     rows = np.concatenate([frame.select(KEY).to_numpy() for frame in frames])
     number = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     return np.split(number, np.cumsum([len(frame) for frame in frames])[:-1])
 
 
-def _fit(spans: Spans) -> bool:
+def fits(spans: Spans) -> bool:
     """Whether every key is a number of its own."""
     return math.prod(most - least + 1 for least, most in spans.values()) < 2**63
+
+
+def numbers_of(columns: Mapping[str, NDArray[Any]], spans: Spans) -> IntArray:
+    """Give each key as one number; numbers are in the order of the keys.
+
+    Examples
+    --------
+    >>> numbers_of({"sign": np.array([-1, 1]), "n": np.array([2, 0])}, {"sign": (-1, 1), "n": (0, 2)})
+    array([2, 6])
+    """
+    number = np.zeros(len(next(iter(columns.values()))), dtype=np.int64)
+    for name, (least, most) in spans.items():
+        if most > least:
+            number *= most - least + 1
+            number += columns[name]
+            number -= least
+    return number
 
 
 def _ends(frames: Sequence[pl.DataFrame], name: str) -> tuple[int, int]:
@@ -101,56 +111,32 @@ def _ends(frames: Sequence[pl.DataFrame], name: str) -> tuple[int, int]:
     return min(least for least, _ in ends), max(most for _, most in ends)
 
 
-def _blocks(frame: pl.DataFrame, spans: Spans) -> Iterator[IntArray]:
-    """Give each key as one number, some at a time; numbers are in the order of the keys."""
-    columns = {name: (frame[name].to_numpy(), ends) for name, ends in spans.items() if ends[1] > ends[0]}
-    for start in range(0, len(frame), BLOCK):
-        some = slice(start, start + BLOCK)
-        code = np.zeros(min(BLOCK, len(frame) - start), dtype=np.int64)
-        for column, (least, most) in columns.values():
-            code *= most - least + 1
-            code += column[some]
-            code -= least
-        yield code
+def _in_blocks(frame: pl.DataFrame, spans: Spans) -> Iterator[IntArray]:
+    # One that is the same everywhere may not be laid out in memory yet.
+    varying = [name for name, (least, most) in spans.items() if most > least] or [*spans][:1]
+    columns = {name: frame[name].to_numpy() for name in varying}
+    for some in blocks(len(frame)):
+        yield numbers_of({name: column[some] for name, column in columns.items()}, spans)
 
 
 def _codes(frame: pl.DataFrame, spans: Spans) -> IntArray:
-    return np.concatenate([*_blocks(frame, spans)])
+    return np.concatenate([*_in_blocks(frame, spans)])
 
 
 def _in_order(frame: pl.DataFrame, spans: Spans) -> bool:
     """Whether each key stands once, in order."""
     last = -1
-    for code in _blocks(frame, spans):
+    for code in _in_blocks(frame, spans):
         if code[0] <= last or not (code[1:] > code[:-1]).all():
             return False
         last = code[-1]
     return True
 
 
-def _sorted(frame: pl.DataFrame, code: IntArray) -> tuple[pl.DataFrame, IntArray]:
+def _sorted(frame: pl.DataFrame, code: IntArray) -> pl.DataFrame:
     """Put rows in the order of their codes, those of one code added up."""
     order = np.argsort(code, kind="stable")  # next to no time where most rows are in order
     code = code[order]
     first = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
     count = np.add.reduceat(frame["count"].to_numpy()[order], first)
-    return frame[order[first]].with_columns(pl.Series("count", count)), code[first]
-
-
-def _joined(frame: pl.DataFrame, code: IntArray, more: pl.DataFrame, more_code: IntArray) -> pl.DataFrame:
-    """Add rows in order to others in order, the codes of each given, each code once in either."""
-    at = np.searchsorted(code, more_code)
-    known = np.zeros(len(more), dtype=bool)
-    known[at < len(code)] = code[at[at < len(code)]] == more_code[at < len(code)]
-    new = np.flatnonzero(~known)
-    place = at[new] + np.arange(len(new))
-    kept = np.ones(len(frame) + len(new), dtype=bool)
-    kept[place] = False
-    columns = {}
-    for name in frame.columns:
-        values = np.empty(len(kept), dtype=frame[name].to_numpy().dtype)
-        values[kept] = frame[name].to_numpy()
-        values[place] = more[name].to_numpy()[new]
-        columns[name] = values
-    columns["count"][np.flatnonzero(kept)[at[known]]] += more["count"].to_numpy()[known]
-    return pl.DataFrame(columns)
+    return frame[order[first]].with_columns(pl.Series("count", count))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import LABELS, MOST_VOTES, RESERVED_GROUPS, Where, choices, counts, distance, labels_of, refuse
+from twoafc.columns import LABELS, RESERVED_GROUPS, Where, choices, counts, distance, labels_of, refuse
 from twoafc.engine.parts import csv_head, first_line, is_parquet, is_remote
 from twoafc.engine.program import collected
+from twoafc.engine.rules import broken_choice, broken_counts, broken_distance, broken_name
 from twoafc.errors import DataError
 from twoafc.frames import row_name
 
@@ -71,19 +71,10 @@ def blame_frame(frame: Any, known: Mapping[str, str], pairs: Pairs) -> None:
     known : mapping of column to its name in the frame
     """
     columns = list(known)
-    odd = nw.lit(False)
+    odd = broken_choice() if "choice" in columns else broken_counts()
     for name in (name for pair in pairs.values() for name in pair):
-        x = nw.col(known[name]).cast(nw.Float64)
-        odd = odd | x.is_null() | ~((x >= 0) & x.is_finite())
-    if "choice" in columns:
-        choice = nw.col("choice").cast(nw.Float64)
-        odd = odd | choice.is_null() | ~((choice == 0) | (choice == 1))
-    else:
-        n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
-        whole = (n == n.floor()) & (M.floor() == M) & (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES)
-        odd = odd | n.is_null() | M.is_null() | ~whole
+        odd = odd | broken_distance(known[name])
     for name in (name for name in columns if name in LABELS):
-        unnamed = ["", *RESERVED_GROUPS] if name == "group" else [""]
-        odd = odd | nw.col(name).is_null() | nw.col(name).cast(nw.String).is_in(unnamed)
+        odd = odd | broken_name(name, RESERVED_GROUPS if name == "group" else ())
     found = collected(frame.filter(odd).select(*known.values()).head(1000))
     check_rows(found.rename({name: column for column, name in known.items()}), pairs, lambda row: "a row")

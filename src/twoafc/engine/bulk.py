@@ -22,7 +22,7 @@ from twoafc.engine.unfolding import unfolded
 from twoafc.engine.window import NOWHERE, STEP, Kinds, Window
 
 ROOM = 48_000_000
-"""Places of all dense arrays together, four bytes each."""
+"""Places of all dense arrays together, two or four bytes each."""
 ASIDE = 2_000_000
 """Rows set aside before they are counted."""
 FULL = 2**31 - 2**26
@@ -51,7 +51,7 @@ class _Tally:
         self.found: list[Found] = []
 
     def add(self, batch: pl.DataFrame, pair: ShortArray, group: ShortArray | None) -> None:
-        d0, d1 = _distances(batch, self.d)
+        d0, d1 = _floats(batch, self.d)
         for start in range(0, len(batch), STEP):
             some = slice(start, start + STEP)
             place = self.window.place(d0[some], d1[some], pair[some], None if group is None else group[some])
@@ -115,12 +115,11 @@ def bulk(
     windows = {name: Window.of(sample, d, lattice, kinds, ROOM // len(pairs)) for name, d in pairs.items()}
     tallies = {name: _Tally(d, windows[name], _kind(windows[name], sample, d, rows)) for name, d in pairs.items()}
     _tally(frame, kinds, tallies.values(), rows, progress)
-    found = {name: tallies.pop(name).rows() for name in pairs}
-    again = {name: _Tally(pairs[name], windows[name], np.int32) for name, each in found.items() if each is None}
+    found = {name: each for name in pairs if (each := tallies.pop(name).rows())}
+    again = {name: _Tally(d, windows[name], np.int32) for name, d in pairs.items() if name not in found}
     if again:
         _tally(frame, kinds, again.values(), rows, progress)
-    found |= {name: again.pop(name).rows() for name in [*again]}
-    return {name: each for name, each in found.items() if each is not None}
+    return found | {name: each for name, tally in again.items() if (each := tally.rows())}
 
 
 def _kind(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | None) -> Kind:
@@ -128,7 +127,7 @@ def _kind(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | 
     if rows is None or sample.is_empty():
         return np.int32
     pair = window.kinds.pair(_whole(sample["n"]), _whole(sample["M"]))
-    place = np.sort(window.place(*_distances(sample, d), pair, None))
+    place = np.sort(window.place(*_floats(sample, d), pair, None))
     runs = np.diff(np.flatnonzero(np.concatenate([[True], place[1:] != place[:-1], [True]])))
     likely = runs.max(initial=0) / max(len(sample), 1) * rows
     return np.uint16 if rows <= NARROW or likely < NARROW / SPARE else np.int32
@@ -157,9 +156,9 @@ def _whole(votes: pl.Series) -> ShortArray:
     return _filled(whole, -1)
 
 
-def _distances(batch: pl.DataFrame, d: tuple[str, str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    d0, d1 = (_filled(batch[name].cast(pl.Float64), np.nan) for name in d)
-    return d0, d1
+def _floats(batch: pl.DataFrame, names: tuple[str, str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    one, other = (_filled(batch[name].cast(pl.Float64), np.nan) for name in names)
+    return one, other
 
 
 def _filled(column: pl.Series, instead: float) -> NDArray[Any]:
@@ -171,8 +170,7 @@ def _filled(column: pl.Series, instead: float) -> NDArray[Any]:
 def plainly(frames: list[pl.DataFrame], d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
     """Count rows by the plain version; those that break a rule of the table stand under bin0 = -1."""
     rows = pl.concat(frames)
-    d0, d1 = (rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in d)
-    n, M = (rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("n", "M"))
+    (d0, d1), (n, M) = _floats(rows, d), _floats(rows, ("n", "M"))
     lawful = np.isfinite(d0) & (d0 >= 0) & np.isfinite(d1) & (d1 >= 0)
     lawful &= (n >= 0) & (n <= M) & (M >= 1) & (n == np.floor(n)) & (np.floor(M) == M) & (M <= MOST_VOTES)
     a, b = np.where(lawful, d0, 0.0), np.where(lawful, d1, 0.0)

@@ -9,8 +9,8 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from twoafc.columns import MOST_VOTES
 from twoafc.counts.lattice import HIGHEST, LOWEST, OCTAVES, Lattice
+from twoafc.engine.rules import lawful_counts
 
 FEW = 1024
 """Votes on one triplet that fit into the packed key; with more, n and M are columns of their own."""
@@ -32,8 +32,7 @@ def counted(
     bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
     n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
     sign = nw.when(x0 > x1).then(nw.lit(2)).otherwise(nw.when(x0 < x1).then(nw.lit(0)).otherwise(nw.lit(1)))
-    votes = (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES) & (n == n.floor()) & (M.floor() == M)
-    lawful = votes & (bin0 >= 0) & (bin1 >= 0)
+    lawful = lawful_counts(n, M) & (bin0 >= 0) & (bin1 >= 0)
     place = (bin0.cast(nw.Int64) * lattice.bins + bin1.cast(nw.Int64)) * 3 + sign.cast(nw.Int64)
     labels = [nw.col(name).cast(nw.String) for name in by]
     if packed:

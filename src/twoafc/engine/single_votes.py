@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 
 from twoafc.columns import MOST_VOTES
+from twoafc.engine.rules import broken_choice, broken_distance, broken_name
 from twoafc.votes import QUADRUPLE, TRIPLET
 
 TURNED = "twoafc_turned"
@@ -39,8 +40,8 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
     choice = nw.col("choice").cast(nw.Float64)
     distances = [name for pair in pairs.values() for name in pair]
     if not by:
-        lawful = nw.when((choice == 0) | (choice == 1)).then(choice).otherwise(nw.lit(-1.0))
-        return frame.select(lawful.alias("n"), nw.lit(1).alias("M"), *distances, *labels)
+        n = nw.when(broken_choice()).then(nw.lit(-1.0)).otherwise(choice)
+        return frame.select(n.alias("n"), nw.lit(1).alias("M"), *distances, *labels)
     swapped = _swapped(by)
     turned: dict[str, Any] = {}
     for d0, d1 in pairs.values():
@@ -54,7 +55,10 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
     kept = [name for name in labels if name not in items]
     vote = nw.when(swapped).then(1 - choice).otherwise(choice)
     # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
-    weighed = nw.when(_lawful(choice, distances, [*by, *kept])).then(vote).otherwise(nw.lit(-2.0 * MOST_VOTES))
+    broken = broken_choice()
+    for each in (*map(broken_distance, distances), *map(broken_name, [*by, *kept])):
+        broken = broken | each
+    weighed = nw.when(broken).then(nw.lit(-2.0 * MOST_VOTES)).otherwise(vote)
     rows = frame.select(
         weighed.alias("n"),
         nw.when(swapped).then(nw.lit(1)).otherwise(nw.lit(0)).alias(TURNED),
@@ -82,17 +86,6 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
         for here, there in (pair, pair[::-1])
     ]
     return found.select(n.alias("n"), "M", *usual, *labels)
-
-
-def _lawful(choice: Any, distances: Sequence[str], names: Sequence[str]) -> Any:
-    """Tell whether a vote keeps the rules; where a value is missing that may be missing too."""
-    lawful = (choice == 0) | (choice == 1)
-    for name in distances:
-        x = nw.col(name).cast(nw.Float64)
-        lawful = lawful & (x >= 0) & x.is_finite()
-    for name in names:
-        lawful = lawful & ~nw.col(name).is_null() & (nw.col(name).cast(nw.String) != "")
-    return lawful
 
 
 def _swapped(by: Sequence[str]) -> Any:

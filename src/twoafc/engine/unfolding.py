@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.counts.cells import KEY
+from twoafc.counts.cells import KEY, Spans, fits, numbers_of
 from twoafc.engine.window import ShortArray, Window
 
 SPAN = 2**18
@@ -38,15 +38,14 @@ def unfolded(window: Window, dense: NDArray[np.integer], more: pl.DataFrame, gro
     kinds |= {"sign": np.int8, "count": np.int64}
     columns: Columns = {name: np.empty(size, dtype=kind) for name, kind in kinds.items()}
     others: Columns = {name: more[name].to_numpy().astype(kind) for name, kind in kinds.items()}
-    most_votes = max(window.kinds.most, int(others["M"].max(initial=0))) + 1
-    fits = len(groups or " ") * (window.lattice.bins + 1) ** 2 * 3 * most_votes**2 < 2**63
-    later = _order(others, window, most_votes) if fits else np.empty(0, dtype=np.int64)
+    spans = _spans(window, others, groups)
+    later = numbers_of(others, spans) if fits(spans) else np.empty(0, dtype=np.int64)
     numbers = np.array([groups.index(name) for name in window.kinds.groups], dtype=np.int32)
     first = 0
     for start in range(0, len(dense), SPAN):
         found = _rows(window, dense[start : start + SPAN], start, numbers)
         if len(later) and len(found["count"]):
-            order = _order(found, window, most_votes)
+            order = numbers_of(found, spans)
             between = int(np.searchsorted(later, order[-1]))
             at = np.searchsorted(order, later[:between])
             found = {name: np.insert(each, at, others[name][:between]) for name, each in found.items()}
@@ -80,14 +79,10 @@ def _rows(window: Window, dense: NDArray[np.integer], start: int, numbers: Short
     return found if group is None else {"group": numbers.take(group), **found}
 
 
-def _order(rows: Columns, window: Window, most_votes: int) -> NDArray[np.int64]:
-    """Give each row a number; the numbers are in the order of the rows' keys."""
-    bins = window.lattice.bins + 1  # and one for what broke a rule
-    code = rows["group"].astype(np.int64) if "group" in rows else np.zeros(len(rows["n"]), dtype=np.int64)
-    for name, span in {"bin0": bins, "bin1": bins, "sign": 3, "n": most_votes, "M": most_votes}.items():
-        code *= span
-        code += rows[name]
-    return code
+def _spans(window: Window, others: Columns, groups: Sequence[str]) -> Spans:
+    """The numbers that the key of any row lies among; bin -1 is that of what broke a rule."""
+    bins, votes = (-1, window.lattice.bins - 1), (0, max(window.kinds.most, int(others["M"].max(initial=0))))
+    return {"group": (0, max(len(groups) - 1, 0)), "bin0": bins, "bin1": bins, "sign": (-1, 1), "n": votes, "M": votes}
 
 
 def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.blocks import blocks
 from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
 from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import FEWEST, Dependence
 from twoafc.inference.errorbars import Errors, Together
-from twoafc.kinds import blocks
 
 FloatArray = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.blocks import blocks
 from twoafc.counted import CountedTriplets
-from twoafc.kinds import blocks
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
