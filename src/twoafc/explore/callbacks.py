@@ -80,7 +80,7 @@ class Page:
             list(pool.map(lambda name: explored.points(view, name), names))
         first = self._plane(view, "first")
         titles = [self._title(view, name) for name in names]
-        drawn = replace(view, row=None, votes=0).link(explored.known)
+        drawn = self._listed(view)
         votes = int(explored.M.sum())
         how = f"{pieces.counted(len(explored), 'triplet')}, {pieces.counted(votes, 'vote')}, {named(view)}"
         if not view.other:
@@ -121,19 +121,30 @@ class Page:
         return pieces.triplet(known, place, images=self.images), marks
 
     def table(self, page: Any, shown: Any, **values: Any) -> tuple[Any, Any, Any]:
-        """Show the page of the table that was asked for, or the one with the triplet that was chosen elsewhere."""
+        """Show the page of the table that was asked for, or the one with the triplet that was chosen elsewhere.
+
+        Last comes what the table then shows: which page, of what.
+        """
         view = self.view(values)
         order = self.explored.order(view)
+        listed, before = self._listed(view), shown if isinstance(shown, dict) else {}
         at = np.flatnonzero(order == view.row)
         if ctx.triggered_id == "page" and isinstance(page, dict):
             asked = int(page.get("page", 0))
+        elif len(at):
+            asked = int(at[0]) // pieces.PAGE
         else:
-            asked = int(at[0]) // pieces.PAGE if len(at) else 0
-        # A row chosen on the page that is shown, and nothing else: the table stays as it is.
-        if set(ctx.triggered_prop_ids.values()) == {"row"} and (asked == shown or not len(at)):
+            asked = before.get("page", 0) if before.get("listed") == listed else 0
+        # Told by what is on the screen, not by what was moved: the browser drops an answer that a later one overtakes.
+        now = {"page": asked, "listed": listed}
+        if now == before:
             return no_update, no_update, no_update
         told = f"{len(order):,} of {len(self.explored):,}"
-        return pieces.listing(self.explored, view, order, asked, images=self.images), told, asked
+        return pieces.listing(self.explored, view, order, asked, images=self.images), told, now
+
+    def _listed(self, view: View) -> str:
+        """Say what a table or a plane is of, whichever triplet is chosen and however many votes are asked for."""
+        return replace(view, row=None, votes=0).link(self.explored.known)
 
     def choose(self, step: Any, box: Any, **values: Any) -> Any:
         """Go to the next or previous triplet of the table; when a box is drawn, to its worst."""
