@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import random_table
+from counting import LOCAL, TAKEN, plainly, refusal
 from serving import Answer, serving
 from twoafc import engine
-from twoafc.counts import Counts, Lattice, tally
+from twoafc.counts import Counts, Lattice
 from twoafc.engine import bulk, table
 from twoafc.errors import DataError
 from twoafc.triplets import Triplets
@@ -42,11 +43,6 @@ def votes_of(T: int, seed: int = 0) -> pl.DataFrame:
     columns |= {"ssim_d0": np.round(d0 / 9, 3).astype(np.float32), "ssim_d1": np.round(d1 / 9, 3).astype(np.float32)}
     labels = {"group": rng.choice(["b", "a", "ç"], T), "ref": rng.choice([f"r{k}" for k in range(300)], T)}
     return pl.DataFrame({**columns, **labels})
-
-
-def plainly(frame: pl.DataFrame, **options: Any) -> dict[str, Counts]:
-    table = Triplets.from_frame(frame)
-    return {name: tally(table[name], **options) for name in table.distances}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +82,7 @@ def spark() -> Iterator[Any]:
         session.stop()
 
 
-@pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+@LOCAL
 def test_engines_give_the_counts_of_the_plain_version(name: str, parts: Path, expected: dict[str, Counts]) -> None:
     # Dask takes ten times as long as the others: one of the distances will do.
     some = ["ssim"] if name == "dask" else list(expected)
@@ -126,6 +122,17 @@ def test_spark_reads_odd_parts_as_the_others_do(spark: Any, tmp_path: Path) -> N
     frame[:30].write_csv(tmp_path / "a[1].csv")
     frame[30:].select(frame.columns[::-1]).write_csv(tmp_path / "b{2}.csv", separator=";")
     assert engine.count(f"{tmp_path}/*.csv", engine="spark") == plainly(frame)
+    alike = [text for text in TAKEN.values() if "group" not in text and "choice" not in text]
+    for place, text in enumerate(alike):
+        (tmp_path / f"{place}.csv").write_bytes(text.encode())
+    odd = [tmp_path / f"{place}.csv" for place in range(len(alike))]
+    assert engine.count(odd, engine="spark") == plainly(pl.concat(Triplets.read(part).to_frame() for part in odd))
+    (tmp_path / "votes.csv").write_text(TAKEN["words for choices"])
+    votes = Triplets.read(tmp_path / "votes.csv")
+    assert engine.count(tmp_path / "votes.csv", engine="spark") == plainly(votes.to_frame())
+    (tmp_path / "broken.csv").write_text('group,n,M,d0,d1\n"a\nb",1,2,.3,.4\n')
+    told = f"spark could not count {tmp_path}/broken.csv: [MALFORMED_CSV_RECORD] Malformed CSV record: "
+    assert refusal(tmp_path / "broken.csv", engine="spark").startswith(told)
     spoiled = spark.createDataFrame(frame.with_columns(n=pl.lit(9)).to_pandas())
     assert refusal(spoiled).startswith("n must lie in [0, M]; a row has n=9, M=")
 
@@ -257,11 +264,11 @@ def test_parts_may_differ_in_the_width_of_their_numbers(tmp_path: Path) -> None:
         tmp_path / "b.parquet"
     )
     rounded = pl.concat([frame[:50], frame[50:].with_columns(pl.col("d0").cast(pl.Float32).cast(pl.Float64))])
-    for name in ("polars", "duckdb"):
+    for name in ("polars", "duckdb", "dask"):
         assert engine.count(f"{tmp_path}/*.parquet", engine=name) == plainly(rounded)
 
 
-@pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+@LOCAL
 @pytest.mark.parametrize("mark", [",", ";"])
 def test_csv(name: str, mark: str, tmp_path: Path) -> None:
     frame = random_table(100, group=["1", "x"] * 50).to_frame()
@@ -270,7 +277,7 @@ def test_csv(name: str, mark: str, tmp_path: Path) -> None:
     assert engine.count([tmp_path / "a.csv", tmp_path / "b.csv"], engine=name) == plainly(frame)
 
 
-@pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
+@LOCAL
 def test_single_votes_are_merged_by_the_engine(name: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     T, triplet = 600, rng.integers(0, 90, 600)
@@ -300,13 +307,6 @@ def test_votes_that_nothing_identifies_are_triplets_with_one_vote() -> None:
     assert engine.count(frame)["distance"].notes == [told]
 
 
-def refusal(source: Any, kind: type[Exception] = DataError, **options: Any) -> str:
-    with pytest.raises(kind) as caught:
-        engine.count(source, **options)
-    assert type(caught.value) is kind
-    return str(caught.value)
-
-
 @pytest.fixture
 def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two sound parts, to be spoiled."""
@@ -314,9 +314,6 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, seed in {"a": 1, "b": 2}.items():
         random_table(50, seed=seed, group=["g"] * 50, ref=["r"] * 50).write(tmp_path / f"{name}.parquet")
     return tmp_path
-
-
-ENGINES = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
 
 
 def test_a_part_that_is_cut_short_is_named(two: Path) -> None:
@@ -328,7 +325,7 @@ def test_a_part_that_is_cut_short_is_named(two: Path) -> None:
             engine.size("*.parquet")
 
 
-@ENGINES
+@LOCAL
 def test_a_part_whose_pages_are_spoiled_is_named(two: Path, name: str) -> None:
     whole = bytearray((two / "b.parquet").read_bytes())
     whole[4 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - 4)
@@ -389,8 +386,12 @@ def test_votes_on_one_triplet_have_the_same_distances(two: Path) -> None:
         "d0": [0.1, 0.2],
         "d1": [0.3, 0.3],
     }
-    told = "votes on one triplet must have the same distances; some have other d0 or d1"
+    told = "votes on one triplet must have the same distances (distance); ref='r', x0='a', x1='b' has 0.1 and 0.2"
     assert refusal(pl.DataFrame(votes)) == told
+    other = {**votes, "x0": ["a", "b"], "x1": ["b", "a"], "d0": [0.1, 0.3], "d1": [0.3, 0.2]}  # turned
+    pl.DataFrame(other).write_csv(two / "votes.csv")
+    for name in ("polars", "duckdb", "dask"):
+        assert refusal("votes.csv", engine=name) == told
     assert refusal(pl.DataFrame({**votes, "d0": [0.1, 0.1], "choice": [0, 2]})) == (
         "choice must be 0 or 1; a row has choice=2 (1 of 1 rows)"
     )

@@ -12,28 +12,15 @@ import polars as pl
 import pytest
 
 from conftest import random_table
+from counting import LOCAL, plainly, refusal
 from twoafc import engine, evaluate, evaluate_counts
-from twoafc.counts import Counts, tally
+from twoafc.counts import tally
 from twoafc.engine import counting, parts
-from twoafc.errors import DataError
 from twoafc.evaluation import Settings
 from twoafc.triplets import Triplets
 
 # Dask, of pandas that is newer than it.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
-LOCAL = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
-
-
-def plainly(frame: pl.DataFrame) -> dict[str, Counts]:
-    table = Triplets.from_frame(frame)
-    return {name: tally(table[name]) for name in table.distances}
-
-
-def refusal(source: Any, kind: type[Exception] = DataError, **options: Any) -> str:
-    with pytest.raises(kind) as caught:
-        engine.count(source, **options)
-    assert type(caught.value) is kind
-    return str(caught.value)
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,10 @@ import pytest
 
 from commands import refused
 from conftest import random_table
+from counting import LOCAL, plainly, refusal
 from twoafc import engine
 from twoafc.cli import main
-from twoafc.counts import Counts, Lattice, tally
+from twoafc.counts import Counts, Lattice
 from twoafc.engine import bulk, parts
 from twoafc.engine.window import Kinds, Window
 from twoafc.errors import DataError
@@ -24,18 +25,6 @@ from twoafc.triplets import Triplets
 
 # Dask, of pandas that is newer than it.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
-LOCAL = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
-
-
-def plainly(frame: pl.DataFrame) -> dict[str, Counts]:
-    table = Triplets.from_frame(frame)
-    return {name: tally(table[name]) for name in table.distances}
-
-
-def refusal(source: Any, **options: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        engine.count(source, **options)
-    return str(caught.value)
 
 
 @pytest.fixture(autouse=True)

@@ -82,14 +82,10 @@ def _named_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     text = _text(path)
-    separator = max(SEPARATORS, key=lambda mark: len(KNOWN & set(_header(text, mark))))
-    columns = _header(text, separator)
-    if not any(columns):
-        raise DataError("the file is empty; expected a header and rows")
-    check_unique([name for name in columns if name])
+    separator, columns = csv_header(text)
     # Text first: a cell that is not a number can then be named, with its row.
     frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, raise_if_empty=False)
-    frame.columns = [name or f"\0{place}" for place, name in enumerate(columns)]
+    frame.columns = all_named(columns)
     # Blank lines, and columns without a name or a value (a comma at the end of each line), hold nothing.
     rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
     idle = [name for name in frame.columns if name.startswith("\0")]
@@ -111,9 +107,30 @@ def _text(path: Path) -> str:
         return str(file.read()).lstrip("\r\n")
 
 
-def _header(text: str, separator: str) -> list[str]:
-    rows = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+def csv_header(text: str) -> tuple[str, list[str]]:
+    r"""Separator and column names of a CSV that begins with its header; no name is there twice.
+
+    Examples
+    --------
+    >>> csv_header('n; M; d0; "d1"\n1;2;0.3;0.4')
+    (';', ['n', 'M', 'd0', 'd1'])
+    """
+    heads = {mark: _split(text, mark) for mark in SEPARATORS}
+    mark = max(heads, key=lambda mark: len(KNOWN & set(heads[mark])))
+    if not any(heads[mark]):
+        raise DataError("the file is empty; expected a header and rows")
+    check_unique([name for name in heads[mark] if name])
+    return mark, heads[mark]
+
+
+def _split(text: str, mark: str) -> list[str]:
+    rows = csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True)
     return [name.strip() for name in next(rows, [])]
+
+
+def all_named(columns: Sequence[str]) -> list[str]:
+    """Give columns without a name one that no file has."""
+    return [name or f"\0{place}" for place, name in enumerate(columns)]
 
 
 def write_frame(frame: pl.DataFrame, path: str | Path) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.columns import LABELS, RESERVED_GROUPS, Where, choices, counts, distance, labels_of, refuse
+from twoafc.engine.csv_parts import polars_csv
 from twoafc.engine.parts import csv_head, first_line, is_parquet, is_remote
 from twoafc.engine.program import collected
 from twoafc.engine.rules import broken_choice, broken_counts, broken_distance, broken_name
@@ -19,6 +20,7 @@ from twoafc.frames import row_name
 Pairs = Mapping[str, tuple[str, str]]
 SLICE = 1_000_000
 """Rows looked at together."""
+ROW = "\0row"
 
 
 def check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
@@ -35,8 +37,8 @@ def _told(name: str, values: NDArray[np.float64]) -> Callable[[int], str]:
     return lambda row: f"{name}={values[row]}"
 
 
-def _from(first: int) -> Where:
-    return lambda row: row_name(first + row)
+def _named(numbers: pl.Series) -> Where:
+    return lambda row: row_name(numbers[row])
 
 
 def blame_parts(parts: Sequence[str], columns: Sequence[str], pairs: Pairs) -> None:
@@ -44,22 +46,23 @@ def blame_parts(parts: Sequence[str], columns: Sequence[str], pairs: Pairs) -> N
     for part in (part for part in parts if not is_remote(part)):
         kind = "Parquet" if is_parquet(part) else "CSV"
         try:
-            for first, rows in _slices(part, columns):
-                check_rows(rows, pairs, _from(first))
+            for numbers, rows in _slices(part, columns):
+                check_rows(rows, pairs, _named(numbers))
         except DataError as error:
             raise DataError(f"{part}: {error}") from error
         except (pl.exceptions.PolarsError, OSError, EOFError) as error:
             raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
 
 
-def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
+def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+    """Rows of a part, some at a time, with their numbers; what holds nothing is a row of the file too, and left out."""
     if is_parquet(part):
-        frame = pl.scan_parquet(part, glob=False)
+        frame = pl.scan_parquet(part, glob=False, row_index_name=ROW)
     else:
-        frame = pl.scan_csv(part, separator=csv_head(part)[0], infer_schema=False, glob=False)
+        frame = polars_csv(part, csv_head(part), glob=False, row_index_name=ROW)
     first = 0
-    while len(rows := frame.select(columns).slice(first, SLICE).collect()):
-        yield first, rows
+    while len(rows := frame.select(ROW, *columns).slice(first, SLICE).collect()):
+        yield rows[ROW], rows.drop(ROW)
         first += len(rows)
 
 

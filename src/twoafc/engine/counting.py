@@ -70,7 +70,7 @@ def count(
         origin: dict[str, Any] = {"files": fingerprints(table.parts), "rows": (table.kind,)}
         for name, d in table.pairs.items():
             found = rows.pop(name) if name in rows else Found.of(table.counted(d, lattice))
-            found = _lawful(found, table, d, lattice)
+            found = _lawful(found, table, name, lattice)
             made[name] = Counts(name, lattice, gathered(KEY, found.rows), tuple(found.groups), **origin)
             _check_all(made[name], table, expected)
             made[name] = replace(made[name], atoms=_atoms(made[name], table, d))
@@ -87,8 +87,9 @@ def count(
         raise DataError(f"{table.engine} could not count {named}: {first_line(error)}") from error
 
 
-def _lawful(found: Found, table: Table, d: tuple[str, str], lattice: Lattice) -> Found:
+def _lawful(found: Found, table: Table, name: str, lattice: Lattice) -> Found:
     """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
+    d = table.pairs[name]
     if found.rows.is_empty():
         raise DataError("the table has no rows")
     if found.lawful:
@@ -97,7 +98,7 @@ def _lawful(found: Found, table: Table, d: tuple[str, str], lattice: Lattice) ->
     blame_frame(table.frame, table.known, table.pairs)
     found = Found.of(table.counted(d, lattice, packed=False))
     if (found.rows["bin0"] < 0).any():
-        raise DataError(f"votes on one triplet must have the same distances; some have other {d[0]} or {d[1]}")
+        raise DataError(f"votes on one triplet must have the same distances ({name}); {table.unlike(d)}")
     return found
 
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from twoafc.columns import LABELS
 from twoafc.errors import DataError
-from twoafc.frames import KNOWN, READABLE, SEPARATORS, check_unique
+from twoafc.frames import READABLE, all_named, csv_header
 
 PARQUET = (".parquet", ".pq")
 END = 2**16
@@ -28,6 +28,14 @@ class Size(NamedTuple):
 
     rows: int | None
     bytes: int
+
+
+class Head(NamedTuple):
+    """How a CSV file begins: its separator, the names of its columns, and how many blank lines come before these."""
+
+    mark: str
+    names: tuple[str, ...]
+    blank: int
 
 
 def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
@@ -107,22 +115,23 @@ def _schema(part: str) -> dict[str, pl.DataType | None]:
     try:
         if is_parquet(part):
             return dict(pl.scan_parquet(part, glob=False).collect_schema())
-        columns = csv_head(part)[1]
-        check_unique([name for name in columns if name])
-        return dict.fromkeys(columns)
+        return dict.fromkeys(csv_head(part).names)
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
     except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
         raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
 
 
-def csv_head(part: str) -> tuple[str, list[str]]:
-    """Separator and column names of a CSV file."""
+def csv_head(part: str) -> Head:
+    """Look at the first lines of a CSV file; its first row may have no more values than there are columns."""
     with _opener(part)(part, "rt", encoding="utf-8-sig") as file:
-        line = next((line for line in file if line.strip()), "")
-    heads = {mark: [name.strip() for name in next(csv.reader([line], delimiter=mark))] for mark in SEPARATORS}
-    mark = max(heads, key=lambda mark: len(KNOWN & set(heads[mark])))
-    return mark, heads[mark]
+        blank, line = next(((number, line) for number, line in enumerate(file) if line.strip()), (0, ""))
+        first = next((line for line in file if line.strip()), "")
+    mark, names = csv_header(line)
+    values = next(csv.reader([first], delimiter=mark), [])
+    if len(values) > len(names):
+        raise DataError(f"a row must not have more values than there are columns; row 0 has {len(values)}")
+    return Head(mark, tuple(all_named(names)), blank)
 
 
 def _opener(part: str) -> Any:
@@ -229,5 +238,10 @@ def _fingerprint(part: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """First line of what an engine said."""
+    """First line of what an engine said; of what comes from Java, of that which was behind it."""
+    cause = getattr(error, "java_exception", None)
+    if cause is not None:
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage() or cause.toString()).strip().split("\n")[0]
     return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -11,7 +11,8 @@ from twoafc.columns import MOST_VOTES
 from twoafc.engine.rules import broken_choice, broken_distance, broken_name
 from twoafc.votes import QUADRUPLE, TRIPLET
 
-TURNED = "twoafc_turned"
+TURNED, LEAST = "twoafc_turned", "_twoafc_least"
+Pairs = Mapping[str, tuple[str, str]]
 
 
 def identifying(columns: Sequence[str]) -> list[str]:
@@ -28,20 +29,44 @@ def identifying(columns: Sequence[str]) -> list[str]:
     return []
 
 
-def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[str, str]]) -> Any:
+def merged_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
     """Merge the votes of a lazy frame: columns n, M, the distances, and group and ref where there are any.
 
     As `twoafc.votes.merge` does it: votes are turned so that of x0 and x1 the one whose name is smaller is x0, and a
     merged triplet is turned back where most of its votes were shown the other way round. A vote that breaks a rule, and
     votes on one triplet that give it unlike distances, leave an n outside [0, M], so that counting finds them.
     """
-    by = identifying(columns)
     labels = [name for name in ("group", "ref") if name in columns]
-    choice = nw.col("choice").cast(nw.Float64)
     distances = [name for pair in pairs.values() for name in pair]
-    if not by:
-        n = nw.when(broken_choice()).then(nw.lit(-1.0)).otherwise(choice)
+    if not identifying(columns):
+        n = nw.when(broken_choice()).then(nw.lit(-1.0)).otherwise(nw.col("choice").cast(nw.Float64))
         return frame.select(n.alias("n"), nw.lit(1).alias("M"), *distances, *labels)
+    back = 2 * nw.col(TURNED) > nw.col("M")
+    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+    n = nw.when(_alike(distances)).then(nw.when(back).then(M - n).otherwise(n)).otherwise(nw.lit(-1.0))
+    usual = [
+        nw.when(back).then(nw.col(there)).otherwise(nw.col(here)).alias(here)
+        for pair in pairs.values()
+        for here, there in (pair, pair[::-1])
+    ]
+    return _by_triplet(frame, columns, pairs).select(n.alias("n"), "M", *usual, *labels)
+
+
+def unlike_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
+    """Find the triplets whose votes give them unlike distances.
+
+    Returns
+    -------
+    lazy frame with what identifies a triplet, and of each distance the greatest and (name + `LEAST`) the least value
+    """
+    distances = [name for pair in pairs.values() for name in pair]
+    spread = [name for column in distances for name in (column, f"{column}{LEAST}")]
+    return _by_triplet(frame, columns, pairs).filter(~_alike(distances)).select(*identifying(columns), *spread)
+
+
+def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
+    """Group votes by triplet, turned so that the smaller name is x0: n, M, how many were turned, and the distances."""
+    by = identifying(columns)
     swapped = _swapped(by)
     turned: dict[str, Any] = {}
     for d0, d1 in pairs.values():
@@ -52,11 +77,12 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
         if one in items and other in items:
             a, b = nw.col(one).cast(nw.String), nw.col(other).cast(nw.String)
             items |= {one: nw.when(swapped).then(b).otherwise(a), other: nw.when(swapped).then(a).otherwise(b)}
-    kept = [name for name in labels if name not in items]
+    kept = [name for name in ("group", "ref") if name in columns and name not in items]
+    choice = nw.col("choice").cast(nw.Float64)
     vote = nw.when(swapped).then(1 - choice).otherwise(choice)
     # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
     broken = broken_choice()
-    for each in (*map(broken_distance, distances), *map(broken_name, [*by, *kept])):
+    for each in (*map(broken_distance, turned), *map(broken_name, [*by, *kept])):
         broken = broken | each
     weighed = nw.when(broken).then(nw.lit(-2.0 * MOST_VOTES)).otherwise(vote)
     rows = frame.select(
@@ -65,27 +91,18 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Mapping[str, tuple[s
         *(value.alias(name) for name, value in (items | turned).items()),
         *(nw.col(name).cast(nw.String) for name in kept),
     )
-    spread = [
-        each
-        for name in distances
-        for each in (nw.col(name).max().alias(name), nw.col(name).min().alias(f"{name}_least"))
-    ]
-    keys = [*by, *kept]
-    sums = [nw.col(name).sum().alias(name) for name in ("n", TURNED)]
-    found = rows.group_by(*keys).agg(*sums, nw.len().alias("M"), *spread)
+    ends = [each for name in turned for each in (nw.col(name).max(), nw.col(name).min().alias(f"{name}{LEAST}"))]
+    sums = [nw.col(name).sum() for name in ("n", TURNED)]
+    return rows.group_by(*by, *kept).agg(*sums, nw.len().alias("M"), *ends)
+
+
+def _alike(distances: Sequence[str]) -> Any:
+    """Tell whether the votes on a triplet give it one value of each distance."""
     alike = nw.lit(True)
     for name in distances:
         # Room for the rounding of a distance measured twice.
-        alike = alike & (nw.col(name) - nw.col(f"{name}_least") <= 1e-6 * nw.col(name).abs() + 1e-12)
-    back = 2 * nw.col(TURNED) > nw.col("M")
-    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
-    n = nw.when(alike).then(nw.when(back).then(M - n).otherwise(n)).otherwise(nw.lit(-1.0))
-    usual = [
-        nw.when(back).then(nw.col(there)).otherwise(nw.col(here)).alias(here)
-        for pair in pairs.values()
-        for here, there in (pair, pair[::-1])
-    ]
-    return found.select(n.alias("n"), "M", *usual, *labels)
+        alike = alike & (nw.col(name) - nw.col(f"{name}{LEAST}") <= 1e-6 * nw.col(name).abs() + 1e-12)
+    return alike
 
 
 def _swapped(by: Sequence[str]) -> Any:

@@ -1,7 +1,7 @@
 """A table as a lazy frame of the engine that is to count it.
 
-Each reads the needed columns by name, part by part where headers or separators differ: an engine that is given unlike
-CSV files at once takes the columns of all of them to be those of the first.
+Each reads the needed columns by name, parts that differ one after the other: an engine that is given unlike CSV files
+at once takes the columns of all of them to be those of the first, and some stumble over numbers of another width.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import polars as pl
 
 from twoafc.columns import LABELS
-from twoafc.engine.parts import csv_head, is_parquet, is_remote
+from twoafc.engine.csv_parts import dask_csv, duckdb_csv, polars_csv, spark_csv
+from twoafc.engine.parts import Head, csv_head, is_parquet, is_remote
 from twoafc.engine.session import spark_session
 from twoafc.errors import DataError, require
 
@@ -27,29 +28,21 @@ Columns = Sequence[str] | None
 
 
 def polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.LazyFrame:
-    """Scan the parts with polars; parts whose numbers differ in width are brought to one."""
+    """Scan the parts with polars."""
     if not is_parquet(parts[0]):
-        return pl.concat(_polars_csv(part, columns) for part in parts)
+        numbers = [name for name in columns or () if name not in (*LABELS, "choice")]
+        read = (polars_csv(part, _head(part), numbers, glob=is_remote(part)) for part in parts)
+        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
     # Where they are known to lie here, a bracket or a star is part of a name.
     options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
     options["extra_columns"] = "ignore"  # that only some parts have; nothing asks for them
     if columns is None:
         return pl.scan_parquet(list(parts), **options)
-    kinds = {tuple(schema.get(name) for name in columns) for schema in found.values()}
-    if len(kinds) <= 1:
-        return pl.scan_parquet(list(parts), **options).select(columns)
-    each = (pl.scan_parquet(part, **options).select(columns) for part in parts)
-    return pl.concat(
-        frame.select(pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns)
-        for frame in each
-    )
-
-
-def _polars_csv(part: str, columns: Columns) -> pl.LazyFrame:
-    # Labels stay text, whatever their first rows look like; all else is a number or an error.
-    typed = {name: pl.String if name in LABELS else pl.Float64 for name in columns or ()}
-    frame = pl.scan_csv(part, separator=_mark(part), schema_overrides=typed, glob=is_remote(part))
-    return frame if columns is None else frame.select(columns)
+    frames = [pl.scan_parquet(alike, **options).select(columns) for _, alike in _alike(parts, found, columns)]
+    if len(frames) == 1:
+        return frames[0]
+    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
+    return pl.concat(frame.select(kinds) for frame in frames)
 
 
 def duckdb_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
@@ -57,13 +50,12 @@ def duckdb_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
     duckdb = require("duckdb", extra="cluster")
     refuse_like_names("duckdb", found)
     frames = []
-    for mark, alike in _alike(parts, found):
+    for head, alike in _alike(parts, found, columns):
         paths = [part if is_remote(part) else glob.escape(part) for part in alike]
-        if mark is None:
+        if is_parquet(paths[0]):
             frame = duckdb.read_parquet(paths, union_by_name=True, hive_partitioning=False)
         else:
-            quotes = {"quotechar": '"', "escapechar": '"'}
-            frame = duckdb.read_csv(paths, header=True, all_varchar=True, union_by_name=True, sep=mark, **quotes)
+            frame = duckdb_csv(paths, head)
         frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
     return reduce(lambda one, other: one.union(other), frames)
 
@@ -73,19 +65,18 @@ def dask_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
     frames = require("dask.dataframe", extra="cluster")
     named = None if columns is None else list(columns)
     read = []
-    for mark, alike in _alike(parts, found):
+    for head, alike in _alike(parts, found, columns):
         paths = [part if is_remote(part) else glob.escape(part) for part in alike]
-        if mark is None:
+        if is_parquet(paths[0]):
             # Folders named group=x would otherwise be taken for a second column of that name.
             read.append(frames.read_parquet(paths, columns=named, dataset={"partitioning": None}))
-            continue
-        # NA is a name like any other; a file that is packed cannot be read in pieces.
-        options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
-        if any(part.lower().endswith(".gz") for part in alike):
-            options["blocksize"] = None
-        frame = frames.read_csv(paths, sep=mark, usecols=named, **options)
-        read.append(frame if named is None else frame[named])
-    return read[0] if len(read) == 1 else frames.concat(read)
+        else:
+            frame = dask_csv(paths, head)
+            read.append(frame if named is None else frame[named])
+    if len(read) == 1 or named is None:
+        return read[0]
+    kinds = {name: "string" if name in LABELS else "float64" for name in named}
+    return frames.concat([frame.astype(kinds) if is_parquet(parts[0]) else frame for frame in read])
 
 
 def spark_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
@@ -95,13 +86,9 @@ def spark_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
     _refuse_for_spark(parts)
     session = spark_session()
     frames = []
-    for mark, alike in _alike(parts, found):
+    for head, alike in _alike(parts, found, columns):
         paths = [part if is_remote(part) else f"file://{_spark_escaped(os.path.abspath(part))}" for part in alike]
-        if mark is None:
-            frame = session.read.parquet(*paths)
-        else:
-            # Headers are compared with the first file's, where a pattern names several that lie elsewhere.
-            frame = session.read.csv(paths, header=True, sep=mark, quote='"', escape='"', enforceSchema=False)
+        frame = session.read.parquet(*paths) if is_parquet(paths[0]) else spark_csv(session, paths, head)
         frames.append(frame if columns is None else spark_selected(frame, columns))
     return reduce(lambda one, other: one.union(other), frames)
 
@@ -128,18 +115,21 @@ def spoken(engine: str, columns: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _alike(parts: Sequence[str], found: Schemas) -> list[tuple[str | None, list[str]]]:
-    """Parts that can be read at once, with their separator; None and all of them for Parquet."""
+def _alike(parts: Sequence[str], found: Schemas, columns: Columns) -> list[tuple[Head | None, list[str]]]:
+    """Parts that can be read at once: Parquet files with columns of the same types, CSV files that begin alike."""
     if is_parquet(parts[0]):
-        return [(None, list(parts))]
-    kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        types = defaultdict(list)
+        for part in parts:
+            types[tuple(str(found[part].get(name)) for name in columns or ()) if part in found else ()].append(part)
+        return [(None, alike) for alike in types.values()]
+    heads: dict[Head | None, list[str]] = defaultdict(list)
     for part in parts:
-        kinds[_mark(part), *found.get(part, ())].append(part)
-    return [(kind[0], alike) for kind, alike in kinds.items()]
+        heads[_head(part)].append(part)
+    return list(heads.items())
 
 
-def _mark(part: str) -> str:
-    return "," if is_remote(part) else csv_head(part)[0]
+def _head(part: str) -> Head | None:
+    return None if is_remote(part) else csv_head(part)
 
 
 def refuse_like_names(engine: str, found: Schemas) -> None:

@@ -16,10 +16,11 @@ from twoafc.columns import LABELS, distance_names, says_votes
 from twoafc.counts.lattice import Lattice
 from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
+from twoafc.engine.csv_parts import as_numbers
 from twoafc.engine.found import Found
 from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, is_bare, schemas, size
 from twoafc.engine.program import bin_of, collected, counted
-from twoafc.engine.single_votes import identifying, merged_votes
+from twoafc.engine.single_votes import LEAST, identifying, merged_votes, unlike_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
 
@@ -92,6 +93,16 @@ class Table:
         some = placed.filter(nw.col("bin").is_in(bins.astype(np.float64).tolist()))
         return collected(some.group_by("x").agg(nw.len().alias("times")))
 
+    def unlike(self, d: tuple[str, str]) -> str:
+        """Name a triplet whose votes give it unlike distances, and what these are; "" if none has such."""
+        by, (d0, d1) = identifying(self.columns), (self.known[d[0]], self.known[d[1]])
+        found = collected(unlike_votes(self.frame, self.columns, {"": (d0, d1)}).sort(*by).head(1))
+        if found.is_empty():
+            return ""
+        row = found.row(0, named=True)
+        least, most = max(((row[name + LEAST], row[name]) for name in (d0, d1)), key=lambda ends: ends[1] - ends[0])
+        return f"{', '.join(f'{name}={row[name]!r}' for name in by)} has {least} and {most}"
+
     def _triplets(self) -> Any:
         """The rows, single votes merged into triplets."""
         if not self.holds_votes:
@@ -136,7 +147,7 @@ def open_table(source: Any, engine: str | None, distances: Sequence[str] | None,
     known = spoken(kind, columns)
     if list(known.values()) != columns:
         frame = nw.from_native(spark_selected(nw.to_native(frame), columns)).lazy()
-    return Table(kind, frame.select(*known.values()), known, pairs, [], {})
+    return Table(kind, as_numbers(frame.select(*known.values()), known), known, pairs, [], {})
 
 
 def _open_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Table:
@@ -151,7 +162,8 @@ def _open_files(source: Any, engine: str, distances: Sequence[str] | None, keep_
         raise DataError(f"{most}: {error}") from error
     check_alike(found, columns)
     known = spoken(engine, columns)
-    return Table(engine, _opened(engine, parts, found, columns).select(*known.values()), known, pairs, parts, found)
+    frame = _opened(engine, parts, found, columns).select(*known.values())
+    return Table(engine, as_numbers(frame, known), known, pairs, parts, found)
 
 
 def _opened(engine: str, parts: Sequence[str], found: Schemas, columns: Sequence[str] | None) -> Any:
