@@ -290,14 +290,13 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("out", ["t.csv", "t.parquet"])
 def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
-    from twoafc.measurement import files
     from twoafc.measurement.parts import Parts
 
     trees.write_table(here, 6, sizes=(16,))
     first = measure(["rmse"], out, batch_size=6).table
     whole = measure(["rmse", "euclidean"], f"whole{Path(out).suffix}", batch_size=6).table
     before = {path: path.read_bytes() for path in here.glob(f"{out}*")}
-    settle, give_up = files._settle, Parts.replace
+    rename, give_up = Path.replace, Parts.replace
     steps, crashed = iter(range(1000)), 0
 
     def step(act: Any) -> Any:
@@ -313,7 +312,7 @@ def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: p
     while True:
         steps = iter(range(1000))
         with monkeypatch.context() as broken:
-            broken.setattr(files, "_settle", step(settle))
+            broken.setattr(Path, "replace", step(rename))
             broken.setattr(Parts, "replace", step(give_up))
             try:
                 measure(["euclidean"], out, batch_size=6)

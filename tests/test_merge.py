@@ -244,13 +244,16 @@ def test_a_full_disk_leaves_the_old_file(sites: Path) -> None:
         "['merge', 'a/distance.npz', 'b/distance.npz', '--out', 'ab.npz']",
         "['count', 'b.parquet', '--out', 'b']",
         "['count', 'b.parquet', '--out', 'new']",
+        "['evaluate', '--train', 'a/distance.npz', '--test', 'b/distance.npz', '--out', 'results']",
     ):
         done = subprocess.run([sys.executable, "-c", f"{limit}main({command})"], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         out = command.split("'")[-2]
-        file = out if out.endswith(".npz") else f"{out}/distance.npz"
-        assert done.stderr == f"twoafc: {file} could not be written: File too large\n"
+        file = out if out.endswith(".npz") else f"{out}/scores.csv" if out == "results" else f"{out}/distance.npz"
+        assert done.stderr.startswith(f"twoafc: {file} could not be written: File too large")
+        assert done.stderr.count("\n") == 1
     assert Path("ab.npz").read_bytes() == before
     assert [path.name for path in Path("b").iterdir()] == ["distance.npz"]
     assert not list(sites.rglob("*.part"))
     assert not Path("new").exists()
+    assert not Path("results").exists()

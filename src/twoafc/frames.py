@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import polars as pl
 
 from twoafc.columns import LABELS, Where
 from twoafc.errors import DataError
+from twoafc.whole import whole_file
 
 SEPARATORS = ",;\t"
 KNOWN = {"n", "M", "choice", "d0", "d1", *LABELS}
@@ -140,17 +140,16 @@ def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
     if not path.parent.is_dir():
         raise OSError(f"no such folder: {path.parent}")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with whole_file(path) as partial:
+        put_frame(frame, partial, path.suffix)
+
+
+def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a frame as .csv or, with metadata, as .parquet, whatever the file is called."""
     try:
-        if path.suffix == ".csv":
-            frame.write_csv(partial)
-        else:
-            frame.write_parquet(partial)
-        partial.replace(path)
+        frame.write_csv(path) if kind == ".csv" else frame.write_parquet(path, metadata=dict(metadata or {}))
     except pl.exceptions.PolarsError as error:  # what a full disk is to polars
-        raise OSError(f"{path} could not be written: {_first_line(error)}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+        raise OSError(_first_line(error)) from error
 
 
 def as_frame(table: Any) -> pl.DataFrame:

@@ -91,6 +91,10 @@ def replaced(folder: Path) -> Iterator[Path]:
             partial.mkdir()
             yield partial
             _replace(whole, partial)
+        except OSError as error:
+            if str(partial) not in str(error):
+                raise
+            raise OSError(str(error).replace(str(partial), str(folder))) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 

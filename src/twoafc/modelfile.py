@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.errors import DataError
+from twoafc.whole import whole_file
 
 FORMAT = "twoafc model 1"
 LARGEST = 2**30
@@ -30,16 +30,8 @@ def save(path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: 
     card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings)}
     card["sha256"] = _digest(card, arrays)
     packed = np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, card=packed, **arrays)
-        partial.replace(path)
-    except OSError as error:
-        # A full disk names no file, and a folder that may not be written to the hidden one.
-        raise OSError(f"{path} could not be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, card=packed, **arrays)
 
 
 def read(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:

@@ -16,6 +16,7 @@ from twoafc.fetch.places import HIDDEN, made, read_json, write_json
 from twoafc.fetch.registry import Archive, worth
 from twoafc.fetch.room import told
 from twoafc.fetch.unpack import Unpacked, unpack
+from twoafc.whole import whole_file
 
 Receipt = dict[str, Any]
 
@@ -165,9 +166,8 @@ def _receipt(archive: Archive, packed: Path, sha256: str, files: Mapping[str, Un
 
 
 def _write_sums(path: Path, files: Mapping[str, Unpacked]) -> None:
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text("".join(f"{file.sha256}  {name}\n" for name, file in files.items()), encoding="utf-8")
-    partial.replace(path)
+    with whole_file(path) as partial:
+        partial.write_text("".join(f"{file.sha256}  {name}\n" for name, file in files.items()), encoding="utf-8")
 
 
 def _move(source: Path, target: Path, hidden: Path) -> None:

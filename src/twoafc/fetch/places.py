@@ -12,6 +12,7 @@ from typing import Any
 from twoafc.distances.weights import Published, cache_folder
 from twoafc.errors import DataError
 from twoafc.fetch.registry import Archive
+from twoafc.whole import whole_file
 
 HIDDEN = ".twoafc"
 """The folder inside a data set's own with what `fetch` notes of it: receipts, checksums, half of an archive."""
@@ -101,12 +102,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, note: dict[str, Any]) -> None:
     """Write a small note whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("w", encoding="utf-8") as stream:
-            json.dump(note, stream, indent=1)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as stream:
+        json.dump(note, stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())

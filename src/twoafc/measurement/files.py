@@ -1,13 +1,17 @@
-"""Files written whole: under a hidden name first, made safe on disk, then renamed."""
+"""Files written whole and made safe on disk."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+
+from twoafc.frames import put_frame
+from twoafc.whole import whole_file
 
 PARTIAL = r"\.\d+\.part"
 """How the names of files end that are not yet whole, after the number of their process."""
@@ -15,27 +19,14 @@ PARTIAL = r"\.\d+\.part"
 
 def write_whole(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
     """Write a frame as Parquet with metadata, or as CSV without, by the ending of the name."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        if path.suffix == ".csv":
-            frame.write_csv(partial)
-        else:
-            frame.write_parquet(partial, metadata=dict(metadata))
-        _settle(partial, path)
-    except pl.exceptions.PolarsError as error:  # what a full disk is to polars
-        raise OSError(f"{path} could not be written: {str(error).strip().splitlines()[0]}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with _safe_file(path) as partial:
+        put_frame(frame, partial, path.suffix, metadata)
 
 
 def write_text(text: str, path: Path) -> None:
     """Write a text."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with _safe_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        _settle(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def clear_partial(folder: Path, names: list[str]) -> None:
@@ -46,10 +37,13 @@ def clear_partial(folder: Path, names: list[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _settle(partial: Path, path: Path) -> None:
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
+@contextmanager
+def _safe_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to, as `whole_file` does; what is written outlives a power cut."""
+    with whole_file(path) as partial:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twoafc.legible import BREAKS, legible
+from twoafc.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,8 +35,7 @@ def save(figure: Figure, path: str | Path, *, dpi: float = DPI) -> None:
     kind = path.suffix[1:].lower()
     if kind not in METADATA:
         raise ValueError(f"figures are written as {', '.join(METADATA)}; found {path.name!r}; name it so")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with whole_file(path) as partial:
         with _same_bytes():
             figure.savefig(partial, format=kind, dpi=dpi, metadata=METADATA[kind])
         if kind == "svg":
@@ -44,9 +43,6 @@ def save(figure: Figure, path: str | Path, *, dpi: float = DPI) -> None:
             written = partial.read_text(encoding="utf-8")
             if (shown := legible(written, keep=BREAKS)) != written:
                 partial.write_text(shown, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def svg(figure: Figure, *, dpi: float = 150) -> str:

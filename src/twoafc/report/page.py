@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from twoafc.report.citation import bibtex
 from twoafc.report.surprises import surprises
 from twoafc.report.verdict import judged, reach, reach_in_words, sure, verdict
 from twoafc.scores import Record
+from twoafc.whole import whole_file
 
 FILE = "report.html"
 
@@ -101,19 +101,14 @@ def put(folder: Path, text: str) -> Path:
     if FILE not in files:
         # Listed before it is there: what stands in the folder is always among its files.
         told["card"]["files"] = sorted([*files, FILE])
-        _replace(path, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False))
-    _replace(folder / FILE, text)
+        _write(path, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False))
+    _write(folder / FILE, text)
     return folder / FILE
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+def _write(path: Path, text: str) -> None:
+    with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def heading(ranked: Sequence[Record]) -> str:
