@@ -122,10 +122,10 @@ def test_spark_reads_odd_parts_as_the_others_do(spark: Any, tmp_path: Path) -> N
     frame[:30].write_csv(tmp_path / "a[1].csv")
     frame[30:].select(frame.columns[::-1]).write_csv(tmp_path / "b{2}.csv", separator=";")
     assert engine.count(f"{tmp_path}/*.csv", engine="spark") == plainly(frame)
-    alike = [text for text in TAKEN.values() if "group" not in text and "choice" not in text]
-    for place, text in enumerate(alike):
-        (tmp_path / f"{place}.csv").write_bytes(text.encode())
-    odd = [tmp_path / f"{place}.csv" for place in range(len(alike))]
+    odd = []
+    for place, case in enumerate(("names in quotes after spaces", "blank lines", "a comma at the end of each line")):
+        odd.append(tmp_path / f"odd-{place}.csv")
+        odd[-1].write_text(TAKEN[case])
     assert engine.count(odd, engine="spark") == plainly(pl.concat(Triplets.read(part).to_frame() for part in odd))
     (tmp_path / "votes.csv").write_text(TAKEN["words for choices"])
     votes = Triplets.read(tmp_path / "votes.csv")
