@@ -24,11 +24,27 @@ def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@LOCAL
+QUICK = pytest.mark.parametrize("name", ["polars", "duckdb"])
+
+
+@QUICK
 @pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN)
 def test_what_memory_takes_is_taken(name: str, text: str) -> None:
     write(text)
     assert engine.count("a.csv", engine=name) == plainly(Triplets.read("a.csv").to_frame().drop("triplet"))
+
+
+def test_dask_takes_it_too() -> None:
+    for column in ("group", "choice", ""):
+        parts = []
+        for case, text in TAKEN.items():
+            said = next((name for name in ("group", "choice") if name in text), "")
+            if said == column:
+                parts.append(Path(f"{case}.csv"))
+                parts[-1].write_bytes(text.encode())
+        columns = ["n", "M", "d0", "d1", *([column] if column == "group" else [])]
+        read = pl.concat(Triplets.read(part).to_frame().select(columns) for part in parts)
+        assert engine.count(parts, engine="dask") == plainly(read)
 
 
 REFUSED = {
@@ -47,7 +63,7 @@ REFUSED = {
 }
 
 
-@LOCAL
+@QUICK
 @pytest.mark.parametrize(("row", "told"), REFUSED.values(), ids=REFUSED)
 def test_what_memory_refuses_is_refused(name: str, row: str, told: str) -> None:
     write(f"{HEAD}{ROWS}{row}\n")
@@ -55,6 +71,11 @@ def test_what_memory_refuses_is_refused(name: str, row: str, told: str) -> None:
     if "to be counted" not in told:
         with pytest.raises(DataError, match=r"^a\.csv: "):
             Triplets.read("a.csv")
+
+
+def test_dask_refuses_it_too() -> None:
+    for case in ("too few cells", "a thousand with a line", "a row after a blank line"):
+        test_what_memory_refuses_is_refused("dask", *REFUSED[case])
 
 
 @LOCAL
