@@ -89,8 +89,8 @@ def _draw(folder: Path, evaluation: Evaluation) -> None:
         }
         for name, figure in figures.items():
             if figure is not None:
-                for ending in ("svg", "pdf"):
-                    plots.save(figure, folder / f"{name}-{plain(estimator)}.{ending}", dpi=150)
+                stem = f"{name}-{plain(estimator)}"
+                plots.save(figure, *(folder / f"{stem}.{ending}" for ending in ("svg", "pdf")), dpi=150)
 
 
 def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float64]]:

@@ -60,5 +60,4 @@ def _draw(folder: Path, runs: list[CurveRun], train: Pairs) -> None:
     for estimator in dict.fromkeys(run.estimator for run in runs):
         named = {run.distance: shown(run.fit, train[run.distance]) for run in runs if run.estimator == estimator}
         figure = curves(named)
-        for ending in ("svg", "pdf"):
-            plots.save(figure, folder / f"curves-{plain(estimator)}.{ending}", dpi=150)
+        plots.save(figure, *(folder / f"curves-{plain(estimator)}.{ending}" for ending in ("svg", "pdf")), dpi=150)

@@ -25,16 +25,26 @@ METADATA: dict[str, dict[str, Any]] = {
 """What would make two files of one figure differ: the time, and matplotlib's version."""
 
 
-def save(figure: Figure, path: str | Path, *, dpi: float = DPI) -> None:
-    """Write a figure as SVG, PDF or PNG, by the path's ending.
+def save(figure: Figure, *paths: str | Path, dpi: float = DPI) -> None:
+    """Write a figure as SVG, PDF or PNG, by the ending of each path; it is laid out once for all of them.
 
     Text stays text in SVG, which is for screens: it can be searched and read aloud, and letters that the font here
     lacks show all the same. PDF, for print, has its fonts within, as TrueType, and so looks the same everywhere.
     """
-    path = Path(path)
-    kind = path.suffix[1:].lower()
-    if kind not in METADATA:
-        raise ValueError(f"figures are written as {', '.join(METADATA)}; found {path.name!r}; name it so")
+    kinds = {path: path.suffix[1:].lower() for path in map(Path, paths)}
+    for path, kind in kinds.items():
+        if kind not in METADATA:
+            raise ValueError(f"figures are written as {', '.join(METADATA)}; found {path.name!r}; name it so")
+    layout = figure.get_layout_engine()
+    try:
+        for path, kind in kinds.items():
+            _write(figure, path, kind, dpi)
+            figure.set_layout_engine("none")
+    finally:
+        figure.set_layout_engine(layout)
+
+
+def _write(figure: Figure, path: Path, kind: str, dpi: float) -> None:
     with whole_file(path) as partial:
         with _same_bytes():
             figure.savefig(partial, format=kind, dpi=dpi, metadata=METADATA[kind])

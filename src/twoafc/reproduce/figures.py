@@ -258,7 +258,6 @@ class Shown:
 def save(drawn: Drawn, folder: Path) -> Shown:
     """Draw a figure and write it as NAME.svg and NAME.pdf; give the figure itself for the page."""
     figure = drawn.draw()
-    for ending in ("svg", "pdf"):
-        plots.save(figure, folder / f"{drawn.name}.{ending}", dpi=200)
-        figure.set_layout_engine("none")  # once is enough: everything has its place
+    plots.save(figure, *(folder / f"{drawn.name}.{ending}" for ending in ("svg", "pdf")), dpi=200)
+    figure.set_layout_engine("none")  # for the page too, everything has its place
     return Shown(drawn, figure)

@@ -45,8 +45,8 @@ def write(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
             (partial / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
         for parameter, measure in product(found.parameters, DRAWN):
             figure = draw(found, parameter, measure)
-            for ending in ("svg", "pdf"):
-                plots.save(figure, partial / "figures" / f"sweep-{parameter}-{measure}.{ending}")
+            stem = f"sweep-{parameter}-{measure}"
+            plots.save(figure, *(partial / "figures" / f"{stem}.{ending}" for ending in ("svg", "pdf")))
         FOLDER.tell(partial, {**card, "notes": found.notes, "error_bars": found.error_bars}, content(found))
 
 
