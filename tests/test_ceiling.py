@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from scipy.stats import chi2
+from scipy.stats import chi2, hypergeom
 
 from twoafc.binomial import pmf_table
+from twoafc.inference import mixture
 from twoafc.inference.ceiling import Ceiling, ceiling, explained
 from twoafc.inference.ceiling_bounds import functions_of
 from twoafc.inference.ceiling_common import common_mixture
@@ -283,7 +284,31 @@ def test_folded_votes_are_drawn_without_replacement() -> None:
     q = np.array([0.5, 0.7, 1.0])
     for M, kept in ((5, 3), (30, 16), (4, 4)):
         # Votes drawn from binomial votes are binomial.
-        assert folded_pmf(kept, q) == pytest.approx(folding(M, kept).T @ pmf_table(M, q).T, abs=1e-12)
+        assert folded_pmf(kept, q) == pytest.approx(folding(M, kept, np.arange(M + 1)).T @ pmf_table(M, q).T, abs=1e-12)
+
+
+def test_chances_of_drawn_votes_are_those_of_the_hypergeometric_law() -> None:
+    for M, kept in ((5, 3), (30, 16), (100_000, 21)):
+        n = np.unique(np.linspace(0, M, 40).astype(np.int64))
+        drawn = hypergeom.pmf(np.arange(kept + 1), M, n[:, None], kept)
+        folded = np.stack([drawn[:, k] + (drawn[:, kept - k] if k < kept - k else 0) for k in range(kept // 2 + 1)], 1)
+        np.testing.assert_allclose(folding(M, kept, n), folded, rtol=1e-9, atol=1e-15)
+
+
+def test_votes_may_be_very_many() -> None:
+    p, M = drawn("beta(.8, .8)", 300, 0), np.full(300, 100_000)
+    assert holds(ceiling(np.random.default_rng(1).binomial(M, p), M), truth(p, M))
+
+
+def test_bounds_that_hardly_rise_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    M = rng.permutation(np.arange(20, 26))
+    n = rng.binomial(M, rng.beta(0.8, 0.8, 6))
+    quick = ceiling(n, M)
+    monkeypatch.setattr(mixture, "LATELY", mixture.ROUNDS)
+    slow = ceiling(n, M)
+    for name in ("nll_lowest", "nll_highest", "score_2afc_lowest", "score_2afc_highest"):
+        assert getattr(quick, name) == pytest.approx(getattr(slow, name), rel=2e-3)
 
 
 def test_many_votes_or_few_triplets_use_some_votes_and_say_so() -> None:

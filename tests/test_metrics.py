@@ -93,6 +93,17 @@ def test_sampled_scores_approach_their_expectation() -> None:
     assert (drawn != metrics.simulate(M, P, seed=2)).any()
 
 
+@pytest.mark.parametrize("M", [249, 250, 2000])
+def test_counts_that_never_occur_are_left_out_of_no_sum(M: int) -> None:
+    j = np.arange(M + 1)
+    for p in (0.0, 1e-9, 0.003, 0.3, 0.5, 0.999, 1.0):
+        pmf, log_pmf = stats.binom.pmf(j, M, p), stats.binom.logpmf(j, M, p)
+        nll = -np.sum(pmf * np.where(pmf > 0, log_pmf, 0.0))
+        agreement = np.sum(pmf * metrics.agreement_per_triplet(j, M, np.full(M + 1, p)))
+        assert metrics.expected_nll_per_triplet([M], [p])[0] == pytest.approx(nll, rel=1e-9, abs=1e-12)
+        assert metrics.expected_agreement_per_triplet([M], [p])[0] == pytest.approx(agreement, rel=1e-9)
+
+
 def test_many_votes_need_little_memory() -> None:
     P = np.linspace(0.01, 0.99, 30_000)
     tracemalloc.start()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 def log_coefficient(n: ArrayLike, M: ArrayLike) -> FloatArray:
@@ -31,6 +34,38 @@ def log_pmf(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     """
     n, M, P = (np.asarray(value, dtype=np.float64) for value in (n, M, P))
     return np.asarray(log_coefficient(n, M) + xlogy(n, P) + xlog1py(M - n, -P))
+
+
+def likely_counts(M: int, P: ArrayLike) -> IntArray:
+    """Counts j = 0..M, along a new last axis; where there are many, only those with a chance above 1e-30.
+
+    Those left out lie more than twelve standard deviations off, and thirty counts, whatever P: the window is as wide
+    for every P as it must be for 1/2.
+
+    Examples
+    --------
+    >>> likely_counts(2, [0.5, 1.0])
+    array([[0, 1, 2],
+           [0, 1, 2]])
+    >>> likely_counts(1_000_000, [0.5, 1.0])[:, [0, -1]]
+    array([[ 493970,  506030],
+           [ 987940, 1000000]])
+    """
+    P = np.asarray(P, dtype=np.float64)
+    width = counts_width(M)
+    first = np.clip(np.round(M * P) - width // 2, 0, M + 1 - width).astype(np.int64)
+    return np.asarray(first[..., None] + np.arange(width))
+
+
+def counts_width(M: int) -> int:
+    """How many counts `likely_counts` gives.
+
+    Examples
+    --------
+    >>> counts_width(5), counts_width(1_000_000)
+    (6, 12061)
+    """
+    return min(M + 1, 2 * (math.ceil(6 * math.sqrt(M)) + 30) + 1)
 
 
 def pmf_table(M: int, P: ArrayLike) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoafc.binomial import log_pmf, pmf_table
+from twoafc.binomial import counts_width, likely_counts, log_pmf
 
 FloatArray = NDArray[np.float64]
 AT_ONCE = 2**20
@@ -132,7 +132,7 @@ def expected_nll_per_triplet(M: ArrayLike, P: ArrayLike) -> FloatArray:
     """
 
     def entropy(m: int, p: FloatArray) -> FloatArray:
-        log_p = log_pmf(np.arange(m + 1), m, p[:, None])
+        log_p = log_pmf(likely_counts(m, p), m, p[:, None])
         return np.asarray(-np.sum(np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p), axis=1))
 
     return _by_votes(entropy, M, P)
@@ -148,8 +148,9 @@ def expected_agreement_per_triplet(M: ArrayLike, P: ArrayLike) -> FloatArray:
     """
 
     def expected(m: int, p: FloatArray) -> FloatArray:
-        off = np.abs(np.arange(m + 1) - most_likely(m, p)[:, None]) / m
-        return np.asarray(100 - 100 * np.sum(pmf_table(m, p) * off, axis=1))
+        counts = likely_counts(m, p)
+        off = np.abs(counts - most_likely(m, p)[:, None]) / m
+        return np.asarray(100 - 100 * np.sum(np.exp(log_pmf(counts, m, p[:, None])) * off, axis=1))
 
     return _by_votes(expected, M, P)
 
@@ -194,7 +195,7 @@ def _by_votes(formula: Callable[[int, FloatArray], FloatArray], M: ArrayLike, P:
     for m in np.unique(M):
         rows = np.flatnonzero(m == M)
         # So many rows at once that their counts j fit in memory, whatever M.
-        step = max(1, AT_ONCE // (int(m) + 1))
+        step = max(1, AT_ONCE // counts_width(int(m)))
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
             p = P.flat[some]

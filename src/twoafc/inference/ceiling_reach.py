@@ -82,7 +82,8 @@ def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArr
     offset, scores = 0, []
     for each in histograms:
         cells = slice(offset, offset + each.kept // 2 + 1)
-        scores.append(((each.rows - each.observed / each.triplets) @ whitened[cells])[each.n])
+        values, place = np.unique(each.n, return_inverse=True)
+        scores.append(((each.rows(values) - each.observed / each.triplets) @ whitened[cells])[place])
         offset = cells.stop
     units = float(together.units(np.full(together.size, 1 / together.times.sum()))[0])
     covariance = _covariance(np.concatenate(scores), together)

@@ -27,6 +27,8 @@ VALUES, EVERY = 1601, 10
 # A solution may lie so much further out than the likelihood allows, relatively: fewer programmes, and no bound is lost.
 SLACK = 0.05
 ROUNDS = 60
+# Few triplets allow nearly every mixture: there the bound hardly rises any more, and what is proven holds.
+LATELY, STILL = 4, 1e-4
 # What a linear programme takes for equal shares.
 EQUAL = 1e-7
 
@@ -104,7 +106,8 @@ class Mixtures:
 
     def _least(self, values: FloatArray, cuts: list[Cut], limit: float, slack: float) -> float:
         """Least mean, proven, over mixtures within the limit; adds to the half-planes."""
-        atoms, bound = self._expected[:, ::EVERY], float(values.min())
+        atoms, bounds = self._expected[:, ::EVERY], [float(values.min())]
+        still = STILL * float(np.ptp(values))
         for _ in range(ROUNDS if cuts else 0):
             normals, limits = np.stack([cut.normal for cut in cuts]), np.array([cut.limit for cut in cuts])
             solved = _solve(values[::EVERY], normals @ atoms, limits)
@@ -112,12 +115,14 @@ class Mixtures:
                 break
             _, weights, multipliers = solved
             proven = (values + (multipliers @ normals) @ self._expected).min() - multipliers @ limits
-            bound = max(bound, float(proven))
+            bounds.append(max(bounds[-1], float(proven)))
             outer: FloatArray = atoms @ weights
             if self.deviance(outer) <= limit + slack:
                 break
+            if len(bounds) > LATELY and bounds[-1] - bounds[-1 - LATELY] < still:
+                break
             cuts.append(self._tangent(outer, limit))
-        return bound
+        return bounds[-1]
 
     def _box(self, limit: float) -> list[Cut]:
         """Limits of each cell by itself: no other cell makes up for what it adds to the deviance."""
@@ -193,7 +198,8 @@ def _poisson_limits(seen: float, limit: float) -> tuple[float, float]:
         return 0.0, limit
 
     def beyond(log_ratio: FloatArray) -> NDArray[np.bool_]:
-        return np.asarray(2 * seen * (np.expm1(log_ratio) - log_ratio) > limit)
+        # No limit is so wide that a ratio beyond e^500 lies within it.
+        return np.asarray(2 * seen * (np.expm1(np.minimum(log_ratio, 500.0)) - log_ratio) > limit)
 
     # Bisection of log(expected / seen) on either side, towards the outside.
     inner = np.zeros(2)
