@@ -53,6 +53,7 @@ TAKEN = {
     "groups in quotes": GROUPED + '"a,1",1,2,.3,.4\n"a ""1""",1,2,.3,.4\n"a\n1",1,2,.3,.4\n',
     "groups with spaces and strokes": GROUPED + " a ,1,2,.3,.4\na\\n,1,2,.3,.4\n",
     "groups like nothing or numbers": GROUPED + "NA,1,2,.3,.4\nnull,1,2,.3,.4\n007,1,2,.3,.4\n7,1,2,.3,.4\n",
+    "the index of pandas": ",n,M,d0,d1\n" + "".join(f"{k},{row}\n" for k, row in enumerate(ROWS.split())),
     "other columns": "note,n,M,d0,d1,more\n" + "".join(f"x,{row},\n" for row in ROWS.split()),
 }
 """CSV that memory takes."""

@@ -80,6 +80,7 @@ def test_a_csv_may_have_semicolons_spaces_and_a_byte_order_mark(tmp_path: Path) 
         'n,M,d0,d1,"a\nb"\n1,2,0.1,0.2,x\n3,3,0.3,0.4,y\n',
         '"n","M","d0","d1"\n"1","2","0.1","0.2"\n"3.0","3","3e-1","0.4"\n',
         "n\tM\td0\td1\ta,b\n1\t2\t0.1\t0.2\t\n3\t3\t0.3\t0.4\t\n",
+        ",n,M,d0,d1\n0,1,2,0.1,0.2\n1,3,3,0.3,0.4\n",  # the index that pandas writes
     ],
 )
 def test_a_csv_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:

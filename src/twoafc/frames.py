@@ -89,8 +89,10 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     # Blank lines, and columns without a name or a value (a comma at the end of each line), hold nothing.
     rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
     idle = [name for name in frame.columns if name.startswith("\0")]
-    if any(frame[name].is_not_null().any() for name in idle):
-        raise DataError(f"every column needs a name; column {columns.index('') + 1} of {len(columns)} has none")
+    # But for the first one, the index that pandas writes.
+    for place in (place for place, name in enumerate(columns) if not name and place):
+        if frame[frame.columns[place]].is_not_null().any():
+            raise DataError(f"every column needs a name; column {place + 1} of {len(columns)} has none")
     lines = len(text.splitlines()) == len(frame) + 1
 
     def where(row: int) -> str:
