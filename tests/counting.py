@@ -41,6 +41,8 @@ TAKEN = {
     "spaces in the header": "n, M , d0,d1 \n" + ROWS,
     "names in quotes after spaces": 'n, "M", "d0", "d1"\n' + ROWS,
     "words for choices": "choice,triplet,d0,d1\n" + SHOWN,
+    "spaces before commas": HEAD + ROWS.replace(",", " ,").replace("\n", "\t\n"),
+    "a line of spaces at first": "  \n" + HEAD + ROWS,
     "blank lines": "\n\n" + HEAD + ROWS + "\n" + ROWS + "\n\n",
     "rows of commas": HEAD + ",,,\n" + ROWS + ",,,\n",
     "a comma at the end of each line": "n,M,d0,d1,\n" + ROWS.replace("\n", ",\n"),

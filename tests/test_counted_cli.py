@@ -149,6 +149,10 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
             "per_octave must be a power of two from 1 to 4096; found 100",
         ),
         (
+            ["--test", "test.parquet", "--per-octave", "0"],
+            "per_octave must be a power of two from 1 to 4096; found 0",
+        ),
+        (
             ["--test", "same.csv", "--engine", "polars"],
             PAIRS := ("tables of triplets can be counted; these are pairs, so leave --engine and its like out"),
         ),

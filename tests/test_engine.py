@@ -391,7 +391,9 @@ def test_votes_on_one_triplet_have_the_same_distances(two: Path) -> None:
     other = {**votes, "x0": ["a", "b"], "x1": ["b", "a"], "d0": [0.1, 0.3], "d1": [0.3, 0.2]}  # turned
     pl.DataFrame(other).write_csv(two / "votes.csv")
     for name in ("polars", "duckdb", "dask"):
-        assert refusal("votes.csv", engine=name) == told
+        assert refusal("votes.csv", engine=name) == f"votes.csv: {told}"
+    pl.DataFrame(votes).rename({"d0": "b_d0", "d1": "b_d1"}).with_columns(a_d0=0.3, a_d1=0.4).write_parquet("v.parquet")
+    assert refusal("v.parquet") == f"v.parquet: {told.replace('(distance)', '(b)')}"
     assert refusal(pl.DataFrame({**votes, "d0": [0.1, 0.1], "choice": [0, 2]})) == (
         "choice must be 0 or 1; a row has choice=2 (1 of 1 rows)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import polars as pl
@@ -94,3 +95,12 @@ def test_a_column_of_text_in_a_frame_is_read_like_one_of_a_file() -> None:
     text = {"choice": ["true", " False "], "triplet": ["a", "a"], "d0": ["0.1", "0.1"], "d1": [0.2, 0.2]}
     frame = pl.LazyFrame(text)
     assert engine.count(frame) == plainly(Triplets.from_frame(frame.collect()).to_frame())
+
+
+def test_a_packed_file_that_is_cut_short_is_told_by_dask_too() -> None:
+    packed = gzip.compress((HEAD + ROWS * 50).encode())
+    Path("a.csv.gz").write_bytes(packed[: len(packed) // 2])
+    for name in ("polars", "duckdb", "dask"):
+        told = refusal("a.csv.gz", engine=name)
+        assert told.startswith("a.csv.gz: ")
+        assert "An error occurred" not in told

@@ -15,9 +15,9 @@ import pytest
 from commands import refused
 from conftest import random_table
 from counting import LOCAL, plainly, refusal
-from twoafc import engine
+from twoafc import engine, evaluate_counts
 from twoafc.cli import main
-from twoafc.counts import Counts, Lattice
+from twoafc.counts import Counts, Lattice, merge
 from twoafc.engine import bulk, parts
 from twoafc.engine.window import Kinds, Window
 from twoafc.errors import DataError
@@ -133,7 +133,7 @@ def test_parts_without_rows(name: str, empty: str, frame: pl.DataFrame) -> None:
 def test_a_table_without_rows_in_several_parts(frame: pl.DataFrame) -> None:
     for name in "ab":
         frame.clear().write_parquet(f"{name}.parquet")
-    assert refusal("*.parquet") == "the table has no rows"
+    assert refusal("*.parquet").endswith(".parquet and 1 other: the table has no rows")
 
 
 def test_rows_are_counted_after_a_sample_without_any(frame: pl.DataFrame) -> None:
@@ -212,3 +212,37 @@ def test_a_column_that_stands_twice_in_a_csv(name: str, frame: pl.DataFrame) -> 
         assert refusal("*.csv", engine=name) == told
         with pytest.raises(DataError, match=f"^{re.escape(told)}$"):
             Triplets.read("b.csv")
+
+
+@LOCAL
+def test_votes_on_one_triplet_have_one_reference(name: str) -> None:
+    votes = {"choice": [0, 1, 1], "triplet": ["s", "t", "t"], "d0": [0.1, 0.2, 0.2], "d1": [0.3, 0.1, 0.1]}
+    pl.DataFrame({**votes, "ref": ["a", "b", "b"]}).write_parquet("a.parquet")
+    assert engine.count("a.parquet", engine=name, keep_refs=True)["distance"].triplets == 2
+    pl.DataFrame({**votes, "ref": ["a", "b", "c"]}).write_parquet("a.parquet")
+    assert refusal("a.parquet", engine=name, keep_refs=True) == (
+        "a.parquet: votes on one triplet must have the same ref; triplet='t' has 'b' and 'c'"
+    )
+    assert engine.count("a.parquet", engine=name)["distance"].triplets == 2
+
+
+def test_tiny_parts_know_what_they_share() -> None:
+    rng = np.random.default_rng(0)
+    d0, d1 = np.minimum(rng.lognormal(-0.3, 0.5, (2, 2000)), 0.8987)
+    whole = pl.DataFrame({"n": rng.binomial(3, 0.5, 2000), "M": 3, "d0": d0, "d1": d1})
+    parts = [engine.count(whole[first : first + 10])["distance"] for first in range(0, 2000, 10)]
+    merged, counted = merge(parts), engine.count(whole)["distance"]
+    assert merged == counted
+    assert list(merged.atoms) == list(counted.atoms) == [0.8987]
+    assert merged.atoms[0.8987] > 0.98 * counted.atoms[0.8987]
+
+
+def test_an_error_is_stated_of_distances_beyond_the_lattice() -> None:
+    rng = np.random.default_rng(0)
+    for scale in (1e14, 1e-14):
+        d = scale * rng.lognormal(size=(2, 1000))
+        n = rng.binomial(3, d[0] / d.sum(axis=0))
+        counts = engine.count(pl.DataFrame({"n": n, "M": 3, "d0": d[0], "d1": d[1]}))
+        notes = evaluate_counts(counts, counts).notes
+        assert not any("nan" in note for note in notes)
+        assert any("the bins cost more than a standard error of P" in note for note in notes)

@@ -327,6 +327,7 @@ def test_no_scheduler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert failure(capsys, "--scheduler", "nonsense") == (
         f"cannot reach the scheduler at nonsense (missing port number in address 'nonsense'); {remedy}"
     )
+    assert failure(capsys, "--scheduler", "scheduler.json") == "no such scheduler file: scheduler.json"
     Path("scheduler.json").write_text("{}")
     assert (
         failure(capsys, "--scheduler", "scheduler.json") == "scheduler.json is no scheduler file: it tells no address"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,7 +107,7 @@ def _text(path: Path) -> str:
     """Contents with plain line ends, without a byte order mark and blank lines at the start."""
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig") as file:
-        return str(file.read()).lstrip("\r\n")
+        return re.sub(r"\A(?:[ \t]*\n)+", "", str(file.read()))
 
 
 def csv_header(text: str) -> tuple[str, list[str]]:

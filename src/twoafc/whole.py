@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -21,12 +21,14 @@ def whole_file(path: Path) -> Iterator[Path]:
     >>> [file.name for file in path.parent.iterdir()]
     ['a.txt']
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    whole = Path(os.path.realpath(path))  # a link stays one
+    partial = whole.with_name(f".{whole.name}.{os.getpid()}.part")
     try:
         yield partial
-        partial.replace(path)
+        partial.replace(whole)
     except OSError as error:
         # A full disk names no file, and a folder that may not be written to the hidden one.
         raise OSError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()

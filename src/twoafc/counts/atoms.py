@@ -21,8 +21,10 @@ Atoms = Mapping[float, int]
 
 TOWERING = 4
 """Times as crowded as those beside it a bin is only if many of its distances are one value."""
-MANY, FEW, LARGE = 100, 10, 10**6
-"""Distances of a bin that is looked at, in large tables and in others, and triplets from which on a table is large."""
+MANY, LARGE = 100, 10**6
+"""Distances of a bin that is looked at in large tables, and triplets from which on a table is large."""
+FEW, TWO, SMALL = 10, 2, 200
+"""The same of other tables, and of those with fewer triplets than that, which are parts of larger ones most likely."""
 
 
 def crowded(lattice: Lattice, held: FloatArray, tied: NDArray[np.bool_], many: int) -> IntArray:
@@ -68,22 +70,28 @@ def marginals(
 def crowded_of(cells: pl.DataFrame, lattice: Lattice) -> IntArray:
     """Find the bins among the cells of counts that may have such a value."""
     held, tied = marginals(lattice, *(cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count")))
-    return crowded(lattice, held, tied, MANY if held.sum() >= 2 * LARGE else FEW)
+    triplets = held.sum() / 2
+    return crowded(lattice, held, tied, MANY if triplets >= LARGE else noted_from(triplets))
 
 
-def commonest(lattice: Lattice, values: ArrayLike, times: ArrayLike) -> dict[float, int]:
+def noted_from(triplets: float) -> int:
+    """How many distances of a table must have a value for it to be noted."""
+    return FEW if triplets >= SMALL else TWO
+
+
+def commonest(lattice: Lattice, values: ArrayLike, times: ArrayLike, least: int) -> dict[float, int]:
     """Give the value of each bin that occurs most often, of several the smallest, and how often; none that few have.
 
     Examples
     --------
-    >>> commonest(Lattice(), [0.9, 0.8987, 0.3, 1.0], [12, 20, 1, 70])
+    >>> commonest(Lattice(), [0.9, 0.8987, 0.3, 1.0], [12, 20, 1, 70], 10)
     {0.8987: 20, 1.0: 70}
     """
     values, times = np.asarray(values, dtype=np.float64), np.asarray(times, dtype=np.int64)
     place = lattice.index(values)
     order = np.lexsort((values, -times, place))
     first = order[np.flatnonzero(np.diff(place[order], prepend=-1))]
-    return {float(values[each]): int(times[each]) for each in first if times[each] >= FEW}
+    return {float(values[each]): int(times[each]) for each in first if times[each] >= least}
 
 
 def joined(parts: Sequence[Atoms]) -> dict[float, int]:

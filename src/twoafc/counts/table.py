@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import polars as pl
 
-from twoafc.counts.atoms import commonest, crowded_of
+from twoafc.counts.atoms import commonest, crowded_of, noted_from
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered, widened
 from twoafc.counts.counts import Counts
 from twoafc.counts.lattice import Lattice
@@ -56,7 +56,7 @@ def tally(table: Triplets, lattice: Lattice | None = None, *, keep_refs: bool = 
         clusters = gathered(CLUSTER_KEY, wide.with_columns(ref=reference_digests(table.labels["ref"])))
     cells, pooled = gathered(KEY, rows), np.concatenate([d0, d1])
     some = pooled[np.isin(lattice.index(pooled), crowded_of(cells, lattice))]
-    atoms = commonest(lattice, *np.unique(some, return_counts=True))
+    atoms = commonest(lattice, *np.unique(some, return_counts=True), noted_from(len(pooled) / 2))
     return Counts(name, lattice, cells, tuple(groups), clusters, atoms=atoms)
 
 

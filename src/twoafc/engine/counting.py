@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from twoafc.counts import Counts, Lattice
-from twoafc.counts.atoms import commonest, crowded_of
+from twoafc.counts.atoms import commonest, crowded_of, noted_from
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered
 from twoafc.counts.table import reference_digests
 from twoafc.engine.blame import blame_frame, blame_parts
 from twoafc.engine.bulk import Progress
 from twoafc.engine.found import Found, numbered
 from twoafc.engine.parts import fingerprints, first_line
-from twoafc.engine.table import Table, open_each, open_table, told_parts
+from twoafc.engine.table import Table, open_each, open_table
 from twoafc.errors import DataError
 
 
@@ -83,22 +83,21 @@ def count(
     except Exception as error:
         blame_parts(table.parts, table.columns, table.pairs)
         open_each(table.engine, table.parts, table.schemas, None)
-        named = told_parts(table.parts) if table.parts else "the table"
-        raise DataError(f"{table.engine} could not count {named}: {first_line(error)}") from error
+        raise DataError(f"{table.engine} could not count {table.told}: {first_line(error)}") from error
 
 
 def _lawful(found: Found, table: Table, name: str, lattice: Lattice) -> Found:
     """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
     d = table.pairs[name]
     if found.rows.is_empty():
-        raise DataError("the table has no rows")
+        raise DataError(f"{table.told}: the table has no rows" if table.parts else "the table has no rows")
     if found.lawful:
         return found
     blame_parts(table.parts, table.columns, table.pairs)
     blame_frame(table.frame, table.known, table.pairs)
     found = Found.of(table.counted(d, lattice, packed=False))
     if (found.rows["bin0"] < 0).any():
-        raise DataError(f"votes on one triplet must have the same distances ({name}); {table.unlike(d)}")
+        raise DataError(f"{table.told}: {table.unlike()}" if table.parts else table.unlike())
     return found
 
 
@@ -106,9 +105,7 @@ def _check_all(counts: Counts, table: Table, rows: int | None) -> None:
     """Refuse counts of some rows alone: an engine may pass over files that it takes for its own notes."""
     found = counts.votes if table.holds_votes else counts.triplets
     if rows is not None and found != rows:
-        raise DataError(
-            f"{table.engine} counted {found} of the {rows} rows of {told_parts(table.parts)}; count with another engine"
-        )
+        raise DataError(f"{table.engine} counted {found} of the {rows} rows of {table.told}; count with another engine")
 
 
 def _atoms(counts: Counts, table: Table, d: tuple[str, str]) -> dict[float, int]:
@@ -117,7 +114,7 @@ def _atoms(counts: Counts, table: Table, d: tuple[str, str]) -> dict[float, int]
     if not len(bins):
         return {}
     found = table.values_within(d, bins, counts.lattice)
-    return commonest(counts.lattice, found["x"], found["times"])
+    return commonest(counts.lattice, found["x"], found["times"], noted_from(counts.triplets))
 
 
 def _with_clusters(counts: Counts, table: Table, d: tuple[str, str]) -> Counts:

@@ -1,8 +1,8 @@
 """CSV files as lazy frames of each engine, read as a table in memory is.
 
-Columns go by the names of `csv_header`, all of them text (polars alone reads numbers at once), rows without any value
-are left out, and one with more values than the header has names is an error. Of a file that lies elsewhere no head is
-known: the engine goes by its own reading of it.
+Columns go by the names of `csv_header`, all of them text until `as_numbers`, rows without any value are left out, and
+one with more values than the header has names is an error. Of a file that lies elsewhere no head is known: the engine
+goes by its own reading of it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from twoafc.engine.parts import Head
 from twoafc.errors import require
 
 
-def polars_csv(path: str, head: Head | None, numbers: Sequence[str] = (), **scan: Any) -> pl.LazyFrame:
-    """Scan a file with polars, some columns as numbers at once; `scan` is told to `polars.scan_csv` as it is."""
-    scan |= {"infer_schema": False, "schema_overrides": dict.fromkeys(numbers, pl.Float64)}
+def polars_csv(path: str, head: Head | None, **scan: Any) -> pl.LazyFrame:
+    """Scan a file with polars; `scan` is told to `polars.scan_csv` as it is."""
     if head:
-        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names)}
-    frame = pl.scan_csv(path, **scan)
+        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names), "skip_lines": head.blank}
+    frame = pl.scan_csv(path, infer_schema=False, **scan)
     return frame.filter(pl.any_horizontal(pl.exclude(scan.get("row_index_name", ())).is_not_null()))
 
 
@@ -83,4 +82,4 @@ def _number(column: str, name: str) -> Any:
         lower = text.str.to_lowercase()
         said = nw.when(lower == "false").then(nw.lit("0")).otherwise(text)
         said = nw.when(lower == "true").then(nw.lit("1")).otherwise(said)
-    return nw.when(~said.str.contains("[_dDfF]")).then(said)
+    return nw.when(~said.str.contains("[_dDfF]")).then(said).cast(nw.Float64)

@@ -244,4 +244,6 @@ def first_line(error: Exception) -> str:
         while cause.getCause() is not None:
             cause = cause.getCause()
         return str(cause.getMessage() or cause.toString()).strip().split("\n")[0]
-    return (str(error).strip() or type(error).__name__).split("\n")[0]
+    # Dask tells first that something went wrong, and then what.
+    said = str(error).strip().rpartition("Original Message: ")[2] or type(error).__name__
+    return said.split("\n")[0]

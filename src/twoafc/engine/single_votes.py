@@ -43,7 +43,7 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
         return frame.select(n.alias("n"), nw.lit(1).alias("M"), *distances, *labels)
     back = 2 * nw.col(TURNED) > nw.col("M")
     n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
-    n = nw.when(_alike(distances)).then(nw.when(back).then(M - n).otherwise(n)).otherwise(nw.lit(-1.0))
+    n = nw.when(_alike(distances, columns)).then(nw.when(back).then(M - n).otherwise(n)).otherwise(nw.lit(-1.0))
     usual = [
         nw.when(back).then(nw.col(there)).otherwise(nw.col(here)).alias(here)
         for pair in pairs.values()
@@ -53,15 +53,27 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
 
 
 def unlike_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
-    """Find the triplets whose votes give them unlike distances.
+    """Find the triplets whose votes give them unlike distances, or unlike references.
 
     Returns
     -------
-    lazy frame with what identifies a triplet, and of each distance the greatest and (name + `LEAST`) the least value
+    lazy frame with what identifies a triplet, and of all that must be alike the greatest and (name + `LEAST`) the least
     """
     distances = [name for pair in pairs.values() for name in pair]
-    spread = [name for column in distances for name in (column, f"{column}{LEAST}")]
-    return _by_triplet(frame, columns, pairs).filter(~_alike(distances)).select(*identifying(columns), *spread)
+    spread = [name for column in (*distances, *described(columns)) for name in (column, f"{column}{LEAST}")]
+    found = _by_triplet(frame, columns, pairs).filter(~_alike(distances, columns))
+    return found.select(*identifying(columns), *spread)
+
+
+def described(columns: Sequence[str]) -> list[str]:
+    """Columns that say the same of all votes on a triplet without identifying it: the reference, where `triplet` does.
+
+    Examples
+    --------
+    >>> described(["choice", "triplet", "ref", "d0", "d1"]), described(["choice", "ref", "x0", "x1", "d0", "d1"])
+    (['ref'], [])
+    """
+    return [name for name in ("ref",) if name in columns and name not in identifying(columns)]
 
 
 def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
@@ -77,28 +89,32 @@ def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
         if one in items and other in items:
             a, b = nw.col(one).cast(nw.String), nw.col(other).cast(nw.String)
             items |= {one: nw.when(swapped).then(b).otherwise(a), other: nw.when(swapped).then(a).otherwise(b)}
-    kept = [name for name in ("group", "ref") if name in columns and name not in items]
+    kept = [name for name in ("group",) if name in columns]
+    told = described(columns)
     choice = nw.col("choice").cast(nw.Float64)
     vote = nw.when(swapped).then(1 - choice).otherwise(choice)
     # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
     broken = broken_choice()
-    for each in (*map(broken_distance, turned), *map(broken_name, [*by, *kept])):
+    for each in (*map(broken_distance, turned), *map(broken_name, [*by, *kept, *told])):
         broken = broken | each
     weighed = nw.when(broken).then(nw.lit(-2.0 * MOST_VOTES)).otherwise(vote)
     rows = frame.select(
         weighed.alias("n"),
         nw.when(swapped).then(nw.lit(1)).otherwise(nw.lit(0)).alias(TURNED),
         *(value.alias(name) for name, value in (items | turned).items()),
-        *(nw.col(name).cast(nw.String) for name in kept),
+        *(nw.col(name).cast(nw.String) for name in (*kept, *told)),
     )
-    ends = [each for name in turned for each in (nw.col(name).max(), nw.col(name).min().alias(f"{name}{LEAST}"))]
+    least = [nw.col(name).min().alias(f"{name}{LEAST}") for name in (*turned, *told)]
+    most = [nw.col(name).max() for name in (*turned, *told)]
     sums = [nw.col(name).sum() for name in ("n", TURNED)]
-    return rows.group_by(*by, *kept).agg(*sums, nw.len().alias("M"), *ends)
+    return rows.group_by(*by, *kept).agg(*sums, nw.len().alias("M"), *least, *most)
 
 
-def _alike(distances: Sequence[str]) -> Any:
-    """Tell whether the votes on a triplet give it one value of each distance."""
+def _alike(distances: Sequence[str], columns: Sequence[str]) -> Any:
+    """Tell whether the votes on a triplet give it one value of each distance, and one reference."""
     alike = nw.lit(True)
+    for name in described(columns):
+        alike = alike & (nw.col(name) == nw.col(f"{name}{LEAST}"))
     for name in distances:
         # Room for the rounding of a distance measured twice.
         alike = alike & (nw.col(name) - nw.col(f"{name}{LEAST}") <= 1e-6 * nw.col(name).abs() + 1e-12)

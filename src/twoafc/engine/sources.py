@@ -30,8 +30,7 @@ Columns = Sequence[str] | None
 def polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.LazyFrame:
     """Scan the parts with polars."""
     if not is_parquet(parts[0]):
-        numbers = [name for name in columns or () if name not in (*LABELS, "choice")]
-        read = (polars_csv(part, _head(part), numbers, glob=is_remote(part)) for part in parts)
+        read = (polars_csv(part, _head(part), glob=is_remote(part)) for part in parts)
         return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
     # Where they are known to lie here, a bracket or a star is part of a name.
     options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}

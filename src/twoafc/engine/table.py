@@ -20,7 +20,7 @@ from twoafc.engine.csv_parts import as_numbers
 from twoafc.engine.found import Found
 from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, is_bare, schemas, size
 from twoafc.engine.program import bin_of, collected, counted
-from twoafc.engine.single_votes import LEAST, identifying, merged_votes, unlike_votes
+from twoafc.engine.single_votes import LEAST, described, identifying, merged_votes, unlike_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
 
@@ -93,22 +93,35 @@ class Table:
         some = placed.filter(nw.col("bin").is_in(bins.astype(np.float64).tolist()))
         return collected(some.group_by("x").agg(nw.len().alias("times")))
 
-    def unlike(self, d: tuple[str, str]) -> str:
-        """Name a triplet whose votes give it unlike distances, and what these are; "" if none has such."""
-        by, (d0, d1) = identifying(self.columns), (self.known[d[0]], self.known[d[1]])
-        found = collected(unlike_votes(self.frame, self.columns, {"": (d0, d1)}).sort(*by).head(1))
-        if found.is_empty():
-            return ""
+    def unlike(self) -> str:
+        """Say which triplet has votes that give it unlike distances or references, and what these are."""
+        by, pairs = identifying(self.columns), self._spoken_pairs()
+        found = collected(unlike_votes(self.frame, self.columns, pairs).sort(*by).head(1))
         row = found.row(0, named=True)
-        least, most = max(((row[name + LEAST], row[name]) for name in (d0, d1)), key=lambda ends: ends[1] - ends[0])
-        return f"{', '.join(f'{name}={row[name]!r}' for name in by)} has {least} and {most}"
+        ends = {name: (row[name + LEAST], row[name]) for name in row if name + LEAST in row}
+        triplet = ", ".join(f"{name}={row[name]!r}" for name in by)
+        for name in described(self.columns):
+            least, most = ends.pop(name)
+            if least != most:
+                return f"votes on one triplet must have the same {name}; {triplet} has {least!r} and {most!r}"
+        name = max(ends, key=lambda each: ends[each][1] - ends[each][0])
+        distance = next(distance for distance, pair in pairs.items() if name in pair)
+        least, most = ends[name]
+        return f"votes on one triplet must have the same distances ({distance}); {triplet} has {least} and {most}"
 
     def _triplets(self) -> Any:
         """The rows, single votes merged into triplets."""
         if not self.holds_votes:
             return self.frame
-        pairs = {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
-        return merged_votes(self.frame, self.columns, pairs)
+        return merged_votes(self.frame, self.columns, self._spoken_pairs())
+
+    def _spoken_pairs(self) -> Pairs:
+        return {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
+
+    @property
+    def told(self) -> str:
+        """The files, or that there are none, in a word or two."""
+        return told_parts(self.parts) if self.parts else "the table"
 
     def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, Found]:
         """Count all distances in one pass of polars."""
@@ -116,8 +129,9 @@ class Table:
         local = [part for part in self.schemas if not is_bare(part)]
         # Some rows of the first, the middle and the last part that have any: days and sites differ.
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
-        heads = [polars_frame([local[place]], self.schemas, columns) for place in some] or [nw.to_native(self.frame)]
-        sample = pl.concat((_plain(head, columns).head(SAMPLE).collect() for head in heads), how="vertical_relaxed")
+        heads = [nw.from_native(polars_frame([local[place]], self.schemas, columns)) for place in some] or [self.frame]
+        read = (_plain(nw.to_native(as_numbers(head, self.known)), columns).head(SAMPLE).collect() for head in heads)
+        sample = pl.concat(read, how="vertical_relaxed")
         return bulk(_plain(nw.to_native(self.frame), columns), sample, self.pairs, lattice, self.rows(), progress)
 
 

@@ -93,7 +93,7 @@ class Counting:
         self._check(sources)
         loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
         held = [each.lattice.per_octave for counts in loaded.values() for each in counts.values()]
-        per_octave = self.per_octave or next(iter(held), Lattice().per_octave)
+        per_octave = next(iter(held), Lattice().per_octave) if self.per_octave is None else self.per_octave
         tables = {role: source for role, source in sources.items() if role not in loaded}
         made = {
             role: count(

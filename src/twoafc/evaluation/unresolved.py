@@ -75,7 +75,7 @@ def _single(axis: Axis, share: FloatArray) -> FloatArray:
     The map jumps beside a bin that towers over the others. Where its value is known it is not off at all; else it may
     be taken for what comes before or after.
     """
-    width = np.where(axis.bins > 0, np.diff(axis.lattice.edges)[axis.bins], 0.0)
+    width = np.where(axis.bins > 0, np.diff(axis.lattice.edges)[axis.bins], 0.0).clip(max=np.finfo(np.float64).max)
     steep = np.zeros(len(share) + 1)
     steep[1:-1] = (share[:-1] + share[1:]) / 2 / np.diff(axis.d)
     anywhere = np.minimum(width * np.maximum(steep[:-1], steep[1:]), share) / np.sqrt(12)

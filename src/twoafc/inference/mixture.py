@@ -107,6 +107,9 @@ class Mixtures:
     def _least(self, values: FloatArray, cuts: list[Cut], limit: float, slack: float) -> float:
         """Least mean, proven, over mixtures within the limit; adds to the half-planes."""
         atoms, bounds = self._expected[:, ::EVERY], [float(values.min())]
+        # Few triplets may all have the chance that is the very least.
+        if self.deviance(self._expected[:, np.argmin(values)]) <= limit:
+            return bounds[-1]
         still = STILL * float(np.ptp(values))
         for _ in range(ROUNDS if cuts else 0):
             normals, limits = np.stack([cut.normal for cut in cuts]), np.array([cut.limit for cut in cuts])

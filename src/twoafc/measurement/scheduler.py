@@ -49,6 +49,8 @@ def connected(scheduler: str) -> Iterator[Any]:
 def _address(scheduler: str) -> str:
     path = Path(scheduler)
     if not path.is_file():
+        if path.suffix == ".json":
+            raise ConnectionError(f"no such scheduler file: {path}")
         return scheduler
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["address"])
