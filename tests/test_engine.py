@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -366,8 +367,8 @@ def test_a_row_that_breaks_a_rule_is_named_with_its_part(
     spoiled.write_parquet(two / "b.parquet")
     assert re.fullmatch(f"b\\.parquet: {told}", refusal("*.parquet", engine=name, keep_refs=column == "ref"))
     if name == "polars" and column != "ref":
-        said = re.sub(r"\(1 of .*|\.\*$", "", told.replace("row 7", "a row").replace("\\(1 of 50 rows\\)", ""))
-        assert re.match(said, refusal(spoiled.lazy()))
+        said = re.sub(r" (\.\*|\\\(1 of 50 rows\\\))$", "", told.replace("row 7", "a row"))
+        assert re.fullmatch(said, refusal(spoiled.lazy()))
 
 
 def test_dask_names_the_row_too(two: Path) -> None:
@@ -395,7 +396,7 @@ def test_votes_on_one_triplet_have_the_same_distances(two: Path) -> None:
     pl.DataFrame(votes).rename({"d0": "b_d0", "d1": "b_d1"}).with_columns(a_d0=0.3, a_d1=0.4).write_parquet("v.parquet")
     assert refusal("v.parquet") == f"v.parquet: {told.replace('(distance)', '(b)')}"
     assert refusal(pl.DataFrame({**votes, "d0": [0.1, 0.1], "choice": [0, 2]})) == (
-        "choice must be 0 or 1; a row has choice=2 (1 of 1 rows)"
+        "choice must be 0 or 1; a row has choice=2"
     )
 
 
@@ -406,6 +407,8 @@ def test_a_cell_of_a_csv_that_is_no_number_is_named(two: Path) -> None:
 
 
 def test_what_is_no_table_is_refused(two: Path) -> None:
+    numbered = pd.DataFrame({0: [1], "n": [1], "M": [2], "d0": [0.1], "d1": [0.2]})
+    assert refusal(numbered) == "names of columns must be text; found 0"
     Path("c.csv").write_text("n,M,d0,d1\n1,2,0.1,0.2\n")
     Path("d.txt").write_text("")
     for source, told in {

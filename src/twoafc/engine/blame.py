@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -80,4 +81,8 @@ def blame_frame(frame: Any, known: Mapping[str, str], pairs: Pairs) -> None:
     for name in (name for name in columns if name in LABELS):
         odd = odd | broken_name(name, RESERVED_GROUPS if name == "group" else ())
     found = collected(frame.filter(odd).select(*known.values()).head(1000))
-    check_rows(found.rename({name: column for column, name in known.items()}), pairs, lambda row: "a row")
+    try:
+        check_rows(found.rename({name: column for column, name in known.items()}), pairs, lambda row: "a row")
+    except DataError as error:
+        # How many break a rule is not known: only some of them were brought.
+        raise DataError(re.sub(r" \(\d+ of \d+ rows\)$", "", str(error))) from error

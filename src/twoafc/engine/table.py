@@ -218,6 +218,9 @@ def told_parts(parts: Sequence[str]) -> str:
 
 def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
     """Find the columns that counting needs, and those of each distance."""
+    for name in columns:
+        if not isinstance(name, str):
+            raise DataError(f"names of columns must be text; found {name!r}")
     pairs = distance_names(columns)
     votes = says_votes(columns)
     if not pairs:
