@@ -37,7 +37,7 @@ def log_pmf(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
 
 
 def likely_counts(M: int, P: ArrayLike) -> IntArray:
-    """Counts j = 0..M, along a new last axis; where there are many, only those with a chance above 1e-30.
+    """Counts j = 0..M; where there are many, for each P along a new last axis only those with a chance above 1e-30.
 
     Those left out lie more than twelve standard deviations off, and thirty counts, whatever P: the window is as wide
     for every P as it must be for 1/2.
@@ -45,14 +45,14 @@ def likely_counts(M: int, P: ArrayLike) -> IntArray:
     Examples
     --------
     >>> likely_counts(2, [0.5, 1.0])
-    array([[0, 1, 2],
-           [0, 1, 2]])
+    array([0, 1, 2])
     >>> likely_counts(1_000_000, [0.5, 1.0])[:, [0, -1]]
     array([[ 493970,  506030],
            [ 987940, 1000000]])
     """
-    P = np.asarray(P, dtype=np.float64)
-    width = counts_width(M)
+    P, width = np.asarray(P, dtype=np.float64), counts_width(M)
+    if width == M + 1:
+        return np.arange(M + 1)  # one row for all: quickly worked with
     first = np.clip(np.round(M * P) - width // 2, 0, M + 1 - width).astype(np.int64)
     return np.asarray(first[..., None] + np.arange(width))
 
