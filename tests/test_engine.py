@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import re
@@ -134,6 +135,13 @@ def test_spark_reads_odd_parts_as_the_others_do(spark: Any, tmp_path: Path) -> N
     (tmp_path / "broken.csv").write_text('group,n,M,d0,d1\n"a\nb",1,2,.3,.4\n')
     told = f"spark could not count {tmp_path}/broken.csv: [MALFORMED_CSV_RECORD] Malformed CSV record: "
     assert refusal(tmp_path / "broken.csv", engine="spark").startswith(told)
+    packed = gzip.compress((TAKEN["plain"] * 50).encode())
+    (tmp_path / "short.csv.gz").write_bytes(packed[: len(packed) // 2])
+    assert refusal(tmp_path / "short.csv.gz", engine="spark").startswith(f"{tmp_path}/short.csv.gz: not a readable CSV")
+    narrow = frame[30:].with_columns(pl.col("n", "M").cast(pl.Int8))
+    frame[:30].write_parquet(tmp_path / "wide.parquet")
+    narrow.write_parquet(tmp_path / "narrow.parquet")
+    assert engine.count(f"{tmp_path}/*.parquet", engine="spark") == plainly(frame)
     spoiled = spark.createDataFrame(frame.with_columns(n=pl.lit(9)).to_pandas())
     assert refusal(spoiled).startswith("n must lie in [0, M]; a row has n=9, M=")
 

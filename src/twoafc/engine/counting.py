@@ -90,14 +90,14 @@ def _lawful(found: Found, table: Table, name: str, lattice: Lattice) -> Found:
     """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
     d = table.pairs[name]
     if found.rows.is_empty():
-        raise DataError(f"{table.told}: the table has no rows" if table.parts else "the table has no rows")
+        raise table.blamed("the table has no rows")
     if found.lawful:
         return found
     blame_parts(table.parts, table.columns, table.pairs)
     blame_frame(table.frame, table.known, table.pairs)
     found = Found.of(table.counted(d, lattice, packed=False))
     if (found.rows["bin0"] < 0).any():
-        raise DataError(f"{table.told}: {table.unlike()}" if table.parts else table.unlike())
+        raise table.blamed(table.unlike())
     return found
 
 

@@ -123,6 +123,10 @@ class Table:
         """The files, or that there are none, in a word or two."""
         return told_parts(self.parts) if self.parts else "the table"
 
+    def blamed(self, rule: str) -> DataError:
+        """Make an error of a broken rule, with the files that it was found in."""
+        return DataError(f"{self.told}: {rule}" if self.parts else rule)
+
     def counted_in_bulk(self, lattice: Lattice, progress: Progress | None) -> dict[str, Found]:
         """Count all distances in one pass of polars."""
         columns = [name for name in self.columns if name != "ref"]
