@@ -27,7 +27,7 @@ def polars_csv(path: str, head: Head | None, **scan: Any) -> pl.LazyFrame:
 
 
 def duckdb_csv(paths: Sequence[str], head: Head | None) -> Any:
-    """Read files of one header with DuckDB; left to guess, it takes rows that begin with # for remarks."""
+    """Read files of one header with DuckDB; left to guess, it passes over a line such as `# end`."""
     duckdb = require("duckdb", extra="cluster")
     read: dict[str, Any] = {"header": True, "quotechar": '"', "escapechar": '"'}
     if head:
