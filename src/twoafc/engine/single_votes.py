@@ -116,9 +116,13 @@ def _alike(distances: Sequence[str], columns: Sequence[str]) -> Any:
     for name in described(columns):
         alike = alike & (nw.col(name) == nw.col(f"{name}{LEAST}"))
     for name in distances:
-        # Room for the rounding of a distance measured twice.
-        alike = alike & (nw.col(name) - nw.col(f"{name}{LEAST}") <= 1e-6 * nw.col(name).abs() + 1e-12)
+        alike = alike & (nw.col(name) - nw.col(f"{name}{LEAST}") <= room(nw.col(name).abs()))
     return alike
+
+
+def room(most: Any) -> Any:
+    """Give how far apart two values of a distance may lie that was measured twice: rounding, and no more."""
+    return 1e-6 * most + 1e-12
 
 
 def _swapped(by: Sequence[str]) -> Any:

@@ -20,7 +20,7 @@ from twoafc.engine.csv_parts import as_numbers
 from twoafc.engine.found import Found
 from twoafc.engine.parts import broken_kind, check_alike, find_parts, first_line, is_bare, schemas, size
 from twoafc.engine.program import bin_of, collected, counted
-from twoafc.engine.single_votes import LEAST, described, identifying, merged_votes, unlike_votes
+from twoafc.engine.single_votes import LEAST, described, identifying, merged_votes, room, unlike_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
 
@@ -104,7 +104,7 @@ class Table:
             least, most = ends.pop(name)
             if least != most:
                 return f"votes on one triplet must have the same {name}; {triplet} has {least!r} and {most!r}"
-        name = max(ends, key=lambda each: ends[each][1] - ends[each][0])
+        name = max(ends, key=lambda each: (ends[each][1] - ends[each][0]) / room(abs(ends[each][1])))
         distance = next(distance for distance, pair in pairs.items() if name in pair)
         least, most = ends[name]
         return f"votes on one triplet must have the same distances ({distance}); {triplet} has {least} and {most}"
