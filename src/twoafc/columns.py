@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Where = Callable[[int], str]
 """Says where a row is: "row 17", for a text file "row 17 (line 19)"."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.binomial import log_coefficient
 from twoafc.blocks import blocks
 from twoafc.counts import Counts
@@ -19,8 +20,6 @@ from twoafc.places import Places, placed
 from twoafc.rows import Groups
 from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 ShortArray = NDArray[np.int32]
 
 MANY = 30_000

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.binomial import log_pmf
 from twoafc.errors import DataError
 from twoafc.folder import Results
 from twoafc.outcomes import outcomes
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 AT_ONCE = 2**20
 LEAST = -1e300

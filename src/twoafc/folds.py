@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.triplets import Triplets
-
-IntArray = NDArray[np.int64]
 
 
 def split_key(table: Triplets) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import FloatArray, Where, distance, distance_names, labels_of, refuse
+from twoafc.arrays import FloatArray
+from twoafc.columns import Where, distance, distance_names, labels_of, refuse
 from twoafc.errors import DataError
 from twoafc.frames import as_frame, check_unique, read_frame, row_name
 from twoafc.votes import QUADRUPLE, TRIPLET

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.binomial import counts_width, likely_counts, log_pmf
 
-FloatArray = NDArray[np.float64]
 AT_ONCE = 2**20
 Ties = Literal["half", "x0"]
 """What a tie is worth: half a choice, as the field counts, or a choice of x0, as the paper's formula has it."""

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.counts import Lattice
 from twoafc.counts.atoms import MANY, Atoms, crowded, marginals
 from twoafc.uniform import Uniform
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SIXTH = 1 / 6
 """Of two distances spread evenly over one bin the larger lies two thirds up it on average, a sixth above the middle."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from twoafc.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Groups = tuple[list[str], IntArray]
 """Names of the groups in order, and the number of each row's among them."""
 

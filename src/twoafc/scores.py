@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc import metrics
+from twoafc.arrays import FloatArray
 from twoafc.rows import Rows
 
-FloatArray = NDArray[np.float64]
 Record = dict[str, Any]
 
 MEASURES = (

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.columns import UNNAMED, Where, choices, counts, distance, distance_names, labels_of, refuse, says_votes
 from twoafc.errors import DataError
 from twoafc.frames import as_frame, check_unique, read_frame, read_frames, row_name, write_frame
@@ -18,8 +19,6 @@ from twoafc.rows import Groups
 from twoafc.uniform import Uniform, uniformise
 from twoafc.votes import Merged, merge
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Pair = tuple[FloatArray, FloatArray]
 
 

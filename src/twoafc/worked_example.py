@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.binomial import pmf_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density
 from twoafc.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

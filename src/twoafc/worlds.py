@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
-FloatArray = NDArray[np.float64]
+from twoafc.arrays import FloatArray
 
 # Steep enough, for distances drawn as in `simulate`, that the better choice is taken about four times in five.
 WEBER_SLOPE = 2.5

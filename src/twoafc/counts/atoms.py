@@ -10,11 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.blocks import blocks
 from twoafc.counts.lattice import Lattice
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 Atoms = Mapping[float, int]
 """Values that many distances share, and how many do."""

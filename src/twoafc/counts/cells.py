@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.blocks import blocks
 from twoafc.counts.lattice import Lattice
-
-IntArray = NDArray[np.int64]
 
 Key = Mapping[str, type[pl.DataType]]
 Spans = Mapping[str, tuple[int, int]]

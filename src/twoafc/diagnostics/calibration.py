@@ -6,15 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from twoafc import metrics
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval, share_interval, t_interval
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 BINS, IN_EACH = 20, 50
 """As many bins as this, with as many triplets in each at least."""

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval, t_interval
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, link: Together) -> Interval | None:

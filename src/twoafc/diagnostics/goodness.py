@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.diagnostics.calibration import Calibration, calibration
 from twoafc.diagnostics.dispersion import intraclass_correlation
 from twoafc.diagnostics.observed import asymmetry, lapses
@@ -15,8 +15,6 @@ from twoafc.diagnostics.residuals import ResidualMap, residual_map
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval
 from twoafc.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

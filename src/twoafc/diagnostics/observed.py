@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval, p_value, share_interval, t_interval
 from twoafc.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Shares of the votes, those where P is surest, in which a bound on lapses is sought."""

@@ -6,12 +6,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.diagnostics.finding import Finding, listed, share_of
 from twoafc.diagnostics.keys import accident, accident_between, by_distances, by_names, hashed, mixed
 from twoafc.diagnostics.view import View
 from twoafc.triplets import Triplets
-
-IntArray = NDArray[np.int64]
 
 
 def overlap(train: View, test: View) -> list[Finding]:

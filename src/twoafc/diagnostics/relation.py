@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtr
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from twoafc.arrays import FloatArray, IntArray
 
 FEWEST_UNITS = 20
 """Fewer references say nothing sure of their own spread: rows stand for themselves then, and effects must be large."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import p_value
 from twoafc.uniform import uniformise
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CELLS = 8
 FEWEST_EXPECTED = 5.0

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.diagnostics.finding import Finding
 from twoafc.diagnostics.view import View
-
-FloatArray = NDArray[np.float64]
 
 FACTORS = (2.0, 10.0, 100.0, 255.0, 256.0, 1000.0, 10_000.0, 65_025.0, 65_535.0, 1e6)
 """That people scale images and distances by."""

@@ -8,13 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.diagnostics.relation import Relation, relate
 from twoafc.folds import repeated_units
 from twoafc.triplets import Triplets
 from twoafc.uniform import Uniform, uniformise
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 QUANTILES = 1024
 MOSTLY_ONE = 0.9

@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.counts.lattice import Lattice
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 ShortArray = NDArray[np.int32]
 
 MOST_M = 30

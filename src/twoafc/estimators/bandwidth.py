@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.kernel import Width, separable, turned_back
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Asked = float | Literal["auto"]
 Votes = FloatArray | IntArray
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, toeplitz
 
-FloatArray = NDArray[np.float64]
+from twoafc.arrays import FloatArray
+
 REACH = 2.6
 """The outermost knots; one distance in a hundred lies beyond them."""
 

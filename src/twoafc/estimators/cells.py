@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from twoafc.arrays import FloatArray, IntArray
 
 LATTICE = 96
 """Cells along each axis."""

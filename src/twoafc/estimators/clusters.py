@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.counted import CountedTriplets
 from twoafc.folds import repeated_units
 from twoafc.rows import Rows
 from twoafc.triplets import Triplets
-
-IntArray = NDArray[np.int64]
 
 
 class Clusters(NamedTuple):

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from twoafc import modelfile
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_width
@@ -35,8 +36,6 @@ from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
 from twoafc.rows import Rows
 from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
 

@@ -7,14 +7,11 @@ that took every vote for independent would follow their noise; dividing it by th
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.cells import Cells
 from twoafc.estimators.penalised import Dispersion
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def between_triplets(cells: Cells) -> Dispersion:

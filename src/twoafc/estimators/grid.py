@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from twoafc.arrays import FloatArray
+
 Offset = tuple[int, int]
 NEIGHBOURS: tuple[Offset, ...] = ((0, 0), (0, 1), (1, 0), (1, 1), (1, -1))
 """The offsets between the four nodes around a point, each pair once."""

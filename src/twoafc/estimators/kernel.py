@@ -8,10 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.binomial import log_coefficient
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CHUNK = 4096
 """Triplets handled at once, so that their kernels stay in the processor's cache."""

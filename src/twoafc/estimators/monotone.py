@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.estimators.basis import REACH, antisymmetric_slopes
 
-FloatArray = NDArray[np.float64]
 BEYOND = 6.0
 """A normal score that no table reaches."""
 MARGIN = 2e-3

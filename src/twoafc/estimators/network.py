@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from twoafc import modelfile
+from twoafc.arrays import FloatArray
 from twoafc.binomial import log_coefficient
 from twoafc.errors import DataError
 from twoafc.estimators.origin import Origin
@@ -29,8 +30,6 @@ from twoafc.estimators.perceptron import (
 )
 from twoafc.rows import Rows
 from twoafc.uniform import Uniform
-
-FloatArray = NDArray[np.float64]
 
 TOLERANCE = 0.01
 """Share by which a training NLL may exceed that of P = 1/2.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from twoafc.arrays import FloatArray
 from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
 STEP, REACH = 0.5, 3.0
 """Knots of the map, in normal scores."""
 

@@ -11,13 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.cells import Cells
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MOST_LAPSE = 0.4
 """Lapse rates lie between 0 and this."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from twoafc.arrays import FloatArray, IntArray
+
 # Adam works in float32, which is faster and loses nothing beside the noise of its batches; the rest in float64.
 RealArray = NDArray[np.floating[Any]]
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.kernel import SquaredSums, Width
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def observed_covariance(

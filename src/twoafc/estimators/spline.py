@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc import modelfile
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.basis import PARTS, antisymmetric, parts
@@ -25,8 +26,6 @@ from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse
 from twoafc.rows import Rows
 from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 ROUNDS = 10
 """Rounds of scoring that a fit of known smoothness takes at most."""
 

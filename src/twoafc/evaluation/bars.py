@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.evaluation.records import ALL_MEASURES, Scored
 from twoafc.evaluation.refits import Key
 from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
 from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import Errors, Together, Values, errors
 from twoafc.scores import Record
-
-FloatArray = NDArray[np.float64]
 
 
 class Bars(Protocol):

@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.counted import CountedTriplets
 from twoafc.estimators import Density, DensityFit, Loaded, Network, SplineFit
 from twoafc.estimators.spline import fit_alike
 from twoafc.evaluation.unresolved import Unresolved, unresolved
 from twoafc.uniform import Uniform
-
-FloatArray = NDArray[np.float64]
 
 BLOCKS = 20
 """The plane of uniformised distances is looked at in so many blocks each way, those that hold triplets."""

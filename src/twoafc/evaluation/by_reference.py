@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.blocks import blocks
 from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
 from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import FEWEST, Dependence
 from twoafc.inference.errorbars import Errors, Together
-
-FloatArray = NDArray[np.float64]
 
 
 def by_reference(one: Scored) -> tuple[Scored, Together]:

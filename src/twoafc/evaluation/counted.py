@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc.counted import CountedTriplets
 from twoafc.counts import Counts
@@ -27,8 +26,6 @@ from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference.counted import alone
 from twoafc.inference.errorbars import Together
 from twoafc.scores import Record
-
-FloatArray = NDArray[np.float64]
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and whatever is told of single triplets need the triplets "

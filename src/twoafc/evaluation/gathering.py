@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.blocks import blocks
 from twoafc.counted import CountedTriplets
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 STEPS = 128
 """Levels of P for each unit of its logit."""

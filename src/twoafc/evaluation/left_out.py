@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.counted import ByReference, CountedTriplets
 from twoafc.counts import Counts
 from twoafc.estimators import Density, Loaded, Network, Spline
@@ -16,9 +16,6 @@ from twoafc.evaluation.binning import alike
 from twoafc.evaluation.gathering import gathered
 from twoafc.evaluation.runs import Job, Prediction, Run, probability
 from twoafc.evaluation.settings import Settings
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def left_out(job: Job, run: Run, counts: Counts, table: CountedTriplets, settings: Settings) -> Iterator[Prediction]:

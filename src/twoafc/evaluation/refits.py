@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from twoafc import folds as cross_validation
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.evaluation.records import ALL_MEASURES, scored
 from twoafc.evaluation.runs import Job, predictions
 from twoafc.evaluation.settings import Progress, Settings
@@ -18,8 +18,6 @@ from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together, together
 from twoafc.triplets import Triplets
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Key = tuple[str, str, str, str]
 """Distance, estimator, split, group."""
 

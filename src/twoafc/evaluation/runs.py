@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator, Fit
 from twoafc.evaluation.binning import Binning
 from twoafc.evaluation.settings import Settings
 from twoafc.rows import Rows
 from twoafc.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class Measured(Protocol):

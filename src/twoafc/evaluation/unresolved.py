@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.counted import CountedTriplets
 from twoafc.places import Axis
-
-FloatArray = NDArray[np.float64]
 
 EXPECTED = 3
 """Pairs in one bin that tell what it holds: as many that are no ties, several values; as many due, and none, one."""

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import DensityFit, Fit
 from twoafc.explore.refit import Refits, refits
@@ -23,8 +24,6 @@ from twoafc.outcomes import distances, estimators, outcomes
 from twoafc.query import model
 from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
 KEPT = 16

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.explore.data import Explored
 from twoafc.explore.state import View
 from twoafc.query import counts
 
-FloatArray = NDArray[np.float64]
 ROLES = ("ref0", "x0", "ref", "ref1", "x1")
 """Labels that name images, in the order in which they are shown."""
 

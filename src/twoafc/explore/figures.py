@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.explore.data import Points, Surface
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 # PuOr, as in all figures of the package: diverging about P = 1/2, told apart by colour-blind readers.
 PURPLE_ORANGE = [

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from dash import html
 
-from twoafc.explore.data import Explored, IntArray
+from twoafc.arrays import IntArray
+from twoafc.explore.data import Explored
 from twoafc.explore.facts import Facts, Told
 from twoafc.explore.state import View
 from twoafc.failures import TELLING

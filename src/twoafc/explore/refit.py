@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import folds
+from twoafc.arrays import FloatArray
 from twoafc.card import describe
 from twoafc.columns import UNNAMED
 from twoafc.errors import DataError
@@ -20,7 +21,6 @@ from twoafc.folder import Results
 from twoafc.outcomes import distances, outcomes
 from twoafc.triplets import Triplets
 
-FloatArray = NDArray[np.float64]
 CORES = 2
 KEPT = 32
 """Fits kept at hand, for sliders that go to and fro."""

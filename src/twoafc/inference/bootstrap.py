@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Values
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 AT_ONCE = 2**22
 """Numbers held in memory for some of the draws."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoafc.arrays import IntArray
 from twoafc.inference.ceiling_bounds import Bounds, VoteCeiling, of_one_M
 from twoafc.inference.ceiling_votes import (
     by_number_of_votes,
@@ -22,9 +23,6 @@ from twoafc.inference.ceiling_votes import (
 )
 from twoafc.inference.counted import AnyDependence
 from twoafc.metrics import log_likelihood
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 UNKNOWN = "M = 1 only: no ceiling can be known"
 

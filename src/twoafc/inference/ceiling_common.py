@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoafc.arrays import FloatArray
 from twoafc.inference.ceiling import UNKNOWN, Ceiling, assemble, ceiling
 from twoafc.inference.ceiling_bounds import bounds, functions_of
 from twoafc.inference.ceiling_reach import across
@@ -16,8 +17,6 @@ from twoafc.inference.counted import AnyDependence
 from twoafc.inference.intervals import p_value
 from twoafc.inference.mixture import Function, Mixtures
 from twoafc.inference.mixture_votes import Histogram
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

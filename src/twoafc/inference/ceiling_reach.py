@@ -11,14 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2, f
 
+from twoafc.arrays import FloatArray
 from twoafc.inference.counted import AnyDependence
 from twoafc.inference.mixture_votes import Histogram
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoafc.arrays import IntArray
 from twoafc.inference.counted import AnyDependence, CountedDependence
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixture_votes import Histogram
-
-IntArray = NDArray[np.int64]
 
 # Numbers that the programmes identify, of one M and about so many of all together, and triplets that each must rest on:
 # more make them slow, and hardly sharper.

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.inference.errorbars import Together, Values
 from twoafc.inference.intervals import LEVEL, Interval, holm, p_value, t_interval
 from twoafc.inference.letters import letters
 from twoafc.scores import Record
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

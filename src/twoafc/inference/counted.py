@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.counted import CountedTriplets
 from twoafc.inference.dependence import Dependence
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 NOT_KEPT = "not clustered: the counts keep no references"
 

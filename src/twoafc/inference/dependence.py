@@ -16,8 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from twoafc.arrays import FloatArray, IntArray
 
 REFERENCES = ("ref", "ref0", "ref1")
 CHOICES = ("x0", "x1", "x")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc import metrics
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
@@ -21,9 +21,6 @@ from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.rows import Rows
 from twoafc.scores import MEASURES, Record
 from twoafc.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class Error(NamedTuple):

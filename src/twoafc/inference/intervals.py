@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-FloatArray = NDArray[np.float64]
+from twoafc.arrays import FloatArray
+
 LEVEL = 0.95
 
 

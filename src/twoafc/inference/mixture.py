@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 from scipy.special import xlogy
 
+from twoafc.arrays import FloatArray
 from twoafc.inference.mixture_votes import Histogram, chances
 
-FloatArray = NDArray[np.float64]
 Function = Callable[[FloatArray], FloatArray]
 """A function of q, the chance that a vote goes with the majority."""
 

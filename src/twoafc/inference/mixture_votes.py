@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import comb
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.binomial import pmf_table
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @lru_cache

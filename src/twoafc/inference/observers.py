@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.inference.counted import AnyDependence
-from twoafc.inference.dependence import FEWEST, Dependence, FloatArray, IntArray
+from twoafc.inference.dependence import FEWEST, Dependence
 from twoafc.triplets import Triplets
 
-BoolArray = NDArray[np.bool_]
 Score = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
 """Values of some triplets, one each, from their rows, n, M and P."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.bandwidth import CANDIDATES, FOLDS, NEARBY
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Likelihood = Callable[[float], float]
 """By the width, of the votes that are left out."""
 LATTICE = 512

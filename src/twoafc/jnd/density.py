@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc import modelfile
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators.density import GUESS, Density
 from twoafc.folds import repeated_units
@@ -20,8 +21,6 @@ from twoafc.jnd.bandwidth import choose_sigma
 from twoafc.jnd.pairs import Pairs
 from twoafc.uniform import Uniform, uniformise
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 KIND = "pairs-density"
 SUMS = ("n", "M", "observed", "observed_next", "binomial", "binomial_next")
 """Rows of the sums that a fit holds, at the nodes: see `DensityCurve`."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.evaluation import Progress, Settings
 from twoafc.inference.bootstrap import drawn_rows, drawn_weights
 from twoafc.inference.errorbars import Together, together
@@ -19,8 +19,6 @@ from twoafc.jnd.precision import Ranking
 from twoafc.jnd.runs import CurveRun, folds_of, predictions
 from twoafc.jnd.scores import ALL_MEASURES, MEANS, Prediction, groups_of, means_per_pair, records
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Drawn = Mapping[str, FloatArray]
 """By group: the scores of drawn tables, shape (draws, measures)."""
 Key = tuple[str, str, str]

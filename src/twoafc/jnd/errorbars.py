@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc import metrics
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.errorbars import Errors, Together, Values, bar, errors
 from twoafc.inference.observers import Ballots, Score, moves
 from twoafc.jnd.drawn import Drawn, spread
@@ -15,8 +15,6 @@ from twoafc.jnd.precision import Ranking
 from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction, groups_of, means_per_pair
 from twoafc.scores import Record
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 PRECISION, SIMULATED = (MEASURES.index(f"average_precision{end}") for end in ("", "_simulated"))
 SCORES: dict[str, Score] = {
     "nll": lambda row, n, M, P: -metrics.log_likelihood(n, M, P),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.inference.intervals import share_interval
 from twoafc.jnd.curves import Curve
 from twoafc.jnd.pairs import Pairs
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 BINS = 20
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.columns import UNNAMED, Where, choices, counts, distance, labels_of, refuse, says_votes
 from twoafc.errors import DataError
 from twoafc.frames import as_frame, check_unique, read_frame, row_name, write_frame
@@ -18,8 +19,6 @@ from twoafc.jnd.names import holds_pairs, pair_names
 from twoafc.triplets import Triplets
 from twoafc.votes import merge
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 LABELS = ("pair", "group", "ref", "x", "observer")
 USUAL = ("triplet", "group", "ref", "observer")
 """Labels that triplets have too."""

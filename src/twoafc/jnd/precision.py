@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from twoafc.arrays import FloatArray, IntArray
 
 
 def average_precision(n: ArrayLike, M: ArrayLike, d: ArrayLike) -> float:

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc import folds as cross_validation
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.evaluation import Settings
 from twoafc.jnd.curves import Curve, fit_curve
 from twoafc.jnd.pairs import Pairs
 from twoafc.jnd.scores import Prediction
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

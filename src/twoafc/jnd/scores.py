@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc import metrics
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.jnd.pairs import Pairs
 from twoafc.jnd.precision import Ranking, average_precision
 from twoafc.scores import Record
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MEASURES = (
     "nll",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc import modelfile
+from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators.basis import basis
 from twoafc.estimators.cells import gather
@@ -23,7 +24,6 @@ from twoafc.folds import repeated_units
 from twoafc.jnd.pairs import Pairs
 from twoafc.uniform import Uniform
 
-FloatArray = NDArray[np.float64]
 KIND = "pairs-spline"
 STRAIGHT = 2
 """The first functions of the basis, the constant and the line, are not held back."""

@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.distances.batches import Batch
 from twoafc.images import ImageError, Pixels, as_float, decode, read_bytes, trace
-from twoafc.measurement.calling import IntArray, Size, Tools, measured
+from twoafc.measurement.calling import Size, Tools, measured
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.distances.batches import Batch, Distance
 
-IntArray = NDArray[np.int64]
 Size = tuple[int, int]
 LEAST, ROUNDING = 1e-6, 1e-4
 """Below 0 by no more than this, or than this share of the usual value (as for `twoafc.check_distance`), is rounding, as

@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.datasets.dataset import Dataset
 from twoafc.measurement.block import Block
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

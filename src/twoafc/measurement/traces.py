@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.images import ImageError, read_bytes, trace
-from twoafc.measurement.plan import IntArray, Plan
+from twoafc.measurement.plan import Plan
 
 TraceArray = NDArray[np.uint64]
 EVERY = 250

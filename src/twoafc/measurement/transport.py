@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.images import Pixels, as_float
-from twoafc.measurement.calling import IntArray, Size
+from twoafc.measurement.calling import Size
 
 
 class Group(NamedTuple):

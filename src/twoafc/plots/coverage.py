@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.plots.style import FloatArray
+from twoafc.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

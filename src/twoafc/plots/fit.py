@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from twoafc.arrays import FloatArray
 from twoafc.plots.panels import side_by_side
-from twoafc.plots.style import COLOURS, DARK, UNKNOWN, FloatArray, plane, tidy
+from twoafc.plots.style import COLOURS, DARK, UNKNOWN, plane, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

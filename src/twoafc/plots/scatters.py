@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoafc.plots.style import COLOURS, FloatArray, plane, tidy
+from twoafc.arrays import FloatArray
+from twoafc.plots.style import COLOURS, plane, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoafc.plots.style import COLOURS, DARK, LEAST, FloatArray, picture, plane, tidy
+from twoafc.arrays import FloatArray
+from twoafc.plots.style import COLOURS, DARK, LEAST, picture, plane, tidy
 from twoafc.plots.surfaces import surface
 
 if TYPE_CHECKING:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from twoafc.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-FloatArray = NDArray[np.float64]
 
 COLUMN = 3.3
 """Width of one column of print, in inches: every figure can be read at this width."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twoafc.arrays import FloatArray
 from twoafc.plots.coverage import coverage
 from twoafc.plots.panels import side_by_side
-from twoafc.plots.style import COLOURS, LEAST, FloatArray, picture, plane
+from twoafc.plots.style import COLOURS, LEAST, picture, plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twoafc.plots.style import DASHES, LEAST, LINES, SMALL, FloatArray, tidy, verbatim
+from twoafc.arrays import FloatArray
+from twoafc.plots.style import DASHES, LEAST, LINES, SMALL, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

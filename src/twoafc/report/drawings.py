@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from twoafc import plots
 from twoafc.diagnostics.calibration import Bin
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 NODES, CELLS = 61, 10
 """Nodes of a surface along each axis, and cells in which its triplets are counted."""
 MOST_DRAWN = 12

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import plots
+from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators import Loaded
 from twoafc.folder import Results
@@ -28,7 +29,6 @@ from twoafc.worked_example import worked_example
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 NODES = 101
 PANELS = 5
 """Panels beside one another of how votes fell."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc import folds as cross_validation
+from twoafc.arrays import BoolArray
 from twoafc.diagnostics import Finding
 from twoafc.diagnostics.overlap import overlap
 from twoafc.diagnostics.view import view
@@ -32,7 +32,6 @@ from twoafc.uniform import Uniform
 
 __all__ = ["GRID_SIZES", "SIGMAS", "sweep"]
 
-BoolArray = NDArray[np.bool_]
 AUTOMATIC, PAPERS = "the automatic sigma", "the paper's sigma"
 
 
