@@ -233,7 +233,7 @@ def test_few_observers_are_taken_as_given_and_said() -> None:
 def test_the_nll_per_vote_is_a_ratio() -> None:
     table, P = grouped(400, 2)
     values, link, _ = scored(table, P)
-    found = errors(values, table.codes("group"), link)["all"].se[-1]
+    found = errors(values, table.codes("group"), link)["all"].se[len(values.measures)]
     weights = row_weights(link.rows, 4000, np.random.default_rng(0))
     drawn = (weights @ values.columns[:, 0]) / (weights @ table.M)
     assert found == pytest.approx(drawn.std(), rel=0.06)

@@ -256,14 +256,15 @@ def test_a_distance_that_says_nothing_is_no_failure_of_the_run():
     assert not fit.diverged
 
 
-def test_P_takes_any_shapes_that_broadcast_and_keeps_nan():
+def test_P_takes_any_shapes_that_broadcast_and_refuses_nan():
     fit = Network(solver="lbfgs").fit(table())
     d0, d1 = np.linspace(0.1, 2, 300)[:, None], np.array([0.5, 1.0])
     P = fit.probability(d0, d1)
     assert P.shape == (300, 2)
     assert P.dtype == np.float64
     np.testing.assert_allclose(fit.probability(d0[7, 0], d1[1]), P[7, 1], rtol=1e-12)
-    assert np.isnan(fit.probability([np.nan, 1.0], 1.0)).tolist() == [True, False]
+    with pytest.raises(ValueError, match=r"a distance must be a number; index 0 has nan \(1 of 2\)"):
+        fit.probability([np.nan, 1.0], 1.0)
     assert fit.probability([], []).shape == (0,)
 
 

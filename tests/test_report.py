@@ -247,7 +247,7 @@ def test_differences_have_the_better_first_and_signs_that_agree(told: dict[str, 
 
 
 def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(told: dict[str, Any]) -> None:
-    past = [record | {"explained_low": -0.2, "explained_high": 1.3} for record in told["scores"]]
+    past = [record | {"explained_low": -20.0, "explained_high": 130.0} for record in told["scores"]]
     shown = tables.summary(past, columns=tables.SHORT)
     assert {row[shown.header.index("explained %")] for row in shown.rows} == {"0 to 100"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twoafc import metrics
-from twoafc.arrays import FloatArray
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.rows import Rows
 
 Record = dict[str, Any]
@@ -23,7 +23,14 @@ MEASURES = (
     "score_2afc_simulated",
     "score_2afc_distance_simulated",
 )
-"""Means over triplets; ``nll_per_vote``, a mean over votes, stands beside them."""
+"""Means over triplets."""
+PER_VOTE = {
+    "nll_per_vote": "nll",
+    "score_2afc_votes": "score_2afc",
+    "score_2afc_distance_votes": "score_2afc_distance",
+}
+"""Means over votes, and the measure whose mean over triplets each stands beside."""
+ALL_MEASURES = (*MEASURES, *PER_VOTE)
 COUNTS = ("triplets", "votes", "ties", "ties_model")
 
 
@@ -60,18 +67,27 @@ def per_triplet(
     }
 
 
+def over_votes(name: str, column: FloatArray, M: IntArray) -> FloatArray:
+    """Sum a measure over the votes of each triplet: an NLL is such a sum, a score in % a mean."""
+    return column if name == "nll" else column * M
+
+
 def by_group(table: Rows, values: dict[str, FloatArray]) -> list[Record]:
     """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over triplets)."""
     grouped, times = table.groups, table.count
     groups, code = grouped or (["all"], np.zeros(len(table), dtype=np.int64))
     triplets, votes = np.bincount(code, times), np.bincount(code, table.M if times is None else table.M * times)
     sums = {name: np.bincount(code, column if times is None else column * times) for name, column in values.items()}
+    of_votes = {
+        name: np.bincount(code, over_votes(of, values[of], table.M) * (1 if times is None else times))
+        for name, of in PER_VOTE.items()
+    }
     records = [
         {
             "triplets": int(triplets[g]),
             "votes": int(votes[g]),
             **{name: float(sums[name][g] / triplets[g]) for name in MEASURES},
-            "nll_per_vote": float(sums["nll"][g] / votes[g]),
+            **{name: float(total[g] / votes[g]) for name, total in of_votes.items()},
             **{name: int(sums[name][g]) for name in ("ties", "ties_model")},
         }
         for g in range(len(triplets))
@@ -91,7 +107,7 @@ def pooled(records: Sequence[Record]) -> Record:
     >>> pooled([{"triplets": 1, "nll": 1.0}, {"triplets": 3, "nll": 2.0}])
     {'group': 'all', 'triplets': 4, 'nll': 1.75}
     """
-    weights = {"nll_per_vote": "votes"}
+    weights = dict.fromkeys(PER_VOTE, "votes")
     return _combined("all", records, lambda name: [record[weights.get(name, "triplets")] for record in records])
 
 
@@ -127,7 +143,7 @@ def over_seeds(runs: Sequence[Record]) -> Record:
     """
     finished = [run for run in runs if not run["diverged"]]
     summary: Record = dict(runs[0]) | {"seed": None, "diverged": len(runs) - len(finished)}
-    for name in (*MEASURES, "nll_per_vote", "ties_model"):
+    for name in (*ALL_MEASURES, "ties_model"):
         if name in summary:
             values = [float(run[name]) for run in finished]
             summary[name] = float(np.mean(values)) if finished else None

@@ -24,9 +24,10 @@ COLUMNS = (
     Column("nll_per_vote", "NLL per vote ↓", 4),
     Column("agreement", "AJ % ↑", 2),
     Column("score_2afc", "2AFC % ↑", 2),
+    Column("score_2afc_votes", "2AFC % of votes ↑", 2),
     Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
 )
-SHORT = tuple(column for column in COLUMNS if column.name not in ("nll_simulated", "nll_per_vote"))
+SHORT = tuple(column for column in COLUMNS if column.name not in ("nll_simulated", "nll_per_vote", "score_2afc_votes"))
 """What fits a terminal."""
 BARS = "± standard error"
 READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
@@ -102,15 +103,30 @@ def _estimator(record: Record) -> str:
 def _number(record: Record, column: Column) -> str:
     """Write a value with its error bar, or its spread over seeds, and its letters."""
     if column.name == "explained":
-        ends = record.get("explained_low"), record.get("explained_high")
-        # Sampling can carry an end past what there is to explain; the record has it as it came.
-        return "–" if None in ends else " to ".join(f"{100 * min(max(end, 0.0), 1.0):.0f}" for end in ends)  # type: ignore[operator,type-var]
+        return explained(record.get("explained_low"), record.get("explained_high")) or "–"
     value, spread = record.get(column.name), record.get(f"{column.name}_se", record.get(f"{column.name}_sd"))
     if value is None:
         return "–"
     text = f"{value:.{column.decimals}f}"
     text = text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
     return " ".join([text, *([record[f"{column.name}_letters"]] if record.get(f"{column.name}_letters") else [])])
+
+
+def explained(low: float | None, high: float | None) -> str | None:
+    """Write the share explained, an interval in %; None where it is not known.
+
+    Examples
+    --------
+    >>> explained(38.7, 64.2), explained(-12.0, -3.0), explained(-2.0, 104.0)
+    ('39 to 64', 'worse than guessing', '0 to 100')
+    """
+    if low is None or high is None:
+        return None
+    if high < 0:
+        return "worse than guessing"
+    # Sampling can carry an end past what there is to explain; the record has it unchanged.
+    ends = [f"{min(max(end, 0.0), 100.0):.0f}" for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def comparison_table(comparisons: Sequence[Record], measure: str, columns: Sequence[Column] = COLUMNS) -> Table:

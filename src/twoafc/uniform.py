@@ -67,8 +67,8 @@ class Uniform:
         return np.asarray((below + self.at_most) / (2 * self.at_most[-1]))
 
     def __call__(self, d: ArrayLike) -> FloatArray:
-        """Map distances of any shape to [0, 1]."""
-        d = np.asarray(d, dtype=np.float64)
+        """Map distances of any shape to [0, 1]; NaN is refused."""
+        d = require_numbers(d)
         levels = self.levels
         u = np.interp(d, self.values, levels, left=0.0, right=1.0)
         # Rounding may carry a value that lies just below a training value past it, by one bit.
@@ -84,6 +84,24 @@ class Uniform:
         array([1. , 2. , 3.5])
         """
         return np.interp(np.asarray(u, dtype=np.float64), self.levels, self.values)
+
+
+def require_numbers(d: ArrayLike) -> FloatArray:
+    """Take distances as an array of numbers; NaN is refused.
+
+    Examples
+    --------
+    >>> require_numbers([0.1, float("nan")])
+    Traceback (most recent call last):
+    ...
+    ValueError: a distance must be a number; index 1 has nan (1 of 2)
+    """
+    d = np.asarray(d, dtype=np.float64)
+    missing = np.isnan(d)
+    if missing.any():
+        index = int(np.argmax(missing))
+        raise ValueError(f"a distance must be a number; index {index} has nan ({missing.sum()} of {d.size})")
+    return d
 
 
 def uniformise(d0: ArrayLike, d1: ArrayLike) -> tuple[Uniform, FloatArray, FloatArray]:

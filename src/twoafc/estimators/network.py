@@ -29,7 +29,7 @@ from twoafc.estimators.perceptron import (
     write_inputs,
 )
 from twoafc.rows import Rows
-from twoafc.uniform import Uniform
+from twoafc.uniform import Uniform, require_numbers
 
 TOLERANCE = 0.01
 """Share by which a training NLL may exceed that of P = 1/2.
@@ -177,7 +177,7 @@ class NetworkFit:
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; NaN where the run gave no number."""
-        d0, d1 = np.broadcast_arrays(np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64))
+        d0, d1 = np.broadcast_arrays(require_numbers(d0), require_numbers(d1))
         x0, x1 = (d0, d1) if self.uniform is None else (self.uniform(d0), self.uniform(d1))
         X = np.empty((d0.size, 6))
         with np.errstate(all="ignore"):

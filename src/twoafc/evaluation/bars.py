@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.evaluation.records import ALL_MEASURES, Scored
+from twoafc.evaluation.records import Scored
 from twoafc.evaluation.refits import Key
 from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
 from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import Errors, Together, Values, errors
-from twoafc.scores import Record
+from twoafc.scores import ALL_MEASURES, Record
 
 
 class Bars(Protocol):

@@ -45,7 +45,7 @@ def told_ceiling(found: Ceiling) -> list[str]:
 
 
 def with_explained(scores: Sequence[Record], tested: Sequence[tuple[Scored, Together]], found: Ceiling) -> list[Record]:
-    """Give the tested scores, all triplets pooled, the share of the explainable that they explain, as an interval.
+    """Give the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
 
     Parameters
     ----------
@@ -93,4 +93,5 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     ends = t_interval(mean, se, float(link.units(weight)[0]))
     if not np.isfinite(ends.low):
         return None, None
-    return explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    low, high = explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    return None if low is None else 100 * low, None if high is None else 100 * high

@@ -14,9 +14,7 @@ from twoafc.evaluation.runs import Prediction
 from twoafc.evaluation.settings import Settings
 from twoafc.inference.comparisons import COMPARED, Measure, lettered
 from twoafc.inference.errorbars import Error, Errors, Together, Values, bar, values_of
-from twoafc.scores import MEASURES, Record, by_group, over_seeds, per_triplet
-
-ALL_MEASURES = (*MEASURES, "nll_per_vote")
+from twoafc.scores import ALL_MEASURES, MEASURES, Record, by_group, over_seeds, per_triplet
 
 
 @dataclass(frozen=True, eq=False)

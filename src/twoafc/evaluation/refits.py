@@ -10,12 +10,13 @@ import polars as pl
 
 from twoafc import folds as cross_validation
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.evaluation.records import ALL_MEASURES, scored
+from twoafc.evaluation.records import scored
 from twoafc.evaluation.runs import Job, predictions
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference.bootstrap import drawn_rows
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together, together
+from twoafc.scores import ALL_MEASURES
 from twoafc.triplets import Triplets
 
 Key = tuple[str, str, str, str]

@@ -44,14 +44,14 @@ def bootstrap_errors(
 ) -> dict[str, FloatArray]:
     """Standard errors by group, as `twoafc.inference.errorbars.errors` gives them, from tables drawn anew."""
     names, group = codes if codes is not None else (["all"], np.zeros(len(values.M), dtype=np.int64))
-    nll = values.columns[:, values.measures.index("nll")]
     rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=len(names)))[:-1])
-    sums = np.column_stack([values.columns, nll])
+    sums = np.column_stack([values.columns, values.over_votes])
+    k = len(values.measures)
     found: dict[str, list[FloatArray]] = {name: [] for name in dict.fromkeys((*names, "mean", "all"))}
     for weights in drawn_weights(together, draws, seed):
         with np.errstate(divide="ignore", invalid="ignore"):  # a group may be missing, an NLL infinite
             totals = np.stack([weights[:, part] @ sums[part] for part in rows])
-            per = np.stack([_counted(weights[:, part], values.M[part], sums.shape[1]) for part in rows])
+            per = np.stack([_counted(weights[:, part], values.M[part], k, sums.shape[1]) for part in rows])
             means = totals / per
             for name, mean in zip(names, means, strict=True):
                 found[name].append(mean)
@@ -61,10 +61,10 @@ def bootstrap_errors(
     return {name: _spread(np.concatenate(parts)) for name, parts in found.items()}
 
 
-def _counted(weights: FloatArray, M: IntArray, columns: int) -> FloatArray:
-    """What sums are divided by: the triplets drawn; for the last column, NLL per vote, their votes."""
+def _counted(weights: FloatArray, M: IntArray, k: int, columns: int) -> FloatArray:
+    """What sums are divided by: the first k by the triplets drawn, the others by their votes."""
     counted = np.repeat(weights.sum(axis=1)[:, None], columns, axis=1)
-    counted[:, -1] = weights @ M
+    counted[:, k:] = (weights @ M)[:, None]
     return counted
 
 

@@ -19,12 +19,12 @@ from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.rows import Rows
-from twoafc.scores import MEASURES, Record
+from twoafc.scores import MEASURES, PER_VOTE, Record, over_votes
 from twoafc.triplets import Triplets
 
 
 class Error(NamedTuple):
-    """Standard errors of `MEASURES` and of the NLL per vote, their skewness, and the number of independent units."""
+    """Standard errors of the measures, then of those per vote, their skewness, and the number of independent units."""
 
     se: FloatArray
     skew: FloatArray
@@ -129,6 +129,17 @@ class Values:
     moved: FloatArray | None = None
     count: IntArray | None = None
 
+    @property
+    def per_vote(self) -> list[str]:
+        """Measures that have a mean over votes too."""
+        return [name for name in PER_VOTE.values() if name in self.measures]
+
+    @property
+    def over_votes(self) -> FloatArray:
+        """Sums of those over the votes of each triplet, shape (T, v)."""
+        columns = (over_votes(name, self.columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
+        return np.stack([*columns], axis=1)
+
 
 def values_of(
     table: Rows, P: FloatArray, values: Mapping[str, FloatArray], link: Together, *, ties: metrics.Ties = "half"
@@ -188,33 +199,34 @@ def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Toget
 def _errors(
     values: Values, weight: FloatArray, group: IntArray | None, count: int, link: Together, *, across: bool = False
 ) -> list[Error]:
-    """Errors of each measure and of the NLL per vote, for each group."""
+    """Errors of each measure and of those per vote, for each group."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
-    nll, M = values.columns[:, values.measures.index("nll")], values.M
+    k, M = len(values.measures), values.M
     times = np.ones(len(M)) if values.count is None else values.count.astype(np.float64)
     votes, total = (np.bincount(code, times * each, minlength=count)[code] for each in (M, weight))
     shares = times * weight
     sums = np.stack([np.bincount(code, shares * column, minlength=count) for column in values.columns.T], axis=1)
     means = (sums if group is None else sums[code]) / (total[:1] if group is None else total)[:, None]
-    ratio = np.bincount(code, times * nll, minlength=count)[code] / votes
-    per_vote = (nll - ratio * M) / votes * total
-    influence = np.empty((len(M), len(values.measures) + 1))
-    np.subtract(values.columns, means, out=influence[:, :-1])
-    influence[:, :-1] *= weight[:, None]
-    influence[:, -1] = per_vote
+    of_votes = values.over_votes
+    influence = np.empty((len(M), k + of_votes.shape[1]))
+    np.subtract(values.columns, means, out=influence[:, :k])
+    influence[:, :k] *= weight[:, None]
+    for place, column in enumerate(of_votes.T, start=k):
+        ratio = np.bincount(code, times * column, minlength=count)[code] / votes
+        influence[:, place] = (column - ratio * M) / votes * total
     if across:
         # Each row was held against the mean of its own group, and moved that, not the mean of groups.
         influence = influence * link.rows.own_share(weight / total, code)[:, None]
     moved = None
     if values.moved is not None and link.votes is not None:
         row = link.votes.row
-        of_nll = values.moved[:, values.measures.index("nll")]
-        moved = np.column_stack([values.moved * weight[row, None], of_nll * (total / votes)[row]])
+        by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
+        moved = np.column_stack([values.moved * weight[row, None], *(each * (total / votes)[row] for each in by_vote)])
     strata, strata_count = (None, 1) if across or group is None else (code, count)
     found = link.standard_errors(influence, weight, moved, strata, strata_count)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
     skew = np.zeros(found.shape)
-    skew[:, [0, -1]] = link.rows.skewness(influence[:, [0, -1]], strata, strata_count)
+    skew[:, [0, k]] = link.rows.skewness(influence[:, [0, k]], strata, strata_count)
     freedom = np.median(link.rows.freedom(influence[:, :OF_VOTES], strata, strata_count), axis=1)
     units = np.minimum(link.units(weight, strata, strata_count), 1 + freedom)
     return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ from twoafc.errors import DataError
 from twoafc.estimators.basis import basis
 from twoafc.estimators.cells import gather
 from twoafc.estimators.dispersion import between_clusters, between_triplets
-from twoafc.estimators.normal_scores import NormalScores
+from twoafc.estimators.normal_scores import normal_scores
 from twoafc.estimators.penalised import LINKS, PRECISE, SPREAD_LAPSE, VAGUE, Problem, Solution, chances, lapse_of, solve
 from twoafc.estimators.spline import LEAST_FREEDOM, Spline
 from twoafc.folds import repeated_units
 from twoafc.jnd.pairs import Pairs
-from twoafc.uniform import Uniform
+from twoafc.uniform import Uniform, require_numbers
 
 KIND = "pairs-spline"
 STRAIGHT = 2
@@ -46,8 +45,8 @@ def fit_spline(settings: Spline, table: Pairs) -> SplineCurve:
     """Fit the curve to a table with one distance."""
     if settings.monotone:
         raise ValueError("monotone is a setting of surfaces; the curve of pairs is not held to fall")
-    scores = NormalScores(Uniform.learn(table.d, table.d[:0]))
-    z = scores(table.d)
+    uniform = Uniform.learn(table.d, table.d[:0])
+    z = _score(uniform, table.d)
     cells, cell = gather(z, np.full(len(z), FAR), table.n, table.M)
     clusters = repeated_units(table.rows())
     dispersion_of = between_triplets(cells) if clusters is None else between_clusters(cell, clusters, table.n, table.M)
@@ -59,7 +58,12 @@ def fit_spline(settings: Spline, table: Pairs) -> SplineCurve:
     for link in others:
         solutions[link] = solve(CurveProblem(cells, X, part, roughness, link), dispersion=shared)
     link = max(solutions, key=lambda name: solutions[name].evidence)
-    return _finished(settings, scores.uniform, link, solutions[link])
+    return _finished(settings, uniform, link, solutions[link])
+
+
+def _score(uniform: Uniform, d: ArrayLike) -> FloatArray:
+    scores = normal_scores(uniform, uniform.values, uniform.values[:0])
+    return np.interp(require_numbers(d), uniform.values, scores.values)
 
 
 def _parts(size: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -130,11 +134,7 @@ class SplineCurve:
         return np.asarray(np.sqrt(variance)).reshape(np.shape(d))
 
     def _chances(self, d: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        return chances(self.theta, basis(self.settings.size)(self._score(d).ravel()), self.link)
-
-    @cached_property
-    def _score(self) -> NormalScores:
-        return NormalScores(self.uniform)
+        return chances(self.theta, basis(self.settings.size)(_score(self.uniform, d).ravel()), self.link)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
