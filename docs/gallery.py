@@ -19,7 +19,7 @@ from twoafc.distances import distance
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together
 from twoafc.query import ask
-from twoafc.uniform import uniformise
+from twoafc.core import uniformise
 from twoafc.worked_example import worked_example
 
 GALLERY = Path(__file__).parent / "images" / "gallery"

@@ -10,7 +10,7 @@ import numpy as np
 from twoafc import Density, Network, Spline, Triplets, plots, worlds
 from twoafc.demo import run
 from twoafc.results import surfaces_of
-from twoafc.uniform import Uniform
+from twoafc.core import Uniform
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from twoafc import demo, photographs
 from twoafc.cli import main
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -17,7 +17,7 @@ import trees
 from twoafc.datasets import Dataset, open_dataset
 from twoafc.datasets.dataset import PAIRS
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 def folder_of_all(root: Path) -> dict[str, Path]:

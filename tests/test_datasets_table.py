@@ -16,7 +16,7 @@ import trees
 from twoafc.datasets import open_dataset, open_table
 from twoafc.datasets.counted import counted
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture

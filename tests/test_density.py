@@ -12,13 +12,13 @@ from scipy.special import expit, gammaln
 from scipy.stats import binom, rankdata
 
 from conftest import random_table
+from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import Spline
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.grid import interpolated_variance
 from twoafc.metrics import agreement, nll, score_2afc_distance
-from twoafc.triplets import Triplets
-from twoafc.uniform import Uniform
+from twoafc.table import Triplets
 
 rows = st.lists(
     st.tuples(st.integers(0, 4), st.integers(1, 4), st.floats(0.0, 9.0), st.floats(0.0, 9.0)), min_size=1, max_size=25

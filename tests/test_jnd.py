@@ -19,12 +19,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
+from twoafc.jnd.names import file_holds_pairs
 
 import trees
 import twoafc
 from commands import refused
-from twoafc import DataError, Density, Network, Pairs, Settings, Spline, jnd, metrics, modelfile
+from twoafc import DataError, Density, Network, Pairs, Settings, Spline, jnd, metrics
 from twoafc.cli import main
+from twoafc.files import read_archive, save_archive
 from twoafc.inference.comparisons import compare, sentence
 from twoafc.inference.errorbars import together
 from twoafc.jnd import average_precision, fit_curve
@@ -34,7 +36,6 @@ from twoafc.jnd.comparisons import COMPARED
 from twoafc.jnd.drawn import reweighted, spread
 from twoafc.jnd.errorbars import values_of
 from twoafc.jnd.figures import shown
-from twoafc.jnd.names import file_holds_pairs
 from twoafc.jnd.precision import Ranking
 from twoafc.jnd.results import write
 from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
@@ -460,10 +461,10 @@ def test_a_model_that_makes_no_sense_is_refused(
 ) -> None:
     fit: Any = fit_curve(world(50)["good"], Density() if kind == "density" else Spline(link="logit"))
     fit.save(tmp_path / "m.npz")
-    name, saved, arrays = modelfile.read(tmp_path / "m.npz")
+    name, saved, arrays = read_archive(tmp_path / "m.npz")
     saved |= {key: value for key, value in changed.items() if not isinstance(value, np.ndarray)}
     arrays |= {key: value for key, value in changed.items() if isinstance(value, np.ndarray)}
-    modelfile.save(tmp_path / "m.npz", name, saved, arrays)
+    save_archive(tmp_path / "m.npz", name, saved, arrays)
     with pytest.raises(DataError) as caught:
         twoafc.load(tmp_path / "m.npz")
     assert str(caught.value).startswith(f"{tmp_path / 'm.npz'} is not a usable model; {message}")
@@ -474,8 +475,8 @@ def test_a_model_that_is_not_whole_is_refused(tmp_path: Path, lost: str, message
     path = tmp_path / "m.npz"
     fit: Any = fit_curve(world(50)["good"], Density())
     fit.save(path)
-    name, saved, arrays = modelfile.read(path)
-    modelfile.save(
+    name, saved, arrays = read_archive(path)
+    save_archive(
         path,
         name,
         {key: value for key, value in saved.items() if key != lost},

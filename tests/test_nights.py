@@ -13,7 +13,7 @@ import trees
 from twoafc.datasets import open_dataset, open_nights, read_quadruples
 from twoafc.datasets.nights import UNANIMOUS
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture

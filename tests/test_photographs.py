@@ -7,7 +7,7 @@ import socket
 import numpy as np
 import pytest
 
-from twoafc.binomial import log_pmf
+from twoafc.core import log_pmf
 from twoafc.distances import distance
 from twoafc.distances.ssim import luma
 from twoafc.distortions import DISTORTIONS

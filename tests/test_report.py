@@ -32,7 +32,7 @@ from twoafc.jnd import report as pairs_report
 from twoafc.pictures import Pictures
 from twoafc.report import grids, svg, verdict
 from twoafc.report.page import heading, too_many_groups
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 SCRIPT = "<script>alert(1)</script>"
 

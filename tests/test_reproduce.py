@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import trees
 from twoafc.datasets import open_bapps, open_clic, without_anchors
 from twoafc.errors import DataError
-from twoafc.kept import replaced
+from twoafc.files import replaced
 from twoafc.reproduce import Options, aggregates, reproduce, slips, synthetic
 from twoafc.reproduce.basis import Basis, basis
 from twoafc.reproduce.chosen import OURS, choose
@@ -27,8 +27,8 @@ from twoafc.reproduce.resume import claim, earlier, finish, is_finished, remembe
 from twoafc.reproduce.run import worth_of
 from twoafc.reproduce.sources import Source, drawn, find_bapps, find_clic, shares, wanted
 from twoafc.reproduce.written import as_frame, as_table, below, rows_of, write_table
-from twoafc.scores import Record
-from twoafc.triplets import Triplets
+from twoafc.inference import Record
+from twoafc.table import Triplets
 
 BOTH = {"train": ("cnn", "mix"), "val": ("cnn", "color")}
 FAMILIES = ("traditional", "cnn", "color", "deblur", "frameinterp", "superres")

@@ -18,7 +18,7 @@ from twoafc.folder import Results
 from twoafc.reproduce import Options, cost, experiments, reproduce, run
 from twoafc.reproduce.basis import Basis
 from twoafc.reproduce.resume import earlier
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 COMMAND = ["--limit", "40", "--seeds", "2", "--distance", "rmse"]
 OPTIONS = Options(("rmse",), 40, 2)

@@ -13,6 +13,7 @@ from scipy.special import ndtri, rel_entr
 
 from conftest import random_table
 from twoafc import worlds
+from twoafc.core import uniformise
 from twoafc.errors import DataError
 from twoafc.estimators import Density
 from twoafc.estimators.basis import REACH, antisymmetric, antisymmetric_slopes, basis, parts
@@ -20,8 +21,7 @@ from twoafc.estimators.cells import gather
 from twoafc.estimators.dispersion import between_clusters, between_triplets
 from twoafc.estimators.penalised import LINKS, Problem, chances, solve
 from twoafc.estimators.spline import Spline, SplineFit
-from twoafc.triplets import Triplets
-from twoafc.uniform import uniformise
+from twoafc.table import Triplets
 
 rows = st.lists(
     st.tuples(st.integers(0, 4), st.integers(1, 4), st.floats(0.0, 9.0), st.floats(0.0, 9.0)), min_size=1, max_size=40

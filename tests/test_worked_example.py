@@ -11,7 +11,7 @@ from matplotlib.patches import Circle
 
 from conftest import random_table
 from twoafc import plots
-from twoafc.binomial import log_pmf
+from twoafc.core import log_pmf
 from twoafc.errors import DataError
 from twoafc.estimators import Density
 from twoafc.worked_example import five_points, worked_example

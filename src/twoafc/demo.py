@@ -14,8 +14,8 @@ from twoafc import card, photographs, results
 from twoafc.distances import Distance, distance
 from twoafc.estimators import Density
 from twoafc.evaluation import Evaluation, Progress, Settings, evaluate
-from twoafc.scores import Record, by_group, per_triplet
-from twoafc.triplets import Triplets
+from twoafc.inference import Record, by_group, values_per_row
+from twoafc.table import Triplets
 
 STORY = """\
 Simulated observers judged patches of photographs, each distorted in two ways. They are not people: they go by a hidden
@@ -88,4 +88,4 @@ def truth_scores(frame: pl.DataFrame, split: str) -> list[Record]:
     P = frame["P"].to_numpy()
     table = Triplets.from_frame(frame.select("n", "M", "group").with_columns(d0=pl.Series(P), d1=pl.Series(1 - P)))
     head = {"distance": "(truth)", "estimator": "none", "split": split}
-    return [{**head, **record, "seed": None, "diverged": 0} for record in by_group(table, per_triplet(table, P))]
+    return [{**head, **record, "seed": None, "diverged": 0} for record in by_group(table, values_per_row(table, P))]

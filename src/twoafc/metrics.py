@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.binomial import counts_width, likely_counts, log_pmf
+from twoafc.core import counts_width, likely_counts, log_pmf
 
 AT_ONCE = 2**20
 Ties = Literal["half", "x0"]

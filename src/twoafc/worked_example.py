@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.binomial import pmf_table
+from twoafc.core import pmf_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ def simulate(
         Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import worlds
-    from twoafc.frames import write_frame
+    from twoafc.table import write_frame
 
     frame = worlds.simulate(
         world,
@@ -62,7 +62,7 @@ def simulate(
     )
     write_frame(frame, out)
     if json:
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
         print(
             strict_json(

@@ -13,7 +13,7 @@ import polars as pl
 from twoafc.datasets.dataset import Dataset
 from twoafc.errors import DataError
 from twoafc.images import ImageError, read_pixels
-from twoafc.votes import TRIPLET
+from twoafc.table import TRIPLET
 
 Progress = Callable[[int, int, str], None]
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.columns import choices, labels_of
 from twoafc.datasets.counted import counted
 from twoafc.datasets.dataset import Dataset, note_missing
 from twoafc.errors import DataError
 from twoafc.images import ENDINGS
-from twoafc.votes import TRIPLET
+from twoafc.table import TRIPLET, choices_of, labels_of
 
 ANSWERS = "oracle.csv"
 """What the file of answers is called beside the images."""
@@ -70,7 +69,7 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 def _dataset(frame: pl.DataFrame, folder: Path) -> Dataset:
-    labels, choice = labels_of(frame, _line), choices(frame, _line)
+    labels, choice = labels_of(frame, _line), choices_of(frame, _line)
     table, merged = counted(labels, choice)
     notes = [f"{len(frame)} judgements of {labels['ref'].n_unique()} originals", *merged]
     table = table.insert_column(0, pl.Series("triplet", np.arange(len(table))).cast(pl.String))

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.votes import merge
+from twoafc.table import merge_votes
 
 
 def counted(labels: pl.DataFrame, choice: NDArray[np.int64]) -> tuple[pl.DataFrame, list[str]]:
@@ -26,7 +26,7 @@ def counted(labels: pl.DataFrame, choice: NDArray[np.int64]) -> tuple[pl.DataFra
     >>> table.row(0), notes
     (('r', 'a', 'b', 1, 2), ['2 votes on 1 triplet: repeats are merged, of which 1 was shown the other way round'])
     """
-    merged = merge(labels, len(choice))
+    merged = merge_votes(labels, len(choice))
     T = len(merged.first)
     M = np.bincount(merged.row, minlength=T)
     n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=T).astype(np.int64)

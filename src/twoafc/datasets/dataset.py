@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoafc.errors import DataError
 from twoafc.images import ImageError, Pixels, as_float, read_pixels
-from twoafc.votes import QUADRUPLE, TRIPLET
+from twoafc.table import QUADRUPLE, TRIPLET
 
 PAIR = ("ref", "x")
 PAIRS = {

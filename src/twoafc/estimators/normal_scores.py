@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from twoafc.arrays import FloatArray
-from twoafc.uniform import Uniform
+from twoafc.core import Uniform
 
 USUAL = 1.5
 """Times its lowest value that the reluctance to compare across a rank (see `normal_scores`) may have on one scale."""

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from twoafc import modelfile
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform, require_numbers
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.basis import PARTS, antisymmetric, antisymmetric_slopes, parts
@@ -24,8 +24,11 @@ from twoafc.estimators.monotone import nearest_monotone
 from twoafc.estimators.normal_scores import MOST_STRETCH, Scores, normal_scores
 from twoafc.estimators.origin import Origin
 from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse_of, normal, solve
-from twoafc.rows import Rows
-from twoafc.uniform import Uniform, require_numbers
+from twoafc.files import save_archive
+from twoafc.table import Pairs, Rows, Triplets
+
+if TYPE_CHECKING:
+    from twoafc.estimators.spline_curve import SplineCurve
 
 OfScores = Callable[[FloatArray, FloatArray], FloatArray]
 """A function of the normal scores of d0 and d1."""
@@ -72,8 +75,18 @@ class Spline:
             raise ValueError(f"monotone must be True or False; found {self.monotone!r}")
         object.__setattr__(self, "size", int(self.size))
 
-    def fit(self, table: Rows) -> SplineFit:
+    @overload
+    def fit(self, table: Pairs) -> SplineCurve: ...
+    @overload
+    def fit(self, table: Triplets | CountedTriplets) -> SplineFit: ...
+    @overload
+    def fit(self, table: Rows) -> SplineFit | SplineCurve: ...
+    def fit(self, table: Rows | Pairs) -> SplineFit | SplineCurve:
         """Fit P to a table with one distance."""
+        if isinstance(table, Pairs):
+            from twoafc.estimators.spline_curve import fit_spline
+
+            return fit_spline(self, table)
         uniform, scores, cells, cell = _gathered(table)
         size = round(self.size * scores.stretch)
         part, roughness = parts(size)
@@ -83,7 +96,8 @@ class Spline:
             dispersion_of = between_triplets(cells)
         else:
             unit, row, times = clusters
-            turned = np.where(table.d0 < table.d1, table.M - table.n, table.n)
+            d0, d1 = table.columns
+            turned = np.where(d0 < d1, table.M - table.n, table.n)
             dispersion_of = between_clusters(cell[row], unit, turned[row], table.M[row], times)
         first, *others = LINKS if self.link == "auto" else (self.link,)
         solutions = {first: solve(Problem(cells, X, part, roughness, first), dispersion_of)}
@@ -99,8 +113,8 @@ def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, IntArray]:
     """Gather the triplets of a table in cells; return also the map, the scores, and the cell of each row."""
     if not isinstance(table, CountedTriplets):
         uniform = table.uniformised()[0]
-        scores = normal_scores(uniform, table.d0, table.d1)
-        z0, z1 = (np.interp(d, uniform.values, scores.values) for d in (table.d0, table.d1))
+        scores = normal_scores(uniform, *table.columns)
+        z0, z1 = (np.interp(d, uniform.values, scores.values) for d in table.columns)
         return uniform, scores, *gather(z0, z1, table.n, table.M)
     uniform, places, votes = table.uniform, table.places, table.votes
     scores = normal_scores(uniform, places.d0, places.d1, votes.triplets)
@@ -306,4 +320,4 @@ class SplineFit:
 
     def save(self, path: str | Path) -> None:
         """Write the model; `twoafc.load` reads it."""
-        modelfile.save(path, "spline", asdict(self.settings), self.arrays())
+        save_archive(path, "spline", asdict(self.settings), self.arrays())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.blocks import blocks
+from twoafc.core import blocks_of
 from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
 from twoafc.inference.counted import CountedDependence, alone
@@ -94,7 +94,7 @@ def _means(table: CountedTriplets, lines: Lines, of_wide: FloatArray) -> FloatAr
     kept = table.references
     assert kept is not None
     sums = np.zeros((of_wide.shape[1], len(lines.row)))
-    for some in blocks(len(kept.ref)):
+    for some in blocks_of(len(kept.ref)):
         values = of_wide[kept.wide[some]] * kept.times[some, None]
         for each, column in zip(sums, values.T, strict=True):
             np.add.at(each, lines.line[some], column)

@@ -16,7 +16,7 @@ from twoafc.fetch.places import HIDDEN, made, read_json, write_json
 from twoafc.fetch.registry import Archive, worth
 from twoafc.fetch.room import told
 from twoafc.fetch.unpack import Unpacked, unpack
-from twoafc.whole import whole_file
+from twoafc.files import whole_file
 
 Receipt = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 from twoafc.distances.weights import Published, cache_folder
 from twoafc.errors import DataError
 from twoafc.fetch.registry import Archive
-from twoafc.whole import whole_file
+from twoafc.files import whole_file
 
 HIDDEN = ".twoafc"
 """The folder inside a data set's own with what `fetch` notes of it: receipts, checksums, half of an archive."""

@@ -18,9 +18,9 @@ from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
-from twoafc.rows import Rows
-from twoafc.scores import MEASURES, PER_VOTE, Record, over_votes
-from twoafc.triplets import Triplets
+from twoafc.inference.precision import Ranking
+from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
+from twoafc.table import Rows, Votes
 
 
 class Error(NamedTuple):
@@ -36,8 +36,6 @@ Errors = dict[str, Error]
 
 LEAST = 0.5
 """Votes of one observer may take at most this share off the variance, by chance."""
-OF_VOTES = 4
-"""The first so many of `MEASURES` depend on the votes, and have their own noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +107,7 @@ class Together:
         return np.minimum(units, self.votes.units(weight, stratum, count))
 
 
-def together(table: Triplets) -> Together:
+def together(table: Votes) -> Together:
     """Find how the triplets of a table go together."""
     votes = ballots(table)
     few = votes is None and table.votes is not None and "observer" in table.votes.columns
@@ -142,16 +140,21 @@ class Values:
 
 
 def values_of(
-    table: Rows, P: FloatArray, values: Mapping[str, FloatArray], link: Together, *, ties: metrics.Ties = "half"
+    table: Rows,
+    P: FloatArray,
+    values: Mapping[str, FloatArray],
+    link: Together,
+    *,
+    ties: metrics.Ties = "half",
+    group: IntArray | None = None,
 ) -> Values:
-    """Put the measures of a table with one distance side by side."""
-    columns = np.stack([values[name] for name in MEASURES], axis=1)
-    moved = None
+    """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
+    measures, moved = MEASURES[table.k], None
     if link.votes is not None:
-        moved = np.zeros((len(link.votes.row), columns.shape[1]))
-        for name, score in _scores(table, P, ties).items():
-            moved[:, MEASURES.index(name)] = moves(score, link.votes, table.n, table.M, P)
-    return Values(MEASURES, columns, table.M, moved, table.count)
+        moved = np.zeros((len(link.votes.row), len(measures)))
+        for name, score in _scores(table, P, ties, group).items():
+            moved[:, measures.index(name)] = moves(score, link.votes, table.n, table.M, P)
+    return Values(measures, side_by_side(values, table.k), table.M, moved, table.count)
 
 
 def mean_values(each: Sequence[Values]) -> Values:
@@ -163,27 +166,35 @@ def mean_values(each: Sequence[Values]) -> Values:
     return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved, first.count)
 
 
-def _scores(table: Rows, P: FloatArray, ties: metrics.Ties) -> dict[str, Score]:
-    """Scores as functions of n, M, P, with the choice of each triplet held fixed."""
-    margins = {"score_2afc": P - 0.5, "score_2afc_distance": table.d0 - table.d1}
-    chosen = {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
-
-    def agreed(name: str) -> Score:
-        return lambda row, n, M, p: metrics.score_2afc_per_triplet(n, M, chosen[name][row])
-
-    return {
+def _scores(table: Rows, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
+    """Scores as functions of n, M, P, with the choice of each triplet, or the order of pairs, fixed."""
+    scores: dict[str, Score] = {
         "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
         "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
-        **{name: agreed(name) for name in chosen},
     }
+    if table.k == 1:
+        gain = np.empty(len(table))
+        for rows in parts_of(group, len(table)):
+            share = table.n[rows] / table.M[rows]
+            gain[rows] = len(rows) * Ranking.by(table.columns[0][rows]).influence(share)[1]
+        return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
+    d0, d1 = table.columns
+    for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
+        chosen = metrics.choice(margin, ties=ties)
+        scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
+    return scores
 
 
-def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Together) -> Errors:
-    """Standard errors of every measure: of each group, of the mean of groups and of all triplets pooled.
+def errors(
+    values: Values, codes: tuple[list[str], IntArray] | None, link: Together, grouped: Values | None = None
+) -> Errors:
+    """Standard errors of every measure: of each group, of the mean of groups and of all rows pooled.
 
     Parameters
     ----------
     codes : pair of group names and each row's number among them, or None where the table has no groups
+    grouped : Values, optional
+        Those of each group by itself, where they differ: see `values_per_row`.
     """
     T = len(values.M) if values.count is None else values.count.sum()
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
@@ -191,8 +202,9 @@ def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Toget
         if codes is not None:
             names, group = codes
             each = 1 / np.bincount(group, values.count)[group]
-            told |= dict(zip(names, _errors(values, each, group, len(names), link), strict=True))
-            told["mean"] = _errors(values, each / len(names), group, len(names), link, across=True)[0]
+            own = grouped or values
+            told |= dict(zip(names, _errors(own, each, group, len(names), link), strict=True))
+            told["mean"] = _errors(own, each / len(names), group, len(names), link, across=True)[0]
     return told
 
 
@@ -227,7 +239,14 @@ def _errors(
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
     skew = np.zeros(found.shape)
     skew[:, [0, k]] = link.rows.skewness(influence[:, [0, k]], strata, strata_count)
-    freedom = np.median(link.rows.freedom(influence[:, :OF_VOTES], strata, strata_count), axis=1)
+    freedom = np.median(
+        link.rows.freedom(
+            influence[:, [i for i, name in enumerate(values.measures) if not name.endswith("_simulated")]],
+            strata,
+            strata_count,
+        ),
+        axis=1,
+    )
     units = np.minimum(link.units(weight, strata, strata_count), 1 + freedom)
     return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twoafc.legible import BREAKS, legible
-from twoafc.whole import whole_file
+from twoafc.files import BREAKS, legible, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from typing import Any
 from twoafc.diagnostics.finding import listed
 from twoafc.evaluation.reach import told_ceiling
 from twoafc.evaluation.records import is_shown
+from twoafc.inference import Record
 from twoafc.inference.ceiling import Ceiling
-from twoafc.scores import Record
 from twoafc.tables import explained
 
 Told = Mapping[str, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from twoafc.reproduce.experiments import Measured
 from twoafc.reproduce.printed import document
 from twoafc.reproduce.sources import SETS
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 NEAR = 0.01
 """A split or a family is whole if its triplets are as many as the paper's but for this share: some may be lost."""

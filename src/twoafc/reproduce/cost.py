@@ -13,8 +13,8 @@ import numpy as np
 
 from twoafc.estimators import DensityFit, Estimator
 from twoafc.estimators.perceptron import PARAMETERS
-from twoafc.scores import Record
-from twoafc.triplets import Triplets
+from twoafc.inference import Record
+from twoafc.table import Triplets
 
 FITS, PATIENCE = 10, 15.0
 """Fits of which the quickest counts, as in the paper; no further one is begun after so many seconds."""

@@ -13,14 +13,14 @@ from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, evaluate
 from twoafc.folder import Results
+from twoafc.inference import Record
 from twoafc.measurement.run import measure
 from twoafc.reproduce import cost
 from twoafc.reproduce.chosen import Chosen
 from twoafc.reproduce.resume import key_of, remembered, rid_of_anchors
 from twoafc.reproduce.sources import Source, drawn
-from twoafc.scores import Record
 from twoafc.sweep import Sweep, sweep
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}
 """With the paper's settings, which are their defaults."""

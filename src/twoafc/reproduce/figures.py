@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from twoafc import plots
 from twoafc.arrays import FloatArray
+from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
 from twoafc.estimators import Loaded
 from twoafc.folder import Results
@@ -22,8 +23,7 @@ from twoafc.reproduce.experiments import ESTIMATORS, Measured
 from twoafc.reproduce.layout import METHODS
 from twoafc.reproduce.sources import SETS
 from twoafc.sweep import Sweep
-from twoafc.triplets import Triplets
-from twoafc.uniform import Uniform, uniformise
+from twoafc.table import Triplets
 from twoafc.worked_example import worked_example
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def examples(table: Triplets, fit: Loaded) -> list[int]:
 
 
 def _card(data: Measured, table: Triplets, row: int, fit: Loaded) -> Figure:
-    answer = ask(fit, float(table.d0[row]), float(table.d1[row]), int(table.M[row]), int(table.n[row]))
+    answer = ask(fit, float(table.d0[row]), float(table.d1[row]), votes=int(table.M[row]), observed=int(table.n[row]))
     return plots.triplet_card(_images(data, str(table.labels["triplet"][row])), answer)
 
 

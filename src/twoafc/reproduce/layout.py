@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from twoafc.inference import Record
 from twoafc.reproduce.basis import Basis
 from twoafc.reproduce.chosen import HEADINGS, Chosen, placed
 from twoafc.reproduce.printed import (
@@ -18,7 +19,6 @@ from twoafc.reproduce.printed import (
     slip_number,
 )
 from twoafc.reproduce.sources import SETS
-from twoafc.scores import Record
 
 METHODS = {"distance": "Distance only", "density": "Density estimation", "network": "Neural network"}
 MEASURES = {

@@ -22,7 +22,7 @@ from twoafc.reproduce.layout import Layout
 from twoafc.reproduce.printed import document, slips
 from twoafc.reproduce.sources import SETS
 from twoafc.reproduce.written import rows_of
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 HERE = Path(__file__).parent
 

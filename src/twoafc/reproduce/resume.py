@@ -17,9 +17,8 @@ from twoafc import plots
 from twoafc.datasets import Dataset, without_anchors
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
-from twoafc.kept import written
+from twoafc.files import strict_json, written
 from twoafc.measurement.files import clear_partial, write_text
-from twoafc.plainjson import strict_json
 
 CARD = "run.json"
 OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables", "figures", "synthetic"})

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
+from twoafc.files import replaced, written
 from twoafc.folder import Results
-from twoafc.kept import replaced, written
+from twoafc.inference import Record
 from twoafc.measurement.files import write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce import synthetic as generated
@@ -22,7 +23,6 @@ from twoafc.reproduce.printed import Slip, slips
 from twoafc.reproduce.resume import claim, earlier, finish, is_finished, key_of
 from twoafc.reproduce.sources import SETS, Source, find_bapps, find_clic
 from twoafc.reproduce.written import as_frame, write_table
-from twoafc.scores import Record
 from twoafc.sweep import Sweep
 
 FEWEST = 20

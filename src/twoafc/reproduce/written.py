@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 
 from twoafc import tables
+from twoafc.inference import Record
 from twoafc.measurement.files import write_text, write_whole
 from twoafc.reproduce.layout import Cell, Layout, Line
 from twoafc.reproduce.printed import slips
-from twoafc.scores import Record
 
 Cells = tuple[str, ...]
 
