@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from twoafc import Density, Spline, Triplets, metrics, photographs, plots, worlds
+from twoafc import Density, Spline, Triplets, metrics, plots, worlds
 from twoafc.diagnostics.calibration import calibration
 from twoafc.diagnostics.residuals import residual_map
 from twoafc.distances import distance
@@ -41,13 +41,13 @@ def world(name: str, triplets: int, votes: int | tuple[int, ...]) -> Triplets:
 
 
 @cache
-def judged() -> tuple[photographs.PhotographTriplets, Triplets]:
+def judged() -> tuple[worlds.PhotographTriplets, Triplets]:
     """Make distorted photographs and let simulated people judge them, five to a triplet."""
-    made = photographs.photograph_triplets(3000, seed=7)
-    seen = photographs.observers(made.ref, made.x0, made.x1, 5, seed=8)
+    made = worlds.photograph_triplets(3000, seed=7)
+    seen = worlds.observers(made.ref, made.x0, made.x1, 5, seed=8)
     columns: dict[str, Any] = {"n": seen.n, "M": seen.M}
     for name in NAMES:
-        d = photographs.brightness if name == "brightness" else distance(name)
+        d = worlds.brightness if name == "brightness" else distance(name)
         columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}
     return made, Triplets.from_frame(columns)
 
@@ -142,7 +142,7 @@ def forest() -> Figure:
         rows.append(plots.ForestRow(name, *interval(-metrics.log_likelihood(test.n, test.M, P)), letters))
     coin = metrics.nll(test.n, test.M, np.full(len(test), 0.5))
     made = judged()[0]
-    truth = photographs.observers(made.ref, made.x0, made.x1, 5, seed=8).P[TRAINED:]
+    truth = worlds.observers(made.ref, made.x0, made.x1, 5, seed=8).P[TRAINED:]
     _, low, high = interval(-metrics.log_likelihood(test.n, test.M, truth))
     return plots.forest(
         rows, panel(height=1.7), label="NLL, nats", reference={"P = 1/2": coin, "true P": (low, high)}

@@ -1,4 +1,4 @@
-"""Simulated worlds in which the chance P of choosing x1 is known: the hypothesis of section 3, made to hold."""
+"""Worlds in which the probability P of choosing x1 is a known function of d0 and d1, as section 3 supposes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr
 
-from twoafc.arrays import FloatArray
+from twoafc.arrays import FloatArray, IntArray
 
 # Steep enough, for distances drawn as in `simulate`, that the better choice is taken about four times in five.
 WEBER_SLOPE = 2.5
@@ -22,7 +22,7 @@ SPREAD, CORRELATION = 0.8, 0.4
 
 
 def weber(d0: FloatArray, d1: FloatArray) -> FloatArray:
-    """P where only the ratio counts: logit P = 2.5 log(d0 / d1)."""
+    """P where only the ratio of the distances matters: logit P = 2.5 log(d0 / d1)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = WEBER_SLOPE * (np.log(d0) - np.log(d1))
     # Two distances of zero are equal distances.
@@ -30,30 +30,30 @@ def weber(d0: FloatArray, d1: FloatArray) -> FloatArray:
 
 
 def thurstone(d0: FloatArray, d1: FloatArray) -> FloatArray:
-    """P where each distance is seen with Gaussian noise of one size: Thurstone's case V."""
+    """P where each distance is perceived with the same Gaussian noise: Thurstone's case V."""
     return np.asarray(ndtr((d0 - d1) / (THURSTONE_NOISE * np.sqrt(2))))
 
 
 def sqrt_noise(d0: FloatArray, d1: FloatArray) -> FloatArray:
-    """P where each distance is seen with Gaussian noise that grows with its square root."""
+    """P where each distance is perceived with Gaussian noise that grows with its square root."""
     noise = SQRT_NOISE * np.sqrt(d0 + d1)
     return np.asarray(ndtr(np.divide(d0 - d1, noise, out=np.zeros_like(noise), where=noise > 0)))
 
 
 def saturating(d0: FloatArray, d1: FloatArray) -> FloatArray:
-    """P where large distances look alike: Gaussian noise of one size on d / (1 + d)."""
-    seen0, seen1 = d0 / (d0 + SATURATION), d1 / (d1 + SATURATION)
-    return np.asarray(ndtr((seen0 - seen1) / (SATURATING_NOISE * np.sqrt(2))))
+    """P where large distances look alike: the same Gaussian noise on d / (1 + d)."""
+    perceived0, perceived1 = d0 / (d0 + SATURATION), d1 / (d1 + SATURATION)
+    return np.asarray(ndtr((perceived0 - perceived1) / (SATURATING_NOISE * np.sqrt(2))))
 
 
 def turning(d0: FloatArray, d1: FloatArray) -> FloatArray:
-    """P where the distance turns round: beyond d = 1 a larger one looks closer again. No monotone surface is right."""
-    seen0, seen1 = 2 * d0 / (1 + d0**2), 2 * d1 / (1 + d1**2)
-    return np.asarray(expit(TURNING_SLOPE * (seen0 - seen1)))
+    """P that is not monotone: beyond d = 1 a larger distance looks closer again, so no monotone surface fits."""
+    perceived0, perceived1 = 2 * d0 / (1 + d0**2), 2 * d1 / (1 + d1**2)
+    return np.asarray(expit(TURNING_SLOPE * (perceived0 - perceived1)))
 
 
 def useless(d0: FloatArray, d1: FloatArray) -> FloatArray:
-    """P where the distance says nothing about the choice: 1/2 everywhere."""
+    """P of 1/2 everywhere: the distance says nothing about the choice."""
     return np.full(np.broadcast(d0, d1).shape, 0.5)
 
 
@@ -73,11 +73,11 @@ DISTANCES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "heavy": lambda z: np.exp(SPREAD * np.sinh(z / 1.5)),
     "discrete": lambda z: np.exp(SPREAD * np.clip(np.round(2 * z) / 2, -2.5, 2)),
 }
-"""Distances as functions of a standard normal score."""
+"""Distributions of distances, as functions of a standard normal variable."""
 
 
 def true_probability(world: str, d0: ArrayLike, d1: ArrayLike, lapse: float = 0.0) -> FloatArray:
-    """Give the true chance of choosing x1, P(d0, d1) = 1 - P(d1, d0), in a world.
+    """Return the true probability of choosing x1 in a world, P(d0, d1) = 1 - P(d1, d0).
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def true_probability(world: str, d0: ArrayLike, d1: ArrayLike, lapse: float = 0.
     d0, d1 : array
         Distances, at least 0, of shapes that broadcast.
     lapse : float
-        The share of votes, in [0, 1], given by the toss of a coin: lapse / 2 + (1 - lapse) P.
+        The share of votes, in [0, 1], cast at random: lapse / 2 + (1 - lapse) P.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def simulate(
     distances: str = "lognormal",
     seed: int = 0,
 ) -> pl.DataFrame:
-    """Draw distances and votes in a world whose P is known.
+    """Draw distances and votes in a world with a known P.
 
     The distances of one triplet are correlated through their reference. The same seed gives the same distances in every
     world and for every lapse.
@@ -126,21 +126,21 @@ def simulate(
     triplets : int
         The number of rows.
     votes : int or sequence of int
-        M; where there are several, each triplet draws one of them, all equally likely.
+        M; if there are several, each triplet draws one of them, all equally likely.
     lapse : float
-        The share of votes, in [0, 1], given by the toss of a coin.
+        The share of votes, in [0, 1], cast at random.
     references : int, optional
-        The number of references, each used about equally often; otherwise every triplet has its own.
+        The number of references, used about equally often; by default every triplet has its own.
     distances : str
-        Their distribution, a name in `DISTANCES`: lognormal, uniform, heavy (log-Student tails), discrete (ten values,
-        so that ties abound).
+        Their distribution, a name in `DISTANCES`: lognormal, uniform, heavy (heavy tails) or discrete (ten values, so
+        with many ties).
     seed : int
         Equal seeds give equal tables.
 
     Returns
     -------
     polars.DataFrame
-        Columns triplet, ref (where references is given), n, M, d0, d1 and P, the true chance of choosing x1.
+        Columns triplet, ref (if references is given), n, M, d0, d1 and P, the true probability of choosing x1.
 
     Examples
     --------
@@ -169,15 +169,15 @@ def simulate(
 
 def cast_votes(
     P: ArrayLike, votes: int | Sequence[int], *, seed: int | np.random.Generator = 0
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw n from Binomial(M, P), with M fixed or drawn evenly from several numbers.
+) -> tuple[IntArray, IntArray]:
+    """Draw n from Binomial(M, P), with M fixed or drawn uniformly from several numbers.
 
     Parameters
     ----------
     P : array
-        The chance of choosing x1.
+        The probability of choosing x1.
     votes : int or sequence of int
-        M; where there are several, each triplet draws one of them, all equally likely.
+        M; if there are several, each triplet draws one of them, all equally likely.
     seed : int or numpy Generator
         Equal seeds give equal votes.
 

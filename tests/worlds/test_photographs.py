@@ -1,4 +1,4 @@
-"""Triplets from photographs, and the simulated people: what the demonstration relies on."""
+"""Triplets of photographs and their simulated observers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from twoafc.binomial import log_pmf
 from twoafc.distances import distance
 from twoafc.distances.ssim import luma
-from twoafc.distortions import DISTORTIONS
-from twoafc.photographs import (
+from twoafc.worlds import (
+    DISTORTIONS,
     LEAST_CONTRAST,
     PHOTOGRAPHS,
     brightness,
@@ -68,7 +68,7 @@ def test_seeds_reproduce_and_differ():
 
 def test_no_network_is_needed(monkeypatch):
     def refuse(*_):
-        raise OSError("the network is out of bounds")
+        raise OSError("no network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     photograph.cache_clear()
@@ -90,13 +90,13 @@ def test_too_few_triplets_are_refused():
         photograph_triplets(0)
 
 
-def test_swapping_the_images_swaps_the_chances(triplets):
+def test_swapping_the_images_swaps_the_probabilities(triplets):
     P = observers(triplets.ref, triplets.x0, triplets.x1, 5).P
     swapped = observers(triplets.ref, triplets.x1, triplets.x0, 5).P
     np.testing.assert_allclose(P + swapped, 1, atol=1e-12)
 
 
-def test_votes_follow_the_true_chance_and_the_seed(triplets):
+def test_votes_follow_the_true_probability_and_the_seed(triplets):
     n, M, P = observers(triplets.ref, triplets.x0, triplets.x1, [2, 5], seed=1)
     assert set(M) == {2, 5}
     assert ((n >= 0) & (n <= M)).all()
@@ -123,7 +123,7 @@ def test_the_hidden_distance_is_a_distance(triplets):
 
 
 @pytest.mark.parametrize("name", PHOTOGRAPHS)
-def test_people_see_a_shift_less_than_noise_that_changes_the_pixels_as_much(name):
+def test_observers_notice_a_shift_less_than_equally_large_noise(name):
     image = photograph(name)
     cut, corners = patches(image[:, :, :-1], 40)
     shifted = np.stack([image[:, top : top + 64, left + 1 : left + 65] for top, left in corners])
@@ -132,18 +132,18 @@ def test_people_see_a_shift_less_than_noise_that_changes_the_pixels_as_much(name
     assert np.mean(hidden_distance(cut, shifted) < hidden_distance(cut, noisy)) > 0.9
 
 
-def test_brightness_sees_the_mean_luma_only(triplets):
+def test_brightness_compares_the_mean_luma_only(triplets):
     assert (brightness(triplets.ref, triplets.ref[:, :, ::-1]) < 1e-9).all()
     expected = abs(luma(triplets.ref).mean(axis=(1, 2, 3)) - luma(triplets.x0).mean(axis=(1, 2, 3)))
     np.testing.assert_allclose(brightness(triplets.ref, triplets.x0), expected, atol=1e-6)
 
 
 def share_explained(d0: np.ndarray, d1: np.ndarray, P: np.ndarray) -> float:
-    """Mean chance, as the people's true P says, that they choose as the distance does."""
+    """Mean true probability that observers choose as the distance does."""
     return float(np.mean(np.where(d0 > d1, P, 1 - P)))
 
 
-def test_the_distances_explain_the_people_in_the_known_order(triplets):
+def test_the_distances_explain_the_votes_in_the_known_order(triplets):
     n, M, P = observers(triplets.ref, triplets.x0, triplets.x1, 5)
     shares = [
         share_explained(d(triplets.ref, triplets.x0), d(triplets.ref, triplets.x1), P)

@@ -1,4 +1,4 @@
-"""Simulated worlds: the laws of P, and tables that keep to them."""
+"""Simulated worlds: the laws of P, and tables drawn from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_P_never_falls_as_d0_grows(world, d0, d1, further):
 
 @worlds
 @given(d=distances, lapse=lapses)
-def test_equal_distances_are_a_coin_toss(world, d, lapse):
+def test_equal_distances_have_P_of_one_half(world, d, lapse):
     assert true_probability(world, d, d, lapse) == pytest.approx(0.5, abs=1e-15)
 
 
@@ -140,7 +140,7 @@ def test_wrong_distances_are_refused(d0, d1, found):
         true_probability("weber", d0, d1)
 
 
-def test_a_world_that_turns_round():
+def test_a_world_that_is_not_monotone():
     assert true_probability("turning", 1.0, 0.01) > 0.98
     assert true_probability("turning", 100.0, 1.0) < 0.02
     assert true_probability("turning", 4.0, 0.25) == pytest.approx(0.5)

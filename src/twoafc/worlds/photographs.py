@@ -1,4 +1,4 @@
-"""Triplets cut from photographs, and simulated people who judge them: what the demonstration runs on."""
+"""Triplets of distorted photographs, and simulated observers who judge them: the data of the demonstration."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 from scipy.special import expit
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.distances.ssim import luma
-from twoafc.distortions import DISTORTIONS, Images, distort
-from twoafc.worlds import cast_votes
+from twoafc.worlds.distortions import DISTORTIONS, Images, distort
+from twoafc.worlds.models import cast_votes
 
-# Those that come inside scikit-image's own package, in the public domain or CC0: nothing is fetched.
+# Shipped inside scikit-image, in the public domain or CC0: nothing is downloaded.
 PHOTOGRAPHS = ("astronaut", "brick", "camera", "chelsea", "coffee", "grass", "gravel", "rocket")
 SIZE = 64
-# A patch whose luma has a smaller standard deviation shows nothing to judge.
+# A patch whose luma has a smaller standard deviation shows too little to judge.
 LEAST_CONTRAST = 0.04
 
-# The simulated people. Weights of the four things they see, in the order of `seen`: chosen so that SSIM, Euclidean
-# distance and mean brightness explain their votes in this order, none of them well.
+# The simulated observers: weights of the four features that they compare, in the order of `_features`. They are chosen
+# so that SSIM, Euclidean distance and mean brightness explain the votes in this order, none of them well.
 WEIGHTS = (0.5, 0.7, 0.5, 1.5)
 SEMISATURATION = 0.03
 SLOPE, THRESHOLD, LAPSE = 3.0, 0.03, 0.03
@@ -33,7 +34,7 @@ PIECE = 32
 
 @dataclass(frozen=True, eq=False)
 class PhotographTriplets:
-    """Images of triplets, and a table that says what each of them is.
+    """Images of triplets, and a table that describes them.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class PhotographTriplets:
         In [0, 1].
     table : polars.DataFrame, T rows
         ``group``, the photograph's name; ``ref``, ``x0`` and ``x1``, a name for each image; ``distortion0`` and
-        ``distortion1``, ``strength0`` and ``strength1``, what was done to the reference to make x0 and x1.
+        ``distortion1``, ``strength0`` and ``strength1``, how x0 and x1 were made from the reference.
     """
 
     ref: Images
@@ -53,16 +54,16 @@ class PhotographTriplets:
         return len(self.ref)
 
 
-class Votes(NamedTuple):
-    """Votes of simulated people: n of M chose x1, where the true chance was P; each of shape (T,)."""
+class SimulatedVotes(NamedTuple):
+    """Votes of simulated observers: n of M chose x1, whose true probability was P; each of shape (T,)."""
 
-    n: NDArray[np.int64]
-    M: NDArray[np.int64]
-    P: NDArray[np.float64]
+    n: IntArray
+    M: IntArray
+    P: FloatArray
 
 
 def photograph_triplets(count: int, *, seed: int = 0) -> PhotographTriplets:
-    """Cut patches from photographs, each of them equally often, and spoil each patch in two ways.
+    """Cut patches from the photographs, equally often from each, and distort every patch twice.
 
     The two distortions of a triplet, and their strengths, are drawn independently of each other and of the photograph.
 
@@ -89,21 +90,19 @@ def photograph_triplets(count: int, *, seed: int = 0) -> PhotographTriplets:
         rows = np.flatnonzero(source == index)
         ref[rows], corners[rows] = patches(photograph(name), len(rows), seed=rng)
     kinds = rng.integers(len(DISTORTIONS), size=(2, count))
-    # Seldom next to nothing, seldom at its worst.
+    # Rarely near 0 and rarely near 1.
     strengths = rng.beta(1.5, 1.5, size=(2, count))
     x = np.empty((2, *ref.shape), dtype=np.float32)
     for kind, name in enumerate(DISTORTIONS):
         which, rows = np.nonzero(kinds == kind)
         x[which, rows] = distort(name, ref[rows], strengths[which, rows], seed=rng)
-    return PhotographTriplets(ref, x[0], x[1], described(source, corners, kinds, strengths))
+    return PhotographTriplets(ref, x[0], x[1], _describe(source, corners, kinds, strengths))
 
 
-def described(
-    source: NDArray[np.int64], corners: NDArray[np.int64], kinds: NDArray[np.int64], strengths: NDArray[np.float64]
-) -> pl.DataFrame:
-    """Name every image by what made it: 'coffee-120-45' is a patch, 'coffee-120-45-blur-0.3127' the same, blurred."""
+def _describe(source: IntArray, corners: IntArray, kinds: IntArray, strengths: FloatArray) -> pl.DataFrame:
+    """Name every image by how it was made: 'coffee-120-45' is a patch, 'coffee-120-45-blur-0.3127' that, blurred."""
     distortions = list(DISTORTIONS)
-    made = pl.DataFrame(
+    table = pl.DataFrame(
         {
             "group": [PHOTOGRAPHS[index] for index in source],
             "ref": [f"{PHOTOGRAPHS[index]}-{top}-{left}" for index, (top, left) in zip(source, corners, strict=True)],
@@ -114,7 +113,7 @@ def described(
         }
     )
     x0, x1 = (pl.format("{}-{}-{}", "ref", f"distortion{i}", f"strength{i}").alias(f"x{i}") for i in (0, 1))
-    return made.select("group", "ref", x0, x1, "distortion0", "distortion1", "strength0", "strength1")
+    return table.select("group", "ref", x0, x1, "distortion0", "distortion1", "strength0", "strength1")
 
 
 @cache
@@ -126,15 +125,15 @@ def photograph(name: str) -> Images:
     >>> photograph("camera").shape
     (3, 512, 512)
     """
-    # Imported here, because it takes longer than the rest of the package.
+    # Imported here because it takes longer than the rest of the package.
     import skimage.data
 
     pixels = np.atleast_3d(getattr(skimage.data, name)()).transpose(2, 0, 1)
     return np.broadcast_to(pixels, (3, *pixels.shape[1:])).astype(np.float32) / np.float32(255)
 
 
-def patches(image: Images, count: int, *, seed: int | np.random.Generator = 0) -> tuple[Images, NDArray[np.int64]]:
-    """Cut patches at random places of an image, all different as long as there are enough, and none nearly flat.
+def patches(image: Images, count: int, *, seed: int | np.random.Generator = 0) -> tuple[Images, IntArray]:
+    """Cut patches at random places of an image, without repeats where it has enough, and none nearly flat.
 
     Returns
     -------
@@ -157,8 +156,8 @@ def patches(image: Images, count: int, *, seed: int | np.random.Generator = 0) -
     return np.moveaxis(windows[:, corners[:, 0], corners[:, 1]], 0, 1), corners
 
 
-def brightness(ref: Images, x: Images) -> NDArray[np.float64]:
-    """Difference of mean luma, a bad distance: the demonstration needs one that explains little.
+def brightness(ref: Images, x: Images) -> FloatArray:
+    """Difference of mean luma: a poor distance, which the demonstration needs.
 
     Examples
     --------
@@ -169,18 +168,18 @@ def brightness(ref: Images, x: Images) -> NDArray[np.float64]:
     return np.asarray(abs(means0 - means1))
 
 
-def observers(ref: Images, x0: Images, x1: Images, votes: int | Sequence[int], *, seed: int = 0) -> Votes:
-    """Let simulated people say which of x0 and x1 is closer to the reference.
+def observers(ref: Images, x0: Images, x1: Images, votes: int | Sequence[int], *, seed: int = 0) -> SimulatedVotes:
+    """Simulate observers who choose which of x0 and x1 is closer to the reference.
 
-    They go by a distance of their own, `hidden_distance`, seen with a noise that grows with it above a threshold; 3 %
-    of their votes are the toss of a coin. No distance of this package is theirs.
+    They judge by `hidden_distance`, perceived with noise that grows with it above a threshold; 3 % of their votes are
+    random. It is none of the distances of this package.
 
     Parameters
     ----------
     ref, x0, x1 : array of float32, shape (T, 3, 64, 64)
         In [0, 1].
     votes : int or sequence of int
-        M; where there are several, each triplet draws one of them, all equally likely.
+        M; if there are several, each triplet draws one of them, all equally likely.
     seed : int
         Equal seeds give equal votes.
 
@@ -191,14 +190,14 @@ def observers(ref: Images, x0: Images, x1: Images, votes: int | Sequence[int], *
     >>> bool((P < 0.5).all()), M
     (True, array([5, 5, 5, 5, 5, 5, 5, 5]))
     """
-    seen0, seen1 = (np.log(THRESHOLD + hidden_distance(ref, x)) for x in (x0, x1))
-    P = LAPSE / 2 + (1 - LAPSE) * expit(SLOPE * (seen0 - seen1))
+    perceived0, perceived1 = (np.log(THRESHOLD + hidden_distance(ref, x)) for x in (x0, x1))
+    P = LAPSE / 2 + (1 - LAPSE) * expit(SLOPE * (perceived0 - perceived1))
     n, M = cast_votes(P, votes, seed=seed)
-    return Votes(n, M, P)
+    return SimulatedVotes(n, M, P)
 
 
-def hidden_distance(ref: Images, x: Images) -> NDArray[np.float64]:
-    """Distance by which the simulated people judge: weighted mean differences of what they see.
+def hidden_distance(ref: Images, x: Images) -> FloatArray:
+    """Distance by which the simulated observers judge: a weighted sum of mean differences of four features.
 
     Examples
     --------
@@ -209,35 +208,34 @@ def hidden_distance(ref: Images, x: Images) -> NDArray[np.float64]:
     total = np.zeros(len(ref))
     for start in range(0, len(ref), PIECE):
         piece = slice(start, start + PIECE)
-        for weight, a, b in zip(WEIGHTS, seen(ref[piece]), seen(x[piece]), strict=True):
+        for weight, a, b in zip(WEIGHTS, _features(ref[piece]), _features(x[piece]), strict=True):
             total[piece] += weight * abs(a - b).reshape(len(a), -1).mean(axis=1)
     return total
 
 
-def seen(images: Images) -> tuple[NDArray[Any], ...]:
-    """What a simulated person keeps of an image: maps at half and at a quarter of its resolution.
+def _features(images: Images) -> tuple[NDArray[Any], ...]:
+    """Compute what a simulated observer compares, at half and at a quarter of the resolution.
 
-    Of the finest details only how strong they are hereabouts, so that a small shift matters less than noise that
-    changes the pixels as much; of the coarser ones their pattern, relative to the local contrast, which masks it; the
-    coarse luma; the coarse colours.
+    The local strength of the finest details, so that a small shift matters less than noise that changes the pixels as
+    much; the pattern of coarser details relative to the local contrast, which masks them; coarse luma; coarse colours.
     """
     grey = luma(images)[:, 0]
-    sharp, coarse = smoothed(grey, 1.2, 1), smoothed(grey, 2.4, 2)
+    sharp, coarse = _smooth(grey, 1.2, 1), _smooth(grey, 2.4, 2)
     fine, middle = grey - sharp, sharp[:, ::2, ::2] - coarse
-    strength = np.log(SEMISATURATION + np.sqrt(smoothed(fine * fine, 2.5, 2)))
-    pattern = middle / (SEMISATURATION + np.sqrt(smoothed(middle * middle, 1.25, 1)))
+    strength = np.log(SEMISATURATION + np.sqrt(_smooth(fine * fine, 2.5, 2)))
+    pattern = middle / (SEMISATURATION + np.sqrt(_smooth(middle * middle, 1.25, 1)))
     colours = images[:, [0, 2]] - images[:, [1]]
-    return strength, pattern, coarse, smoothed(colours, 2.0, 4)
+    return strength, pattern, coarse, _smooth(colours, 2.0, 4)
 
 
-def smoothed(images: Images, sigma: float, step: int) -> Images:
-    """Smooth images (..., S, S) by a Gaussian of sigma pixels, and keep every step-th pixel."""
-    weights = smoothing(images.shape[-1], sigma, step)
+def _smooth(images: Images, sigma: float, step: int) -> Images:
+    """Smooth images (..., S, S) with a Gaussian of sigma pixels, and keep every step-th pixel."""
+    weights = _smoothing_matrix(images.shape[-1], sigma, step)
     return np.asarray(weights @ images @ weights.T)
 
 
 @cache
-def smoothing(size: int, sigma: float, step: int) -> Images:
-    """Make the matrix that smooths an axis; the Gaussian is cut off at the border and made to sum to 1."""
+def _smoothing_matrix(size: int, sigma: float, step: int) -> Images:
+    """Build the matrix that smooths one axis; at the border the Gaussian is cut off and renormalised."""
     weights = np.exp(-(((np.arange(size) - np.arange(0, size, step)[:, None]) / sigma) ** 2) / 2)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)

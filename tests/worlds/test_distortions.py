@@ -1,4 +1,4 @@
-"""Distortions: nothing at strength 0, more with more strength, and always an image."""
+"""Distortions change nothing at strength 0, more with more strength, and always return an image."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from twoafc.distances import distance
 from twoafc.distances.ssim import luma
-from twoafc.distortions import DISTORTIONS, distort, interpolation, there_and_back
-from twoafc.photographs import PHOTOGRAPHS, patches, photograph
+from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, distort, patches, photograph
+from twoafc.worlds.distortions import interpolation, there_and_back
 
 names = pytest.mark.parametrize("name", list(DISTORTIONS))
 
@@ -21,18 +21,18 @@ def images() -> np.ndarray:
 
 
 @names
-def test_nothing_happens_at_strength_0(name, images):
+def test_strength_0_changes_nothing_visible(name, images):
     # Less than one level of eight bits: JPEG rounds even at its best.
     assert distance("rmse")(images, distort(name, images, np.zeros(len(images)))).max() < 1 / 255
 
 
 @names
-def test_little_happens_at_a_small_strength(name, images):
+def test_a_small_strength_changes_little(name, images):
     assert np.median(distance("rmse")(images, distort(name, images, np.full(len(images), 0.02)))) < 0.01
 
 
 @names
-def test_more_strength_spoils_more(name, images):
+def test_more_strength_distorts_more(name, images):
     strengths = (0.0, 0.25, 0.5, 0.75, 1.0)
     means = [distance("rmse")(images, distort(name, images, np.full(len(images), s))).mean() for s in strengths]
     assert (np.diff(means) > 0).all()
@@ -40,13 +40,13 @@ def test_more_strength_spoils_more(name, images):
 
 
 @names
-def test_results_are_images_and_the_originals_stay(name, images):
+def test_results_are_images_and_the_input_is_unchanged(name, images):
     before = images.copy()
-    spoiled = distort(name, images, np.linspace(0, 1, len(images)))
-    assert spoiled.shape == images.shape
-    assert spoiled.dtype == np.float32
-    assert spoiled.min() >= 0
-    assert spoiled.max() <= 1
+    distorted = distort(name, images, np.linspace(0, 1, len(images)))
+    assert distorted.shape == images.shape
+    assert distorted.dtype == np.float32
+    assert distorted.min() >= 0
+    assert distorted.max() <= 1
     np.testing.assert_array_equal(images, before)
 
 
