@@ -19,8 +19,8 @@ from twoafc.distances import distance
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together
 from twoafc.query import ask
+from twoafc.reproduce import worked_example
 from twoafc.uniform import uniformise
-from twoafc.worked_example import worked_example
 
 GALLERY = Path(__file__).parent / "images" / "gallery"
 COLUMN, PAGE = 3.3, 6.9

@@ -14,7 +14,7 @@ from drawing import AS_SAVED
 from twoafc import plots
 from twoafc.plots import saving
 from twoafc.plots.style import LEAST
-from twoafc.worked_example import worked_example
+from twoafc.reproduce import worked_example
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from twoafc.plots.surfaces import surface
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from twoafc.worked_example import WorkedExample
+    from twoafc.reproduce import WorkedExample
 
 AROUND = 6
 """Panels but for those of the counts j, of which there are M + 1."""
@@ -26,7 +26,7 @@ def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]
     Parameters
     ----------
     steps : WorkedExample
-        Of `twoafc.worked_example`.
+        Of `twoafc.reproduce.worked_example`.
     axes : sequence of Axes
         As many as there are panels: M + 6, so eight for two votes a triplet.
     """

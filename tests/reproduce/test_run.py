@@ -1,4 +1,4 @@
-"""`twoafc reproduce` from end to end, on small generated sets."""
+"""Reproductions from end to end on small generated sets, and the folders that they are written to."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from drawing import plain_results
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.folder import Results
-from twoafc.reproduce import Options, cost, experiments, reproduce, run
-from twoafc.reproduce.basis import Basis
-from twoafc.reproduce.resume import earlier
+from twoafc.reproduce import Options, experiments, reproduce, run, tables
+from twoafc.reproduce.printed import DataMatch
+from twoafc.reproduce.run import caution_about, claim, earlier_sets, is_finished, mark_finished
 from twoafc.triplets import Triplets
 
 COMMAND = ["--limit", "40", "--seeds", "2", "--distance", "rmse"]
@@ -47,16 +47,16 @@ FIGURES = (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def drawn_quickly() -> Iterator[None]:
-    """The page is tested here, not those of the results below it."""
+def quick_run() -> Iterator[None]:
+    """Skip the reports of the results: only the page is tested here."""
     with plain_results(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "FITS", 2)
+        patch.setattr(experiments, "MOST_FITS", 2)
         yield
 
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of one whole run, made by the command."""
+    """The folder of one whole run of the command."""
     out = tmp_path_factory.mktemp("reproduced") / "paper"
     main(["reproduce", "--synthetic", "--out", str(out), *COMMAND, "--quiet"])
     return out
@@ -64,7 +64,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(paper: Path, tmp_path: Path) -> Path:
-    """A run of one's own, to be spoiled."""
+    """A copy that a test may change."""
     return Path(shutil.copytree(paper, tmp_path / "paper"))
 
 
@@ -106,22 +106,22 @@ def test_the_sets_have_no_anchors_and_swapped_repeats_are_merged(paper: Path) ->
     assert table.labels.select("ref", "x0", "x1").is_unique().all()
 
 
-def test_the_page_warns_loudly_and_makes_no_claim(paper: Path) -> None:
+def test_the_page_of_generated_sets_warns_and_compares_nothing(paper: Path) -> None:
     text = (paper / "index.html").read_text(encoding="utf-8")
     assert text.index("Not comparable.") < text.index("<h2")
     assert "Nothing here is evidence" in text
     assert '<tr class="difference' not in text.replace(text[text.index('id="table-arithmetic"') :], "")
-    assert "How near the figures come" not in text
+    assert "How close our values are" not in text
     assert text.count('<svg class="figure" role="img"') == len(FIGURES)
     assert "<script" not in text
-    for slip in ("These four stand under the wrong names", "is the row of the network", "0.7305"):
+    for slip in ("The counts of these four are permuted", "is the row of the network", "0.7305"):
         assert slip in text
     assert "http://" not in text.replace("http://www.w3.org", "")
-    # Standard errors are shown, so that no word is said of intervals.
+    # Standard errors are shown, so intervals are not mentioned.
     assert "95 %" not in text[text.index('id="tables"') : text.index('id="figures"')]
 
 
-def test_no_file_sets_a_generated_figure_against_a_printed_one(paper: Path) -> None:
+def test_no_file_compares_generated_values_with_printed_ones(paper: Path) -> None:
     for name in TABLES:
         frame = pl.read_csv(paper / "tables" / f"{name}.csv")
         compared = name == "arithmetic"
@@ -138,23 +138,23 @@ def test_the_same_again_does_nothing(paper: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert said.startswith("warning: not comparable. These are generated sets")
     assert "The paper's Table 1: Evaluation metrics on the BAPPS validation set (M = 5)" in " ".join(said.split())
-    # What the signs in the tables mean is said on the terminal too.
+    # The terminal, too, explains the signs in the tables.
     assert "\n±: standard deviation over runs of the network" in said
     assert "\n[4] Table 3: Euclidean distance, NLPD and SSIM score 43 to 44 % on CLIC" in said
     assert said.endswith(f"  {paper / 'index.html'}\n")
     assert stamps(paper) == before
 
 
-def test_a_run_that_was_stopped_goes_on(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands is not made again; what is missing is, to the same figures."""
+def test_a_run_that_was_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finished parts are not repeated; missing ones are made, with the same values."""
     before = {path.name: path.read_bytes() for path in (copy / "tables").iterdir()}
     kept = {name: time for name, time in stamps(copy).items() if name.startswith(("data", "synthetic", "results"))}
     shutil.rmtree(copy / "experiments")
     (copy / "figures" / "worked-example.svg").unlink()
     (copy / ".tables.4194399.part").mkdir()
-    # What is drawn is not what is tested here.
-    monkeypatch.setattr(run.figures, "of_set", lambda *_: iter(()))
-    monkeypatch.setattr(run.figures, "of_robustness", lambda *_: iter(()))
+    # The figures are not tested here.
+    monkeypatch.setattr(run.figures, "set_figures", lambda *_: iter(()))
+    monkeypatch.setattr(run.figures, "robustness_figures", lambda *_: iter(()))
     reproduce(copy, synthetic=True, options=OPTIONS)
     after = stamps(copy)
     assert {name: after[name] for name in kept} == kept
@@ -171,7 +171,7 @@ def test_a_failure_leaves_the_earlier_page_and_tables(copy: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     (copy / "experiments" / "written.json").unlink()
-    monkeypatch.setattr(run, "write_table", full)
+    monkeypatch.setattr(tables.PaperTable, "write", full)
     with pytest.raises(OSError, match=rf"^{copy / 'tables'} could not be written: No space left on device$"):
         reproduce(copy, synthetic=True, options=OPTIONS)
     left = {name: time for name, time in stamps(copy).items() if not name.startswith("experiments")}
@@ -192,21 +192,21 @@ def test_other_seeds_are_scored_anew_and_other_limits_refused(
         main(["reproduce", "--synthetic", "--out", str(copy), *COMMAND[:2], *COMMAND[4:], "--seeds", "3"])
     assert caught.value.code == 130
     said = capsys.readouterr().err
-    assert said == "twoafc: interrupted; what is finished is kept, and the same command goes on from there\n"
+    assert said == "twoafc: interrupted; run the same command again to resume\n"
     assert asked[0].seeds == 3
-    with pytest.raises(DataError, match=r"^a folder is for one limit; .* was made with 40, this run has 30: name"):
+    with pytest.raises(DataError, match=r"^all runs into a folder have the same limit; .* has 40, this run 30; name"):
         reproduce(copy, synthetic=True, options=Options(("rmse",), 30, 2))
 
 
-def test_one_data_set_alone_and_one_split_alone_and_then_the_other(
+def test_one_split_of_one_data_set_and_then_the_other_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """BAPPS's validation set alone is cross-validated and not held against the paper's; CLIC comes by a later run."""
+    """BAPPS's validation set alone is cross-validated and not compared with the paper's; a later run adds CLIC."""
     trees.write_bapps(tmp_path / "bapps", 12, subsets={"val": ("cnn", "color")}, size=16)
     trees.write_clic(tmp_path / "clic" / "clic2021_valid", originals=12, size=(16, 16))
-    monkeypatch.setattr(run.figures, "of_set", lambda *_: iter(()))
-    monkeypatch.setattr(run.figures, "of_robustness", lambda *_: iter(()))
-    monkeypatch.setattr(run.experiments, "robustness", lambda *_, **__: run.Sweep([], *2 * [experiments.Density()], {}))
+    monkeypatch.setattr(run.figures, "set_figures", lambda *_: iter(()))
+    monkeypatch.setattr(run.figures, "robustness_figures", lambda *_: iter(()))
+    monkeypatch.setattr(experiments, "vary_settings", lambda *_, **__: run.Sweep([], *2 * [experiments.Density()], {}))
     out, options = tmp_path / "out", Options(("rmse",), None, 1)
     found = reproduce(out, bapps=tmp_path / "bapps", options=options)
     assert found.warning.startswith("BAPPS has no training set here: P is cross-validated on the test set, which also")
@@ -215,36 +215,37 @@ def test_one_data_set_alone_and_one_split_alone_and_then_the_other(
     assert "bapps: no test table: 5-fold cross-validation, split by ref" in found.notes
     text = (out / "index.html").read_text(encoding="utf-8")
     assert "Not comparable." in text
-    assert "How near the figures come" not in text
+    assert "How close our values are" not in text
     assert '<tr class="difference' not in text[: text.index('id="table-arithmetic"')]
-    # Its triplets are told beside those of the paper's test set, which they are of.
+    # Its triplets are shown beside those of the paper's test set.
     assert '<th scope="row">BAPPS, test</th><td>24</td><td>36,344</td>' in text
     assert "BAPPS, train" not in text
-    # Families that the data do not have stay empty.
+    # Families that the data do not have are empty.
     cells = pl.read_csv(out / "tables" / "by-distortion.csv").filter(pl.col("value") == "here")
     assert cells["Traditional"].null_count() == len(cells)
     assert cells["CNN"].null_count() == 0
     before = {name: time for name, time in stamps(out).items() if name.startswith(("data/bapps", "results/bapps"))}
     main(f"reproduce --clic {tmp_path / 'clic'} --out {out} --seeds 1 --distance rmse".split())
     said = capsys.readouterr().out
-    assert f"note: bapps: of an earlier run into this folder, from {tmp_path / 'bapps'}" in said
+    assert f"note: bapps: from an earlier run into this folder, {tmp_path / 'bapps'}" in said
     assert {path.stem for path in (out / "tables").iterdir()} == set(TABLES)
     assert {name: time for name, time in stamps(out).items() if name in before} == before
-    assert earlier(out) == {"bapps": tmp_path / "bapps", "clic": tmp_path / "clic"}
+    assert earlier_sets(out) == {"bapps": tmp_path / "bapps", "clic": tmp_path / "clic"}
     text = (out / "index.html").read_text(encoding="utf-8")
     assert 'id="table-bapps"' in text
     assert 'id="table-clic"' in text
-    # Were the data the paper's, there would be differences, and a sum of them.
-    monkeypatch.setattr(run, "basis", lambda *_, **__: Basis(frozenset({"train", "test"}), frozenset({"cnn", "color"})))
+    # If the data were the paper's, there would be differences, and a summary of them.
+    match = DataMatch(frozenset({"train", "test"}), frozenset({"cnn", "color"}))
+    monkeypatch.setattr(run, "match_data", lambda *_, **__: match)
     assert reproduce(out, clic=tmp_path / "clic", options=options).warning == ""
     text = (out / "index.html").read_text(encoding="utf-8")
     assert "Not comparable." not in text
-    assert "How near the figures come" in text
+    assert "How close our values are" in text
     assert '<tr class="difference' in text[: text.index('id="table-arithmetic"')]
     assert pl.read_csv(out / "tables" / "bapps.csv")["comparable"].all()
 
 
-def test_the_page_opens_alone_and_can_be_read_by_all(paper: Path, browser: Any) -> None:
+def test_the_page_is_self_contained_and_accessible(paper: Path, browser: Any) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     page = browser.new_page(viewport={"width": 375, "height": 800})
@@ -254,6 +255,112 @@ def test_the_page_opens_alone_and_can_be_read_by_all(paper: Path, browser: Any) 
     assert asked == [(paper / "index.html").as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     found = Axe().run(page)
-    serious = [each["id"] for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
+    serious = [item["id"] for item in found.response["violations"] if item["impact"] in ("serious", "critical")]
     assert serious == []
     page.close()
+
+
+SETTINGS = {"limit": None, "seed": 0, "synthetic": False}
+
+
+def test_a_run_is_finished_while_its_files_exist(tmp_path: Path) -> None:
+    for name in ("tables", "figures", "experiments"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tables" / "t.csv").touch()
+    (tmp_path / "index.html").touch()
+    assert not is_finished(tmp_path, "k")
+    mark_finished(tmp_path, "k")
+    assert is_finished(tmp_path, "k")
+    assert not is_finished(tmp_path, "other")
+    (tmp_path / "tables" / "t.csv").unlink()
+    assert not is_finished(tmp_path, "k")
+
+
+def test_other_folders_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "paper"
+    claim(out, SETTINGS)
+    claim(out, SETTINGS)
+    with pytest.raises(DataError) as caught:
+        claim(out, {**SETTINGS, "limit": 100})
+    assert str(caught.value) == (
+        f"all runs into a folder have the same limit; {out} has none, this run 100; name another folder, or remove it"
+    )
+    (out / "mine.txt").touch()
+    message = f"{out} has other files (mine.txt); name a new folder, or one of an earlier run only"
+    with pytest.raises(DataError) as caught:
+        claim(out, SETTINGS)
+    assert str(caught.value) == message
+    (out / "run.json").unlink()
+    with pytest.raises(DataError) as caught:
+        claim(out, SETTINGS)
+    assert str(caught.value) == message
+    with pytest.raises(DataError, match=r"mine.txt is a file; the tables and figures are written to a folder$"):
+        claim(out / "mine.txt", SETTINGS)
+    with pytest.raises(DataError) as caught:
+        claim(tmp_path, SETTINGS, {"bapps": out})
+    assert str(caught.value) == f"{out} lies in {tmp_path}, the output folder; name another output folder"
+    (out / "mine.txt").unlink()
+    (out / "run.json").write_text("{}")
+    with pytest.raises(DataError, match=r"run.json is not from an earlier run; name a new folder$"):
+        claim(out, SETTINGS)
+
+
+def test_partial_folders_of_killed_runs_are_removed(tmp_path: Path) -> None:
+    claim(tmp_path / "paper", SETTINGS)
+    names = ("results/.bapps.4194399.part", ".tables.4194399.old", "synthetic/.clic.4194399.part")
+    partial = [tmp_path / "paper" / name for name in names]
+    for path in partial:
+        path.mkdir(parents=True)
+    claim(tmp_path / "paper", SETTINGS)
+    assert not any(path.exists() for path in partial)
+
+
+def test_a_folder_remembers_its_data_sets(tmp_path: Path) -> None:
+    out = tmp_path / "paper"
+    assert earlier_sets(out) == {}
+    claim(out, SETTINGS, {"bapps": tmp_path / "b"})
+    assert earlier_sets(out) == {"bapps": tmp_path / "b"}
+    claim(out, SETTINGS, {"bapps": tmp_path / "b", "clic": tmp_path / "c"})
+    assert earlier_sets(out) == {"bapps": tmp_path / "b", "clic": tmp_path / "c"}
+    trees.write_bapps(tmp_path / "bapps", 1, size=16)
+    with pytest.raises(DataError) as caught:
+        reproduce(out, bapps=tmp_path / "bapps", options=Options(("rmse",)))
+    assert str(caught.value) == (
+        f"{out} has CLIC 2021 from an earlier run, which is no longer in {tmp_path / 'c'}; say where it is with "
+        "--clic, or name another output folder"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"limit": 19}, "limit must be at least 20, or there is nothing to fit; found 19"),
+        ({"seeds": 0}, "seeds must be at least 1; found 0"),
+        ({"seed": -1}, "seed must be at least 0; found -1"),
+    ],
+)
+def test_invalid_options_are_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Options(**options)  # type: ignore[arg-type]
+
+
+def test_a_limit_is_cautioned_about_only_if_it_applied() -> None:
+    complete = DataMatch(frozenset({"train", "test"}))
+    assert caution_about(Options(limit=10**6), False, {"bapps": complete}) == []
+    caution = caution_about(Options(limit=500), False, {"bapps": complete, "clic": DataMatch(frozenset({"train"}))})
+    assert caution[0].startswith("A quick look: at most 500")
+
+
+def test_a_data_set_is_needed_and_only_one_kind(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        reproduce(tmp_path / "paper")
+    assert str(caught.value) == (
+        "a data set is needed; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic: "
+        "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB; twoafc fetch clic2021_valid clic2021_test the "
+        "second, whose size is not published"
+    )
+    with pytest.raises(
+        ValueError, match=r"^synthetic sets replace the real ones; found clic too; choose one of the two$"
+    ):
+        reproduce(tmp_path / "paper", clic=tmp_path, synthetic=True)
+    assert list(tmp_path.iterdir()) == []

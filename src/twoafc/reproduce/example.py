@@ -1,4 +1,4 @@
-"""The density estimator step by step on a few points, in the open: the example of section 3.1 of the paper."""
+"""The density estimator step by step on a few points: the example of section 3.1 of the paper."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from twoafc.triplets import Triplets
 
 @dataclass(frozen=True, eq=False)
 class WorkedExample:
-    """What each step of the density estimator makes of the one before, for T triplets of M votes on a grid of G x G.
+    """The results of all steps of the density estimator, for T triplets of M votes on a grid of G x G.
 
     Attributes
     ----------
     n, M : array of int, shape (T,), and int
-        The votes: of M people, n chose x1.
+        Of M people, n chose x1.
     d0, d1, u0, u1 : array, shape (T,)
         The distances, raw and uniformised.
     sigma : float
         Width of the kernel.
     joint : array, shape (M + 1, G, G)
-        p(n = j, d0, d1): the kernel's sum over the triplets with n = j, and over the mirrors of those with n = M - j.
+        p(n = j, d0, d1): the sum of kernels over the triplets with n = j, and over the mirrors of those with n = M - j.
     density : array, shape (G, G)
         p(d0, d1), their sum over j.
     conditional : array, shape (M + 1, G, G)
-        Pr(n = j | d0, d1) (eq. 1), with the prior that holds where there is no data.
+        Pr(n = j | d0, d1) (eq. 1), with the prior that applies where there is no data.
     P : array, shape (G, G)
         The mean of j / M under it (eq. 2).
     log_likelihood : array, shape (G, G)
-        L(d0, d1), how well Binomial(M, P) suits the counts there (appendix C); NaN where there is no data.
+        L(d0, d1), how well Binomial(M, P) fits the counts there (appendix C); NaN where there is no data.
     """
 
     n: IntArray
@@ -52,9 +52,9 @@ class WorkedExample:
 
 
 def five_points() -> Triplets:
-    """Give five triplets that two people judged, with every count from 0 to 2 among them.
+    """Return five triplets of two votes, with every count from 0 to 2 among them.
 
-    The paper draws its own five and does not print them; these are made to be read as easily.
+    The paper draws other points, which it does not print.
     """
     return Triplets.from_frame(
         {
@@ -67,12 +67,12 @@ def five_points() -> Triplets:
 
 
 def worked_example(table: Triplets | None = None, *, sigma: float = 0.1, grid_size: int = 10) -> WorkedExample:
-    """Work through the density estimator by its definition, one sum for each count j of the votes.
+    """Compute the density estimator by its definition, with one sum for each count j of the votes.
 
     Parameters
     ----------
     table : Triplets, optional
-        With one distance and one M for all; the five points of `five_points` otherwise.
+        With one distance, and the same M for all; default `five_points`.
     sigma, grid_size : float, int
         Width of the kernel and nodes along each axis; the paper's example has a grid of 10 x 10.
 
@@ -87,17 +87,17 @@ def worked_example(table: Triplets | None = None, *, sigma: float = 0.1, grid_si
     if (table.M != M).any():
         raise DataError(
             f"the worked example needs the same M for all triplets; found M from {table.M.min()} to {table.M.max()}; "
-            f"see Density, which takes any"
+            f"use Density, which accepts any M"
         )
     fit = Density(sigma=sigma, grid_size=grid_size).fit(table)
     u0, u1 = fit.uniform(table.d0), fit.uniform(table.d1)
     nodes = np.linspace(0, 1, grid_size)
     square = (nodes[:, None, None] - u0) ** 2 + (nodes[None, :, None] - u1) ** 2
     K = np.exp(-square / (2 * sigma**2))
-    seen = np.stack([K[..., table.n == j].sum(axis=-1) for j in range(M + 1)])
-    joint = seen + seen[::-1].transpose(0, 2, 1)
+    sums = np.stack([K[..., table.n == j].sum(axis=-1) for j in range(M + 1)])
+    joint = sums + sums[::-1].transpose(0, 2, 1)
     density = joint.sum(axis=0)
-    # The prior's votes, as if of tossed coins: they leave P as it is where there is data, and 1/2 where there is none.
+    # The prior's votes are random: they hardly change P where there is data, and give 1/2 where there is none.
     prior = fit.settings.prior / M
     conditional = (joint + prior * pmf_table(M, 0.5)[:, None, None]) / (density + prior)
     P = np.tensordot(np.arange(M + 1) / M, conditional, axes=1)

@@ -1,4 +1,4 @@
-"""The steps of the density estimator, taken one by one, lead where it goes itself."""
+"""The worked example agrees with the density estimator, and each of its steps is drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twoafc import plots
 from twoafc.binomial import log_pmf
 from twoafc.errors import DataError
 from twoafc.estimators import Density
-from twoafc.worked_example import five_points, worked_example
+from twoafc.reproduce import five_points, worked_example
 
 
 @settings(max_examples=20, deadline=None)
@@ -50,7 +50,7 @@ def test_five_points_have_every_count() -> None:
 
 def test_the_example_needs_one_M() -> None:
     message = (
-        r"^the worked example needs the same M for all triplets; found M from 1 to 5; see Density, which takes any$"
+        r"^the worked example needs the same M for all triplets; found M from 1 to 5; use Density, which accepts any M$"
     )
     with pytest.raises(DataError, match=message):
         worked_example(random_table())
