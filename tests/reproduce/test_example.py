@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
 from conftest import random_table
-from twoafc import plots
 from twoafc.binomial import log_pmf
 from twoafc.errors import DataError
 from twoafc.estimators import Density
@@ -54,30 +51,3 @@ def test_the_example_needs_one_M() -> None:
     )
     with pytest.raises(DataError, match=message):
         worked_example(random_table())
-
-
-def test_each_step_has_a_panel_with_its_values() -> None:
-    steps = worked_example()
-    axes = plots.worked_example(steps, Figure().subplots(2, 4).ravel())
-    raw, kernels, *pictures = axes
-    points = np.asarray(raw.collections[0].get_offsets())
-    np.testing.assert_array_equal(points, np.column_stack([steps.d0, steps.d1]))
-    np.testing.assert_array_equal(raw.collections[0].get_array(), steps.n / steps.M)
-    assert [text.get_text() for text in raw.texts] == ["2", "2", "1", "1", "0"]
-    circles = {(*patch.center, patch.radius) for patch in kernels.patches if isinstance(patch, Circle)}
-    assert circles == {(*at, steps.sigma) for u in zip(steps.u0, steps.u1, strict=True) for at in (u, u[::-1])}
-    nodes = kernels.lines[0].get_data()
-    assert len(nodes[0]) == 100
-    shown = [np.ma.filled(ax.images[0].get_array(), np.nan) for ax in pictures]
-    for drawn, values in zip(shown, [steps.density, *steps.conditional, steps.P, steps.log_likelihood], strict=True):
-        np.testing.assert_array_equal(drawn, values.T)
-    assert [ax.images[0].get_clim() for ax in pictures[1:5]] == [(0, 1)] * 4
-    assert [ax.get_title(loc="left")[:3] for ax in axes] == [f"({letter})" for letter in "abcdefgh"]
-    assert axes[3].get_title(loc="left") == "(d) Pr(n = 0 | d₀, d₁): 0 to 1"
-
-
-def test_more_votes_make_more_panels() -> None:
-    steps = worked_example(random_table(6, M=4))
-    assert len(plots.worked_example(steps, Figure().subplots(2, 5))) == 10
-    with pytest.raises(ValueError, match=r"^the steps fill M \+ 6 = 10 axes; found 8$"):
-        plots.worked_example(steps, Figure().subplots(2, 4).ravel())

@@ -1,4 +1,4 @@
-"""Cards of a triplet are tested by the images, words and bars that they draw."""
+"""Cards of a triplet, tested by the images, words and bars that they draw."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from conftest import random_table
+from drawing import panel
 from twoafc import plots
 from twoafc.estimators import Density
 from twoafc.query import ask
@@ -20,10 +21,6 @@ IMAGES = [np.full((4, 6, 3), grey, dtype=np.uint8) for grey in (10, 20, 30)]
 
 def answer(d0: float = 2.0, d1: float = 1.0, votes: int = 5, observed: int | None = 4) -> dict[str, Any]:
     return ask(Density(sigma=0.1).fit(random_table()), d0, d1, votes, observed)
-
-
-def panel() -> Axes:
-    return Figure(figsize=(3.3, 2.6)).subplots()
 
 
 def bars(ax: Axes) -> list[Rectangle]:
@@ -153,7 +150,7 @@ def test_who_was_right_may_be_told_or_left_open() -> None:
     assert titles(plots.disagreement_card(IMAGES, answers, right="bad")) == ["good", "bad: right"]
     left_open = plots.disagreement_card(IMAGES, answers, right="", title="triplet 7")
     assert titles(left_open) == ["good", "bad"]
-    assert left_open.axes[1].get_xlabel() == "the votes cannot\ntell who is right"
+    assert left_open.axes[1].get_xlabel() == "the votes cannot\ntell which is right"
 
 
 def test_nobody_is_right_at_a_tie_or_where_nothing_was_observed() -> None:

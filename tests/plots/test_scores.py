@@ -1,8 +1,9 @@
-"""Figures of scores and votes are tested by the data that they draw."""
+"""Figures of scores and votes, tested by the data that they draw."""
 
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,14 +14,11 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from drawing import panel
 from twoafc import plots
 from twoafc.plots import ForestRow, SweepCurve
 
 NAN = float("nan")
-
-
-def panel() -> Axes:
-    return Figure(figsize=(3.3, 2.6)).subplots()
 
 
 def curve(x: list[float], value: list[float]) -> SweepCurve:
@@ -195,3 +193,34 @@ def test_values_beyond_a_bars_ends_do_not_turn_it_inside_out() -> None:
     ax = plots.forest([ForestRow("a", 1.0, 1.1, 1.2)], panel(), label="score")
     assert bars_of(ax) == [[[1.0, 0.0], [1.2, 0.0]]]
     assert not math.isnan(ax.get_xlim()[0])
+
+
+def test_reliability_is_drawn_with_its_intervals() -> None:
+    bins = [SimpleNamespace(P=0.2, share=0.3, low=0.1, high=0.45), SimpleNamespace(P=0.8, share=0.7, low=0.6, high=0.9)]
+    ax = plots.reliability(bins, panel())
+    (bars,) = ax.collections
+    ends = [np.asarray(each) for each in bars.get_segments()]
+    np.testing.assert_allclose(ends, [[[0.2, 0.1], [0.2, 0.45]], [[0.8, 0.6], [0.8, 0.9]]])
+    assert not plots.reliability([], panel()).collections[0].get_segments()
+
+
+def test_each_M_has_a_panel_with_every_n() -> None:
+    rng = np.random.default_rng(0)
+    M = rng.choice([1, 2, 7], 300, p=[0.9, 0.08, 0.02])
+    n = rng.binomial(M, 0.4)
+    axes = list(Figure().subplots(1, 4))
+    plots.votes_by_M(n, M, axes)
+    for ax, m in zip(axes, (1, 2, 7), strict=False):
+        assert ax.get_title() == f"M = {m}"
+        bars = ax.containers[0]
+        assert [bar.get_x() + bar.get_width() / 2 for bar in bars] == [*range(m + 1)]
+        assert [bar.get_height() for bar in bars] == [int(((m == M) & (n == j)).sum()) for j in range(m + 1)]
+    # All triplets are on them, and a panel that is not needed is not drawn.
+    assert sum(bar.get_height() for ax in axes[:3] for bar in ax.containers[0]) == 300
+    assert not axes[3].axison
+
+
+def test_with_fewer_panels_than_M_the_least_are_shown() -> None:
+    (ax,) = Figure().subplots(1, 1, squeeze=False).ravel()
+    plots.votes_by_M(np.array([0, 3]), np.array([2, 4]), [ax])
+    assert ax.get_title() == "M = 2"

@@ -1,4 +1,4 @@
-"""Figures over the plane of distances are tested by the data that they draw."""
+"""Figures over the plane of distances, tested by the data that they draw."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from numpy.typing import NDArray
+from matplotlib.patches import Circle, PathPatch
 
 from conftest import random_table
+from drawing import panel
 from twoafc import plots
+from twoafc.arrays import FloatArray
 from twoafc.estimators import Density
 from twoafc.estimators.grid import interpolate
 from twoafc.evaluation import Run
-from twoafc.plots.coverage import rectangles
+from twoafc.plots.plane import rectangles
+from twoafc.reproduce import worked_example
 from twoafc.results import surfaces_of
-
-FloatArray = NDArray[np.float64]
-
-
-def panel() -> Axes:
-    return Figure(figsize=(3.3, 2.6)).subplots()
 
 
 def weber(size: int = 41) -> FloatArray:
@@ -251,18 +247,36 @@ def test_a_scatter_of_many_triplets_is_a_small_file() -> None:
     assert len(plots.svg(ax.figure)) < 250_000
 
 
-def test_reliability_is_drawn_with_its_intervals() -> None:
-    bins = [SimpleNamespace(P=0.2, share=0.3, low=0.1, high=0.45), SimpleNamespace(P=0.8, share=0.7, low=0.6, high=0.9)]
-    ax = plots.reliability(bins, panel())
-    (bars,) = ax.collections
-    ends = [np.asarray(each) for each in bars.get_segments()]
-    np.testing.assert_allclose(ends, [[[0.2, 0.1], [0.2, 0.45]], [[0.8, 0.6], [0.8, 0.9]]])
-    assert not plots.reliability([], panel()).collections[0].get_segments()
-
-
 def test_a_residual_map_marks_the_cells_beyond_noise() -> None:
     residual = np.array([[0.0, -0.1], [0.1, np.nan]])
     ax = plots.residual_map(SimpleNamespace(residual=residual, p=np.array([[np.nan, 0.2], [0.01, np.nan]])), panel())
     np.testing.assert_array_equal(drawn(ax), 100 * residual.T)
     (dots,) = ax.lines
     assert np.column_stack(dots.get_data()).tolist() == [[0.75, 0.25]]
+
+
+def test_each_step_has_a_panel_with_its_values() -> None:
+    steps = worked_example()
+    axes = plots.worked_example(steps, Figure().subplots(2, 4).ravel())
+    raw, kernels, *pictures = axes
+    points = np.asarray(raw.collections[0].get_offsets())
+    np.testing.assert_array_equal(points, np.column_stack([steps.d0, steps.d1]))
+    np.testing.assert_array_equal(raw.collections[0].get_array(), steps.n / steps.M)
+    assert [text.get_text() for text in raw.texts] == ["2", "2", "1", "1", "0"]
+    circles = {(*patch.center, patch.radius) for patch in kernels.patches if isinstance(patch, Circle)}
+    assert circles == {(*at, steps.sigma) for u in zip(steps.u0, steps.u1, strict=True) for at in (u, u[::-1])}
+    nodes = kernels.lines[0].get_data()
+    assert len(nodes[0]) == 100
+    shown = [np.ma.filled(ax.images[0].get_array(), np.nan) for ax in pictures]
+    for drawn, values in zip(shown, [steps.density, *steps.conditional, steps.P, steps.log_likelihood], strict=True):
+        np.testing.assert_array_equal(drawn, values.T)
+    assert [ax.images[0].get_clim() for ax in pictures[1:5]] == [(0, 1)] * 4
+    assert [ax.get_title(loc="left")[:3] for ax in axes] == [f"({letter})" for letter in "abcdefgh"]
+    assert axes[3].get_title(loc="left") == "(d) Pr(n = 0 | d₀, d₁): 0 to 1"
+
+
+def test_more_votes_make_more_panels() -> None:
+    steps = worked_example(random_table(6, M=4))
+    assert len(plots.worked_example(steps, Figure().subplots(2, 5))) == 10
+    with pytest.raises(ValueError, match=r"^the steps need M \+ 6 = 10 axes; found 8$"):
+        plots.worked_example(steps, Figure().subplots(2, 4).ravel())

@@ -1,4 +1,4 @@
-"""Figures as files: the same bytes again, text that stays text, nothing half-written."""
+"""Figures as files: reproducible, with text as text, and complete or not written at all."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from matplotlib.text import Text
 
 from drawing import AS_SAVED
 from twoafc import plots
-from twoafc.plots import saving
-from twoafc.plots.style import LEAST
+from twoafc.plots import style
 from twoafc.reproduce import worked_example
 
 
 @pytest.fixture(autouse=True)
 def _as_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving, "_same_bytes", AS_SAVED)
+    monkeypatch.setattr(style, "_reproducible", AS_SAVED)
 
 
 def small(name: str = "距離") -> Figure:
@@ -77,7 +76,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["figure", "figure.eps"])
 def test_three_kinds_of_file_are_written(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=rf"^figures are written as svg, pdf, png; found '{name}'; name it so$"):
+    with pytest.raises(ValueError, match=rf"^figures are written as svg, pdf, png; found '{name}'; change its suffix$"):
         plots.save(small(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
@@ -95,4 +94,4 @@ def test_no_type_is_too_small_for_print() -> None:
     for each in (small("a"), figure, forest, sweep, card):
         each.draw_without_rendering()
         sizes = [text.get_fontsize() for text in each.findobj(Text) if text.get_text()]
-        assert min(sizes) >= LEAST
+        assert min(sizes) >= style.LEAST
