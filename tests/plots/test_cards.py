@@ -92,9 +92,9 @@ def test_a_card_shows_the_three_images_with_their_distances_and_votes() -> None:
 def test_the_error_of_another_fit_is_left_out() -> None:
     asked = answer()
     for P_model, shown in ((asked["P"], True), (None, True), (asked["P"] + 0.01, False)):
-        told = plots.triplet_card(IMAGES, {**asked, "P_model": P_model}).axes[1].get_xlabel()
-        assert told.startswith(f"P = {asked['P']:.3f}")
-        assert ("±" in told) == shown
+        text = plots.triplet_card(IMAGES, {**asked, "P_model": P_model}).axes[1].get_xlabel()
+        assert text.startswith(f"P = {asked['P']:.3f}")
+        assert ("±" in text) == shown
 
 
 def test_distances_of_the_caller_come_before_those_of_the_answer() -> None:
@@ -145,7 +145,7 @@ def test_where_two_distances_disagree_the_one_that_suits_the_votes_is_right() ->
     assert [ax.get_xlabel() for ax in figure.axes[:3]] == ["1 of 5 votes", "", "4 of 5 votes"]
 
 
-def test_who_was_right_may_be_told_or_left_open() -> None:
+def test_who_was_right_may_be_text_or_left_open() -> None:
     answers = {"good": answer(2.0, 1.0), "bad": answer(1.0, 2.0)}
     assert titles(plots.disagreement_card(IMAGES, answers, right="bad")) == ["good", "bad: right"]
     left_open = plots.disagreement_card(IMAGES, answers, right="", title="triplet 7")

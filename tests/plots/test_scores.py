@@ -168,8 +168,8 @@ def bars(ax: Axes) -> dict[float, float]:
 def test_bars_count_every_triplet_once(rows: list[tuple[int, int]]) -> None:
     n, M = np.array(rows).T
     for what, values in (("M", M), ("n", n)):
-        found = bars(plots.votes(n, M, panel(), what=what))  # type: ignore[arg-type]
-        assert found == dict(zip(*np.unique(values, return_counts=True), strict=True))
+        heights = bars(plots.votes(n, M, panel(), what=what))  # type: ignore[arg-type]
+        assert heights == dict(zip(*np.unique(values, return_counts=True), strict=True))
     share = bars(plots.votes(n, M, panel(), what="share"))
     assert sum(share.values()) == len(rows)
     step = 1 / M[0] if len(set(M)) == 1 else 0.1

@@ -91,7 +91,7 @@ def test_no_type_is_too_small_for_print() -> None:
     sweep = plots.sweep({"a": curve}, Figure().subplots(), label="x", measure="y", chosen=1, automatic={"a": 1}).figure
     counts = [{"j": j, "nll": 1.0, "observed": j == 1} for j in range(3)]
     card = plots.disagreement_card([None] * 3, {"a": {"P": 0.5, "counts": counts}}, title="t")
-    for each in (small("a"), figure, forest, sweep, card):
-        each.draw_without_rendering()
-        sizes = [text.get_fontsize() for text in each.findobj(Text) if text.get_text()]
+    for drawn in (small("a"), figure, forest, sweep, card):
+        drawn.draw_without_rendering()
+        sizes = [text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()]
         assert min(sizes) >= style.LEAST

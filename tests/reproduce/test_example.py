@@ -29,8 +29,8 @@ def test_the_steps_are_the_density_estimator(M: int, T: int, seed: int, sigma: f
 
 def test_the_log_likelihood_is_that_of_the_counts_under_the_binomial() -> None:
     steps = worked_example()
-    told = steps.joint / steps.density
-    expected = np.sum([told[j] * log_pmf(j, steps.M, steps.P) for j in range(steps.M + 1)], axis=0)
+    observed = steps.joint / steps.density
+    expected = np.sum([observed[j] * log_pmf(j, steps.M, steps.P) for j in range(steps.M + 1)], axis=0)
     known = np.isfinite(steps.log_likelihood)
     assert 0.5 < known.mean() < 1
     np.testing.assert_allclose(steps.log_likelihood[known], expected[known], atol=1e-9)

@@ -135,20 +135,20 @@ def test_no_file_compares_generated_values_with_printed_ones(paper: Path) -> Non
 def test_the_same_again_does_nothing(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = stamps(paper)
     main(["reproduce", "--synthetic", "--out", str(paper), *COMMAND])
-    said = capsys.readouterr().out
-    assert said.startswith("warning: not comparable. These are generated sets")
-    assert "The paper's Table 1: Evaluation metrics on the BAPPS validation set (M = 5)" in " ".join(said.split())
+    output = capsys.readouterr().out
+    assert output.startswith("warning: not comparable. These are generated sets")
+    assert "The paper's Table 1: Evaluation metrics on the BAPPS validation set (M = 5)" in " ".join(output.split())
     # The terminal, too, explains the signs in the tables.
-    assert "\n±: standard deviation over runs of the network" in said
-    assert "\n[4] Table 3: Euclidean distance, NLPD and SSIM score 43 to 44 % on CLIC" in said
-    assert said.endswith(f"  {paper / 'index.html'}\n")
+    assert "\n±: standard deviation over runs of the network" in output
+    assert "\n[4] Table 3: Euclidean distance, NLPD and SSIM score 43 to 44 % on CLIC" in output
+    assert output.endswith(f"  {paper / 'index.html'}\n")
     assert stamps(paper) == before
 
 
 def test_a_run_that_was_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finished parts are not repeated; missing ones are made, with the same values."""
     before = {path.name: path.read_bytes() for path in (copy / "tables").iterdir()}
-    kept = {name: time for name, time in stamps(copy).items() if name.startswith(("data", "synthetic", "results"))}
+    finished = {name: time for name, time in stamps(copy).items() if name.startswith(("data", "synthetic", "results"))}
     shutil.rmtree(copy / "experiments")
     (copy / "figures" / "worked-example.svg").unlink()
     (copy / ".tables.4194399.part").mkdir()
@@ -157,7 +157,7 @@ def test_a_run_that_was_stopped_is_resumed(copy: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(run.figures, "robustness_figures", lambda *_: iter(()))
     reproduce(copy, synthetic=True, options=OPTIONS)
     after = stamps(copy)
-    assert {name: after[name] for name in kept} == kept
+    assert {name: after[name] for name in finished} == finished
     for name in ("bapps.csv", "clic.csv", "by-distortion.tex"):
         assert (copy / "tables" / name).read_bytes() == before[name]
     assert (copy / "figures" / "worked-example.svg").exists()
@@ -191,8 +191,8 @@ def test_other_seeds_are_scored_anew_and_other_limits_refused(
     with pytest.raises(SystemExit) as caught:
         main(["reproduce", "--synthetic", "--out", str(copy), *COMMAND[:2], *COMMAND[4:], "--seeds", "3"])
     assert caught.value.code == 130
-    said = capsys.readouterr().err
-    assert said == "twoafc: interrupted; run the same command again to resume\n"
+    output = capsys.readouterr().err
+    assert output == "twoafc: interrupted; run the same command again to resume\n"
     assert asked[0].seeds == 3
     with pytest.raises(DataError, match=r"^all runs into a folder have the same limit; .* has 40, this run 30; name"):
         reproduce(copy, synthetic=True, options=Options(("rmse",), 30, 2))
@@ -225,8 +225,8 @@ def test_one_split_of_one_data_set_and_then_the_other_data_set(
     assert cells["CNN"].null_count() == 0
     before = {name: time for name, time in stamps(out).items() if name.startswith(("data/bapps", "results/bapps"))}
     main(f"reproduce --clic {tmp_path / 'clic'} --out {out} --seeds 1 --distance rmse".split())
-    said = capsys.readouterr().out
-    assert f"note: bapps: from an earlier run into this folder, {tmp_path / 'bapps'}" in said
+    output = capsys.readouterr().out
+    assert f"note: bapps: from an earlier run into this folder, {tmp_path / 'bapps'}" in output
     assert {path.stem for path in (out / "tables").iterdir()} == set(TABLES)
     assert {name: time for name, time in stamps(out).items() if name in before} == before
     assert earlier_sets(out) == {"bapps": tmp_path / "bapps", "clic": tmp_path / "clic"}

@@ -59,25 +59,27 @@ def reproduce(
     try:
         with warnings.catch_warnings(), rate(quiet) as show:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
-            found = run(out, bapps=bapps, clic=clic, synthetic=synthetic, options=options, progress=show)
+            reproduction = run(out, bapps=bapps, clic=clic, synthetic=synthetic, options=options, progress=show)
     except KeyboardInterrupt:
         print("twoafc: interrupted; run the same command again to resume", file=sys.stderr)
         raise SystemExit(130) from None
     if not quiet:
-        _report(found)
+        _report(reproduction)
 
 
-def _report(found: Reproduction) -> None:
-    if found.warning:
-        say(f"warning: not comparable. {found.warning}")
+def _report(reproduction: Reproduction) -> None:
+    if reproduction.warning:
+        say(f"warning: not comparable. {reproduction.warning}")
     notes: dict[str, None] = {}
-    for table in found.tables:
+    for table in reproduction.tables:
         if table.name in ("bapps", "clic"):
             text = table.text()
             print_table(text.caption, text.header, text.rows)
             notes |= dict.fromkeys(table.footnotes())
     # Each note is printed once, and the warning is not repeated.
-    say(*(note for note in notes if note not in found.warning))
-    say(*(f"note: {note}" for note in found.notes))
-    print(f"Tables: {found.folder / 'tables'}; figures: {found.folder / 'figures'}; everything on one page:")
-    print(f"  {found.folder / 'index.html'}")
+    say(*(note for note in notes if note not in reproduction.warning))
+    say(*(f"note: {note}" for note in reproduction.notes))
+    print(
+        f"Tables: {reproduction.folder / 'tables'}; figures: {reproduction.folder / 'figures'}; everything on one page:"
+    )
+    print(f"  {reproduction.folder / 'index.html'}")

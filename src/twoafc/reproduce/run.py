@@ -135,25 +135,25 @@ def reproduce(
         settings: Any = {"limit": options.limit, "seed": options.seed, "progress": progress}
         sources = _open({name: generate(name, out / "synthetic", **settings) for name in SETS}, {}, out, progress)
     notes += [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
-    found = _run_experiments(out, options, chosen, sources, progress)
-    notes += [note for data in found.measured.values() for note in data.notes]
-    notes += [f"{name}: {note}" for name, result in found.results.items() for note in result.card["notes"]]
+    done = _run_experiments(out, options, chosen, sources, progress)
+    notes += [note for data in done.measured.values() for note in data.notes]
+    notes += [f"{name}: {note}" for name, result in done.results.items() for note in result.card["notes"]]
     matches = {
         name: DataMatch() if synthetic else match_data(name, data.tables, limited=options.limit is not None)
-        for name, data in found.measured.items()
+        for name, data in done.measured.items()
     }
     caution = caution_about(options, synthetic, matches)
     warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
     tables = [
-        *score_tables({name: result.scores for name, result in found.results.items()}, chosen, matches),
-        cost_table(found.times),
+        *score_tables({name: result.scores for name, result in done.results.items()}, chosen, matches),
+        cost_table(done.times),
         arithmetic_table(),
     ]
-    reproduction = Reproduction(out, tables, found.results, warning, notes, slips())
+    reproduction = Reproduction(out, tables, done.results, warning, notes, slips())
     shown = [warning, notes, [asdict(item) for item in chosen], [table.frame().write_csv() for table in tables]]
-    key = digest(shown, found.swept.scores, [result.card["reproduce"] for result in found.results.values()])
+    key = digest(shown, done.swept.scores, [result.card["reproduce"] for result in done.results.values()])
     if not is_finished(out, key):
-        _write(reproduction, caution, chosen, found, progress)
+        _write(reproduction, caution, chosen, done, progress)
         mark_finished(out, key)
     return reproduction
 
@@ -234,18 +234,18 @@ def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataM
 
 
 def _write(
-    found: Reproduction,
+    reproduction: Reproduction,
     caution: Sequence[str],
     chosen: Sequence[PaperDistance],
-    made: _Experiments,
+    done: _Experiments,
     progress: Progress | None,
 ) -> None:
     """Write tables, figures and the page; each replaces an earlier one."""
-    out = found.folder
+    out = reproduction.folder
     with replaced(out / "tables") as folder:
-        for table in found.tables:
+        for table in reproduction.tables:
             table.write(folder, caution)
-    planned = list(_figures(made, chosen))
+    planned = list(_figures(done, chosen))
     drawn = []
     with replaced(out / "figures") as folder:
         for place, figure in enumerate(planned):
@@ -255,15 +255,15 @@ def _write(
     if progress:
         progress(len(planned), len(planned), "writing the page")
     with written(out / "index.html"):
-        data = {name: measured.tables for name, measured in made.measured.items()}
-        write_text(page(found, chosen, drawn, data), out / "index.html")
+        data = {name: measured.tables for name, measured in done.measured.items()}
+        write_text(page(reproduction, chosen, drawn, data), out / "index.html")
 
 
-def _figures(made: _Experiments, chosen: Sequence[PaperDistance]) -> Iterator[figures.PaperFigure]:
+def _figures(done: _Experiments, chosen: Sequence[PaperDistance]) -> Iterator[figures.PaperFigure]:
     yield figures.example_figure()
-    for name, data in made.measured.items():
-        yield from figures.set_figures(data, made.results[name], chosen)
-    yield from figures.robustness_figures(made.swept, chosen, SETS[made.main.name])
+    for name, data in done.measured.items():
+        yield from figures.set_figures(data, done.results[name], chosen)
+    yield from figures.robustness_figures(done.swept, chosen, SETS[done.main.name])
 
 
 def earlier_sets(folder: Path) -> dict[str, Path]:

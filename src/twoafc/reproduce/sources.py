@@ -58,9 +58,8 @@ def open_source(name: str, folder: Path, *, progress: Progress | None = None) ->
 
 
 def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
-    found = subsets(folder, TWO_AFC) if folder.is_dir() else []
     # The folder may also be a single split: DIR/2afc/val.
-    present = {path.resolve().parent.name for path in found}
+    present = {path.resolve().parent.name for path in subsets(folder, TWO_AFC)} if folder.is_dir() else set()
     splits = {split: name for split, name in BAPPS_SPLITS.items() if name in present}
     if not splits:
         raise DataError(f"no BAPPS in {folder}; {how_to_get('bapps')}")

@@ -234,10 +234,10 @@ def score_tables(
 ) -> list[PaperTable]:
     """Make every table whose data set has scores, in the order of the paper."""
     printed = [table for table in printed_tables().values() if table.set in scores]
-    made = [distance_table(table, scores[table.set], chosen, matches[table.set]) for table in printed]
+    filled = [distance_table(table, scores[table.set], chosen, matches[table.set]) for table in printed]
     if "bapps" in scores:
-        made.append(family_table(scores["bapps"], chosen, matches["bapps"]))
-    return made
+        filled.append(family_table(scores["bapps"], chosen, matches["bapps"]))
+    return filled
 
 
 def distance_table(
@@ -363,10 +363,10 @@ def cost_table(times: Mapping[str, Record]) -> PaperTable:
 def _our_cell(scores: Sequence[Record], distance: str, estimator: str, split: str, group: str, measure: str) -> Cell:
     """Find a score, over seeds if there are several; empty if there is none."""
     wanted = (distance, estimator, split, group)
-    found = [r for r in scores if tuple(r[key] for key in ("distance", "estimator", "split", "group")) == wanted]
-    if not found:
+    records = [r for r in scores if tuple(r[key] for key in ("distance", "estimator", "split", "group")) == wanted]
+    if not records:
         return Cell()
-    record = next((r for r in found if r.get("runs")), found[0])
+    record = next((r for r in records if r.get("runs")), records[0])
     return Cell(ours=record[measure], se=record.get(f"{measure}_se"), sd=record.get(f"{measure}_sd"))
 
 
@@ -382,17 +382,17 @@ class Closeness:
     where: str
 
 
-def closeness(made: Sequence[PaperTable]) -> list[Closeness]:
+def closeness(compared: Sequence[PaperTable]) -> list[Closeness]:
     """Summarise the differences of each table by measure; each printed value counts once, and slips do not count."""
     summary = []
-    seen: set[str] = set()
-    for table in made:
+    counted: set[str] = set()
+    for table in compared:
         by_measure: dict[str, list[tuple[float, str]]] = {}
         for row in table.rows:
             measure = row.labels[1].removesuffix(", train").removesuffix(", test")
             for cell, column in zip(row.cells, table.columns, strict=True):
-                if cell.difference is not None and not cell.slip and cell.key and cell.key not in seen:
-                    seen.add(cell.key)
+                if cell.difference is not None and not cell.slip and cell.key and cell.key not in counted:
+                    counted.add(cell.key)
                     by_measure.setdefault(measure, []).append((abs(cell.difference), f"{row.labels[0]}, {column}"))
         for measure, differences in by_measure.items():
             median = float(np.median([size for size, _ in differences]))
@@ -401,7 +401,7 @@ def closeness(made: Sequence[PaperTable]) -> list[Closeness]:
 
 
 def page(
-    found: Reproduction,
+    reproduction: Reproduction,
     chosen: Sequence[PaperDistance],
     figures: Sequence[tuple[PaperFigure, Figure]],
     data: Mapping[str, Mapping[str, Triplets]],
@@ -418,10 +418,10 @@ def page(
     )
     return environment.get_template("page.html").render(
         style=Markup(Path(__file__).with_name("page.css").read_text(encoding="utf-8")),
-        found=found,
+        reproduction=reproduction,
         chosen=chosen,
-        tables=[(table, _blocks(table)) for table in found.tables],
-        closeness=[] if found.warning else closeness(found.tables),
+        tables=[(table, _blocks(table)) for table in reproduction.tables],
+        closeness=[] if reproduction.warning else closeness(reproduction.tables),
         figures=[
             (figure, inline(drawn, name=f"figure-{figure.name}", title=figure.title, description=figure.caption))
             for figure, drawn in figures
@@ -429,10 +429,11 @@ def page(
         data=[_data_row(name, split, table) for name, splits in data.items() for split, table in splits.items()],
         # Standard errors are shown, not the intervals that the same words describe elsewhere.
         errors=[
-            (SETS[name], result.error_bars.removeprefix("95 % intervals ")) for name, result in found.results.items()
+            (SETS[name], result.error_bars.removeprefix("95 % intervals "))
+            for name, result in reproduction.results.items()
         ],
         file=FILE,
-        settings=next(iter(found.results.values())).card["settings"],
+        settings=next(iter(reproduction.results.values())).card["settings"],
         version=twoafc.__version__,
         bibtex=bibtex(twoafc.__version__),
     )
