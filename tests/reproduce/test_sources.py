@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import trees
 from twoafc.datasets import open_bapps, open_clic, without_anchors
 from twoafc.errors import DataError
-from twoafc.reproduce.sources import allocate, generate, how_to_get, open_source, sample
+from twoafc.fetch.registry import chosen, size_of
+from twoafc.reproduce.sources import FETCH, LAYOUTS, allocate, generate, open_source, sample
 from twoafc.worlds import hidden_distance
 
 BOTH = {"train": ("cnn", "mix"), "val": ("cnn", "color")}
@@ -76,20 +77,22 @@ def test_images_of_clic_may_lie_in_folders_below(tmp_path: Path) -> None:
     assert data.images([0])[0].shape == (1, 3, 16, 16)
 
 
-def test_missing_data_are_reported_with_address_size_and_layout(tmp_path: Path) -> None:
+def test_missing_data_are_reported_with_layout_and_command(tmp_path: Path) -> None:
     for name, title in (("bapps", "BAPPS"), ("clic", "CLIC 2021")):
         for folder in (tmp_path, tmp_path / "none"):
             with pytest.raises(DataError) as caught:
                 open_source(name, folder)
-            assert str(caught.value) == f"no {title} in {folder}; {how_to_get(name)}"
-            assert "\n" not in how_to_get(name)
-    bapps, clic = how_to_get("bapps"), how_to_get("clic")
-    assert "5.3 GB" in bapps
-    assert bapps.endswith("; 6.4 GB in all)")
-    assert "clic_2021_perceptual_oracle.zip and 0.tar to f.tar, 17 archives, size not published, from" in clic
-    assert "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge}" in bapps
-    assert "to get it, run: twoafc fetch clic2021_test clic2021_valid" in clic
-    assert "clic2021_test" not in how_to_get("clic", "test").partition("to get it")[2]
+            expected = f"expected {LAYOUTS[name]}; to get it, run: {FETCH[name]}; twoafc fetch lists the addresses"
+            assert str(caught.value) == f"no {title} in {folder}; {expected}"
+    assert "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge}" in LAYOUTS["bapps"]
+
+
+@pytest.mark.parametrize("name", ["bapps", "clic"])
+def test_the_sizes_are_those_of_the_files_to_fetch(name: str) -> None:
+    command = FETCH[name].removeprefix("twoafc fetch ").partition(" (")
+    sizes = [size_of(file) for file in chosen(command[0].split())]
+    size = "size not published" if None in sizes else f"{sum(filter(None, sizes)) / 1e9:.1f} GB"
+    assert command[2] == f"{size})"
 
 
 def test_answers_without_images_or_in_two_files_are_refused(tmp_path: Path) -> None:
@@ -98,8 +101,8 @@ def test_answers_without_images_or_in_two_files_are_refused(tmp_path: Path) -> N
         image.unlink()
     with pytest.raises(DataError) as caught:
         open_source("clic", tmp_path)
-    assert str(caught.value) == (
-        f"the answers {answers} name images, but none of these exists; {how_to_get('clic', 'test')}"
+    assert str(caught.value).startswith(
+        f"the answers {answers} name images, but none of these exists; expected clic2021_"
     )
     (answers.parent / "more.csv").write_text(answers.read_text())
     with pytest.raises(DataError, match=r"^one file of answers is expected in .*val; found more.csv and oracle.csv$"):

@@ -194,20 +194,20 @@ class _Residuals(Protocol):
     def p(self) -> FloatArray: ...
 
 
-def residual_map(residuals: _Residuals, ax: Axes) -> Axes:
+def residual_map(found: _Residuals, ax: Axes) -> Axes:
     """Draw the share of votes for x1 beyond P over the plane of uniformised distances; dots mark cells with p < 0.05.
 
     Parameters
     ----------
-    residuals : ResidualMap
+    found : ResidualMap
         Of `twoafc.diagnostics.residuals`: residuals and their p-values, each of shape (G, G).
     """
-    cells = len(residuals.residual)
-    percent = 100 * residuals.residual.T
+    cells = len(found.residual)
+    percent = 100 * found.residual.T
     extent = (0, 1, 0, 1)
     ax.imshow(percent, origin="lower", extent=extent, cmap=COLOURS, vmin=-20, vmax=20, interpolation="nearest")
     with np.errstate(invalid="ignore"):
-        i, j = np.nonzero(residuals.p < 0.05)
+        i, j = np.nonzero(found.p < 0.05)
     ax.plot((i + 0.5) / cells, (j + 0.5) / cells, "k.", markersize=4)
     ax.set_facecolor(UNKNOWN)
     return uniform_axes(ax)

@@ -18,7 +18,6 @@ from twoafc.datasets.bapps import TWO_AFC, subsets
 from twoafc.datasets.clic import NO_IMAGES, is_clic
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
-from twoafc.fetch.registry import File, chosen, size_of
 from twoafc.kept import replaced
 from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, distort, observers, patches, photograph
 
@@ -31,11 +30,10 @@ LAYOUTS = {
     "clic": "clic2021_test/ (or train/) and clic2021_valid/ (or val/) in it, each with its answers "
     "(a CSV without a header, O,A,B,T, such as oracle.csv) and its images",
 }
-ARCHIVES = {
-    "bapps": {"train": "bapps_train", "test": "bapps_val"},
-    "clic": {"train": "clic2021_test", "test": "clic2021_valid"},
+FETCH = {
+    "bapps": "twoafc fetch bapps_train bapps_val (6.4 GB)",
+    "clic": "twoafc fetch clic2021_test clic2021_valid (size not published)",
 }
-"""Names of the splits for `twoafc fetch`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,7 @@ def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
     present = {path.resolve().parent.name for path in subsets(folder, TWO_AFC)} if folder.is_dir() else set()
     splits = {split: name for split, name in BAPPS_SPLITS.items() if name in present}
     if not splits:
-        raise DataError(f"no BAPPS in {folder}; {how_to_get('bapps')}")
+        raise DataError(f"no BAPPS in {folder}; {_how_to_get('bapps')}")
     return {split: open_bapps(folder, split=name, progress=progress) for split, name in splits.items()}
 
 
@@ -71,8 +69,8 @@ def _open_clic(folder: Path) -> dict[str, Dataset]:
     if not files and (file := _only_answers(folder)):
         files = {"test": file}
     if not files:
-        raise DataError(f"no CLIC 2021 in {folder}; {how_to_get('clic')}")
-    return {split: _open_answers(file, split) for split, file in files.items()}
+        raise DataError(f"no CLIC 2021 in {folder}; {_how_to_get('clic')}")
+    return {split: _open_answers(file) for split, file in files.items()}
 
 
 def _clic_answers(folder: Path, names: Sequence[str]) -> Path | None:
@@ -98,7 +96,7 @@ def _has_four_columns(file: Path) -> bool:
         return lines.readline(10_000).count(b",") == 3
 
 
-def _open_answers(file: Path, split: str) -> Dataset:
+def _open_answers(file: Path) -> Dataset:
     """Open answers of CLIC; their images may lie in folders below, as the archives 0.tar to f.tar may unpack."""
     data = open_clic(file)
     if NO_IMAGES not in data.notes:
@@ -112,39 +110,12 @@ def _open_answers(file: Path, split: str) -> Dataset:
     notes = [note for note in data.notes if note != NO_IMAGES]
     data = replace(data, files=files, notes=(*notes, "images were found by name in the folders below"))
     if len(data.missing()) == len(data) * len(data.roles):
-        raise DataError(f"the answers {file} name images, but none of these exists; {how_to_get('clic', split)}")
+        raise DataError(f"the answers {file} name images, but none of these exists; {_how_to_get('clic')}")
     return data
 
 
-def how_to_get(name: str, *splits: str) -> str:
-    """Describe the layout of a data set, and where to get it or some of its splits, with sizes.
-
-    Examples
-    --------
-    >>> "twoafc_val.tar.gz, 1.1 GB" in how_to_get("bapps")
-    True
-    """
-    names = [ARCHIVES[name][split] for split in splits or ("train", "test")]
-    parts = [_describe_archives(chosen([archive])) for archive in names]
-    sizes = [size_of(file) for file in chosen(names)]
-    if len(names) > 1 and None not in sizes:
-        parts.append(f"{_format_size(sum(filter(None, sizes)))} in all")
-    return f"expected {LAYOUTS[name]}; to get it, run: twoafc fetch {' '.join(names)} ({'; '.join(parts)})"
-
-
-def _describe_archives(files: Sequence[File]) -> str:
-    """Name the archives of one split, with their size and address."""
-    first, last = files[0], files[-1]
-    if len(files) == 1:
-        return f"{first.file}, {_format_size(size_of(first))}, from {first.url}"
-    sizes = [size_of(file) for file in files]
-    size = _format_size(None if None in sizes else sum(filter(None, sizes)))
-    folder = last.url.removesuffix(last.file)
-    return f"{first.file} and {files[1].file} to {last.file}, {len(files)} archives, {size}, from {folder}"
-
-
-def _format_size(size: int | None) -> str:
-    return "size not published" if size is None else f"{size / 1e9:.1f} GB"
+def _how_to_get(name: str) -> str:
+    return f"expected {LAYOUTS[name]}; to get it, run: {FETCH[name]}; twoafc fetch lists the addresses"
 
 
 def sample(data: Dataset, limit: int | None, *, seed: int) -> Dataset:
