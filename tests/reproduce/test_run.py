@@ -107,9 +107,9 @@ def test_a_data_set_is_needed_and_only_one_kind(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         reproduce(tmp_path / "paper")
     assert str(caught.value) == (
-        "a data set is needed; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic: "
-        "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB; twoafc fetch clic2021_valid clic2021_test the "
-        "second, whose size is not published"
+        "a data set is needed; found none; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic; "
+        "to get the data, run: twoafc fetch bapps_train bapps_val (6.4 GB) or twoafc fetch clic2021_test "
+        "clic2021_valid (size not published)"
     )
     with pytest.raises(
         ValueError, match=r"^synthetic sets replace the real ones; found clic too; choose one of the two$"

@@ -21,18 +21,13 @@ from twoafc.plainjson import strict_json
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
-from twoafc.reproduce.sources import Source, generate, open_source
+from twoafc.reproduce.sources import FETCH, Source, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
 from twoafc.scores import Record
 from twoafc.sweep import Sweep
 
 FEWEST = 20
 """The least triplets of a split that can be fitted."""
-NO_DATA = (
-    "a data set is needed; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic: "
-    "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB; twoafc fetch clic2021_valid clic2021_test the second, "
-    "whose size is not published"
-)
 CARD, FINISHED = "run.json", "experiments/written.json"
 OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables", "figures", "synthetic"})
 """All entries of an output folder."""
@@ -125,7 +120,10 @@ def reproduce(
     if synthetic and given:
         raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one of the two")
     if not synthetic and not given:
-        raise DataError(NO_DATA)
+        raise DataError(
+            "a data set is needed; found none; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or "
+            f"--synthetic; to get the data, run: {FETCH['bapps']} or {FETCH['clic']}"
+        )
     chosen, notes = choose_distances(options.distances, deep=not synthetic)
     earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
     folders = {name: path for name in SETS if (path := (given | earlier).get(name))}
