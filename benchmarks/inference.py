@@ -13,10 +13,10 @@ import numpy as np
 
 from twoafc import Density, Triplets, check, evaluate, worlds
 from twoafc.diagnostics.goodness import goodness
+from twoafc.inference import values_per_row
 from twoafc.inference.ceiling import ceiling
 from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import errors, together, values_of
-from twoafc.inference import values_per_row
 
 GROUPS = ("cnn", "color", "deblur", "frameinterp", "superres", "traditional")
 

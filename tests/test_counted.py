@@ -25,15 +25,15 @@ from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference
 from twoafc.evaluation.left_out import _fit
+from twoafc.evaluation.loop import Job, Prediction, Run
 from twoafc.evaluation.reach import ceiling_of
 from twoafc.evaluation.records import Scored
-from twoafc.evaluation.loop import Job, Prediction, Run
+from twoafc.inference import by_group, values_per_row
 from twoafc.inference.ceiling import ceiling
 from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Errors, Together, errors, values_of
 from twoafc.places import Places, roundest
-from twoafc.inference import by_group, values_per_row
 
 rows = st.lists(
     st.tuples(

@@ -14,6 +14,7 @@ from scipy import stats
 from scipy.special import expit
 
 from conftest import random_table
+from twoafc.inference import MEASURES, by_group, values_per_row
 from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means, drawn_rows, row_weights
 from twoafc.inference.comparisons import COMPARED, compare, lettered, sentence
 from twoafc.inference.dependence import Dependence, dependence
@@ -22,7 +23,6 @@ from twoafc.inference.intervals import Interval, holm, p_value, share_interval, 
 from twoafc.inference.letters import letters
 from twoafc.inference.observers import moves
 from twoafc.metrics import log_likelihood
-from twoafc.inference import MEASURES, by_group, values_per_row
 from twoafc.table import Triplets
 
 ALONE = "each triplet stands alone"

@@ -19,7 +19,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
+from twoafc.jnd import average_precision, fit_curve
+from twoafc.jnd.bandwidth import LATTICE, _clusters_left_out, _pairs_left_out, choose_sigma
+from twoafc.jnd.card import describe, of_evaluation
+from twoafc.jnd.comparisons import COMPARED
+from twoafc.jnd.drawn import reweighted, spread
+from twoafc.jnd.errorbars import values_of
+from twoafc.jnd.figures import shown
 from twoafc.jnd.names import file_holds_pairs
+from twoafc.jnd.precision import Ranking
+from twoafc.jnd.results import write
+from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
 
 import trees
 import twoafc
@@ -29,16 +39,6 @@ from twoafc.cli import main
 from twoafc.files import read_archive, save_archive
 from twoafc.inference.comparisons import compare, sentence
 from twoafc.inference.errorbars import together
-from twoafc.jnd import average_precision, fit_curve
-from twoafc.jnd.bandwidth import LATTICE, _clusters_left_out, _pairs_left_out, choose_sigma
-from twoafc.jnd.card import describe, of_evaluation
-from twoafc.jnd.comparisons import COMPARED
-from twoafc.jnd.drawn import reweighted, spread
-from twoafc.jnd.errorbars import values_of
-from twoafc.jnd.figures import shown
-from twoafc.jnd.precision import Ranking
-from twoafc.jnd.results import write
-from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
 
 FloatArray = NDArray[np.float64]
 ESTIMATORS: dict[str, Any] = {"density": Density(), "auto": Density(sigma="auto"), "spline": Spline()}

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from twoafc.jnd import report as pairs_report
 
 from commands import refused
 from conftest import random_table
@@ -28,7 +29,6 @@ from twoafc.errors import DataError
 from twoafc.estimators import estimator
 from twoafc.evaluation import Settings, evaluate
 from twoafc.folder import Results
-from twoafc.jnd import report as pairs_report
 from twoafc.pictures import Pictures
 from twoafc.report import grids, svg, verdict
 from twoafc.report.page import heading, too_many_groups

@@ -9,7 +9,7 @@ import pytest
 from conftest import random_table
 from twoafc import metrics
 from twoafc.estimators import Density
-from twoafc.inference import MEASURES, by_group, mean_of_groups, over_seeds, values_per_row, pooled
+from twoafc.inference import MEASURES, by_group, mean_of_groups, over_seeds, pooled, values_per_row
 
 
 def test_groups_pooled_and_mean_are_the_plain_scores() -> None:

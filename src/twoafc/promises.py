@@ -14,7 +14,6 @@ import numpy as np
 
 from twoafc.distances.batches import Distance
 from twoafc.distances.own import OneByOne, told
-from twoafc.distortions import Images
 from twoafc.faults import (
     at_least_0,
     direction,
@@ -29,6 +28,7 @@ from twoafc.faults import (
     symmetric,
 )
 from twoafc.trial import Raised, Subject, Trial, photographs, spoiled, subject_of
+from twoafc.worlds import Images
 
 LARGER = (96, 128, 176, 224, 256)
 """Sizes tried where the one asked for is too small."""

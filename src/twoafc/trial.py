@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from twoafc.distances.batches import Distance
 from twoafc.distances.own import Kind, Own, as_array, called, kind
-from twoafc.distortions import Images, distort
-from twoafc.photographs import LEAST_CONTRAST, photograph
+from twoafc.worlds import LEAST_CONTRAST, Images, distort, photograph
 
 Values = NDArray[np.float64]
 
