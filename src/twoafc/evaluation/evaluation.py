@@ -145,7 +145,7 @@ def evaluate(
                 unseen.append(one)
     if progress:
         progress(len(todo), len(todo), "scores")
-    notes += dict.fromkeys(warnings(scores))
+    notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
     if settings.seeds > 1:
         scores += summaries(scores, units)
     comparisons = _comparisons(unseen, links["test"], way)
@@ -161,10 +161,25 @@ def evaluate(
         notes=notes,
         comparisons=comparisons,
         goodness=_goodness(unseen, links["test"]),
-        error_bars=f"{way.told}; {links['test'].told}",
+        error_bars=_worded(f"{way.told}; {links['test'].told}", train.row),
         ceiling=reach,
         votes=_ballots(unseen[0].prediction.votes),
         findings=_checked(names, train, test),
+    )
+
+
+def _worded(text: str, row: str) -> str:
+    """Say of pairs and their curves what is said of triplets and their surfaces."""
+    return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
+
+
+def _floor(train: Votes, scores: Sequence[Record]) -> str:
+    record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
+    precision = record["average_precision_floor"]
+    ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
+    return (
+        f"floor: the constant P = {train.share:.3f}, the share of same in the training votes, has an NLL of "
+        f"{record['nll_floor']:.4f} ({record['nll_per_vote_floor']:.4f} per vote){ranked}"
     )
 
 

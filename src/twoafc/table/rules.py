@@ -32,32 +32,27 @@ def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     >>> distance_columns(["n", "M", "ssim_d0", "ssim_d1"]), distance_columns(["n", "M", "d"])
     ({'ssim': ('ssim_d0', 'ssim_d1')}, {'distance': ('d',)})
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for column in columns:
-        match = re.fullmatch(r"(.*_|)(d[01]?)", column)
-        if not match:
-            continue
-        prefix, end = match[1], match[2]
-        if prefix == "_":
-            ends = "_d0 or _d1" if len(end) > 1 else "_d"
-            raise DataError(f"a distance needs a name before its {ends}; found the column {column}")
-        pair = (column,) if end == "d" else (f"{prefix}d0", f"{prefix}d1")
-        missing = [partner for partner in pair if partner not in columns]
-        if missing:
-            raise DataError(f"a distance needs both of its columns; {column} has no partner {missing[0]}")
-        name = prefix[:-1] or UNNAMED
-        if len(found.setdefault(name, pair)) == len(pair) and found[name] != pair:
-            plain = "plain d goes by that name, so give it another"
-            plain = plain if len(pair) == 1 else "plain d0 and d1 go by that name, so give them another"
-            raise DataError(f"two distances are called {name}; {plain}")
-    kinds = {len(pair): pair[0] for pair in reversed(found.values())}
-    if len(kinds) > 1 or len({c for c in columns if re.fullmatch(r"(.*_|)d", c)}) not in (0, len(found)):
-        one = next(c for c in columns if re.fullmatch(r"(.*_|)d", c))
-        two = next(c for c in columns if re.fullmatch(r"(.*_|)d[01]", c))
+    ones, twos = ([c for c in columns if re.fullmatch(rf"(.*_|){end}", c)] for end in ("d", "d[01]"))
+    if ones and twos:
         raise DataError(
             f"a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes in each; "
-            f"found {one} and {two}"
+            f"found {ones[0]} and {twos[0]}"
         )
+    found: dict[str, tuple[str, ...]] = {}
+    for column in ones or twos:
+        prefix = column.removesuffix("d") if ones else column[:-2]
+        if prefix == "_":
+            raise DataError(
+                f"a distance needs a name before its {'_d' if ones else '_d0 or _d1'}; found the column {column}"
+            )
+        pair = (column,) if ones else (f"{prefix}d0", f"{prefix}d1")
+        missing = next((partner for partner in pair if partner not in columns), None)
+        if missing:
+            raise DataError(f"a distance needs both of its columns; {column} has no partner {missing}")
+        name = prefix[:-1] or UNNAMED
+        if found.setdefault(name, pair) != pair:
+            plain = "plain d goes by that name, so give it" if ones else "plain d0 and d1 go by that name, so give them"
+            raise DataError(f"two distances are called {name}; {plain} another")
     return found
 
 

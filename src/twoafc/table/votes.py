@@ -297,9 +297,9 @@ def read_votes(paths: Sequence[str | Path]) -> Votes:
     Pairs(1 pairs, 2 votes, M = 2, 50 % same, distances: distance)
     """
     frame, where = read_frames(paths)
-    k = {len(columns) for columns in distance_columns(frame.columns).values()}
-    kind = Pairs if k == {1} else Triplets
     try:
+        k = {len(columns) for columns in distance_columns(frame.columns).values()}
+        kind = Pairs if k == {1} else Triplets
         return kind._validated(frame, where)
     except DataError as error:
         named = len(paths) > 1 or str(paths[0]) in str(error)
