@@ -13,11 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from twoafc import Density, Spline, Triplets, metrics, photographs, plots, worlds
-from twoafc.diagnostics.calibration import calibration
-from twoafc.diagnostics.residuals import residual_map
 from twoafc.distances import distance
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together
+from twoafc.inference.goodness import calibration, residual_map
 from twoafc.query import ask
 from twoafc.uniform import uniformise
 from twoafc.worked_example import worked_example

@@ -9,7 +9,6 @@ import polars as pl
 
 from twoafc import folds as cross_validation
 from twoafc.diagnostics import Finding, check
-from twoafc.diagnostics.goodness import Goodness, goodness
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.reach import ceiling_of, told_ceiling, with_explained
@@ -28,6 +27,7 @@ from twoafc.evaluation.runs import Job, Run, jobs, predictions, shared_distances
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference.ceiling import Ceiling
 from twoafc.inference.errorbars import Together, Values, mean_values, together
+from twoafc.inference.goodness import Goodness, goodness_of_fit
 from twoafc.scores import Record
 from twoafc.triplets import Triplets
 
@@ -205,5 +205,5 @@ def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str],
     held: dict[tuple[str, str], Goodness] = {}
     for one in unseen:
         if one.key not in held and one.values is not None and not one.prediction.diverged:
-            held[one.key] = goodness(one.prediction.triplets, one.prediction.P, link)
+            held[one.key] = goodness_of_fit(one.prediction.triplets, one.prediction.P, link)
     return held

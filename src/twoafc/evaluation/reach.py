@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twoafc.evaluation.records import Scored, is_shown
-from twoafc.inference.ceiling import Ceiling, ceiling, explained
+from twoafc.inference.ceiling import Ceiling, estimate_ceiling, share_explained
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import t_interval
 from twoafc.metrics import log_likelihood
@@ -17,7 +17,7 @@ from twoafc.scores import MEASURES, Record
 def ceiling_of(tested: Scored, link: Together) -> Ceiling:
     """Floor and ceiling of the votes that were tested on, whatever the distance."""
     table = tested.prediction.table
-    return ceiling(table.n, table.M, clusters=link.rows)
+    return estimate_ceiling(table.n, table.M, clusters=link.rows)
 
 
 def told_ceiling(found: Ceiling) -> list[str]:
@@ -93,4 +93,4 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     ends = t_interval(mean, se, float(link.units(weight)[0]))
     if not np.isfinite(ends.low):
         return None, None
-    return explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    return share_explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))

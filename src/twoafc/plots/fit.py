@@ -54,7 +54,7 @@ def residual_map(found: Residuals, ax: Axes) -> Axes:
     Parameters
     ----------
     found : ResidualMap
-        Of `twoafc.diagnostics.residuals`.
+        Of `twoafc.inference.goodness`.
     """
     cells = len(found.residual)
     extent = (0, 1, 0, 1)
@@ -78,7 +78,7 @@ def reliability(bins: Sequence[Reliable], ax: Axes) -> Axes:
     Parameters
     ----------
     bins : sequence of Bin
-        Of `twoafc.diagnostics.calibration`.
+        Of `twoafc.inference.goodness`.
     """
     P, share = (np.array([getattr(each, name) for each in bins]) for name in ("P", "share"))
     ends = np.array([[each.share - each.low, each.high - each.share] for each in bins]).reshape(-1, 2).T

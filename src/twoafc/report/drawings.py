@@ -11,10 +11,10 @@ import polars as pl
 from markupsafe import Markup
 
 from twoafc import plots
-from twoafc.diagnostics.calibration import Bin
 from twoafc.estimators import Loaded
 from twoafc.folder import Results
 from twoafc.inference.ceiling import Ceiling
+from twoafc.inference.goodness import Bin
 from twoafc.outcomes import outcomes
 from twoafc.report.svg import inline
 from twoafc.report.verdict import judged, with_error
