@@ -21,10 +21,10 @@ import twoafc
 from conftest import random_table
 from twoafc import Finding, Triplets, check, worlds
 from twoafc.cli import main
-from twoafc.diagnostics.direction import HONEST
-from twoafc.diagnostics.relation import relate
+from twoafc.diagnostics.profile import relate
 
 Tables = tuple[Triplets, Triplets]
+GENUINE = "if people really choose the farther image, as with Euclidean distance and SSIM on CLIC 2021, leave it"
 LABELS = ("triplet", "group", "ref", "x0", "x1")
 
 
@@ -77,10 +77,10 @@ def test_of_the_clean_tables_only_what_is_true_is_said(material: Tables) -> None
         "note",
         "both",
         None,
-        "train and test share references: a narrow kernel can remember stimuli",
+        "train and test share references: a narrow kernel can memorise stimuli",
         "100 of 100 references of test are in train (alum-bronze, alumina-oxide, aluminium and 97 more), "
         "in 3000 of 3000 (100.0 %) rows",
-        "the scores hold for new triplets of these references; for new references split by reference "
+        "the scores are for new triplets of these references; for new references split by reference "
         "(one table: --folds does so)",
     )
     assert [check(table) for table in material] == [[], []]
@@ -111,7 +111,7 @@ def test_a_useless_distance_is_called_so_or_shuffled_never_flipped() -> None:
         for references in (None, 200):
             found = check(simulated("useless", triplets=4000, votes=3, references=references, seed=seed))
             assert [each.code for each in found] in ([], ["shuffled"])
-            assert all("shuffled against them, or useless" in each.message for each in found)
+            assert all("its rows are shuffled, or it is useless" in each.message for each in found)
         assert check(simulated("useless", triplets=100, votes=3, seed=seed)) == []
     assert sum(len(check(simulated("useless", triplets=4000, votes=3, seed=seed))) for seed in range(20)) >= 18
 
@@ -121,7 +121,7 @@ def test_a_distance_that_turns_round_is_not_called_flipped() -> None:
     (found,) = looked(frame.filter(pl.col("d0") + pl.col("d1") > 1.2))
     assert (found.code, found.level) == ("turning", "note")
     assert found.message == (
-        "distance goes with the votes in one part of its range and against them in another: no flip explains that"
+        "distance agrees with the votes in one part of its range and disagrees in another: no flip explains that"
     )
 
 
@@ -200,17 +200,15 @@ def test_flipped_votes_are_told_from_similarities_by_the_other_table(
     (found,) = planted(frames, role, flipped(frames[role]))
     assert (found.code, found.level, found.table, found.distance) == ("direction", "warning", role, None)
     assert found.message == f"the votes of {role} are flipped: n must count the votes for x1"
-    assert found.remedy == "put M - n for n, or change x0 and x1 over in every distance, in this table"
-    assert f"in {other} (10 of 10 distances have the same values in both tables, 0 have them turned round)" in str(
-        found
-    )
+    assert found.remedy == "replace n by M - n, or swap x0 and x1 in every distance, in this table"
+    assert f"in {other} (10 of 10 distances have the same values in both tables, 0 have them reversed)" in str(found)
     names = ("ssim", "rmse", "lpips_alex")
     turned = frames[role]
     for name in names:
         turned = changed(turned, name, lambda d: 1 - d)
     found, *units = looked(*(only(frame, *names) for frame in (frames | {role: turned}).values()))
     assert found.message == f"the distances of {role} are similarities: smaller must mean closer"
-    assert found.remedy == f"put 1 - similarity, as in {other}"
+    assert found.remedy == f"use 1 - similarity, as in {other}"
     assert {each.code for each in units} == {"units"}
 
 
@@ -220,20 +218,22 @@ def test_one_table_alone_does_not_tell_flipped_votes_from_similarities(
 ) -> None:
     (found,) = looked(flipped(frames[role]))
     assert found.message == (
-        "the votes are flipped (n must count x1), or the distances are similarities: they run against the votes, and "
-        "no distance with them"
+        "the votes are flipped (n must count x1), or the distances are similarities: they disagree with the votes, and "
+        "no distance agrees"
     )
     assert (found.level, found.distance) == ("warning", None)
-    assert found.remedy == f"put M - n for n, or 1 - similarity; the table alone does not tell which; {HONEST}"
+    assert found.remedy == (
+        f"replace n by M - n, or use 1 - similarity; the table alone does not decide which; {GENUINE}"
+    )
     (found,) = looked(only(changed(frames[role], "ssim", lambda d: 1 - d), "ssim"))
     assert found.distance == "ssim"
     assert found.message == (
-        "the votes are flipped (n must count x1), or ssim is a similarity: it runs against the votes, and no distance "
-        "with them"
+        "the votes are flipped (n must count x1), or ssim is a similarity: it disagrees with the votes, and no distance "
+        "agrees"
     )
     found, note = looked(only(changed(frames[role], "ssim", lambda d: -d), "ssim"))
-    assert found.message == "ssim runs against the votes and is negative: a similarity, or negated"
-    assert found.remedy == "put the distance itself, at least 0"
+    assert found.message == "ssim disagrees with the votes and is negative: a similarity, or negated"
+    assert found.remedy == "use the distance itself, at least 0"
     assert (note.code, note.level) == ("negative", "note")
     assert note.message == "a distance is at least 0; ssim has negative values"
 
@@ -245,15 +245,15 @@ def test_a_similarity_among_distances_is_named(frames: dict[str, pl.DataFrame], 
     assert (found.code, found.level, found.distance) == ("direction", "warning", name)
     assert (
         found.message
-        == f"{name} runs against the votes and the other distances: a similarity, it seems, not a distance"
+        == f"{name} disagrees with the votes and the other distances: probably a similarity, not a distance"
     )
-    assert found.remedy == f"smaller must mean closer: put 1 - {name} or the like; {HONEST}"
+    assert found.remedy == f"smaller must mean closer: use 1 - {name} or similar; {GENUINE}"
     found, *units = planted(frames, role, changed(frames[role], name, lambda d: 1 - d))
     other = {"train": "test", "test": "train"}[role]
     assert (found.code, found.table, found.distance) == ("direction", role, name)
-    assert found.remedy == f"smaller must mean closer: put 1 - {name} or the like, as in {other}"
+    assert found.remedy == f"smaller must mean closer: use 1 - {name} or similar, as in {other}"
     assert [each.code for each in units] == ["units"]
-    assert "test holds 1 - x of the training values" in units[0].evidence
+    assert "test values are 1 - x of the training values" in units[0].evidence
 
 
 @pytest.mark.parametrize("name", ["rmse", "lab_hist_hellinger", "ms_ssim"])
@@ -262,10 +262,10 @@ def test_sides_changed_over_are_told_from_a_similarity(frames: dict[str, pl.Data
     (found,) = looked(frame)
     assert (found.code, found.level, found.distance) == ("direction", "warning", name)
     assert found.message == (
-        f"{name} runs against the votes, and against the other distances in side but not in size: d0 and d1 changed "
-        "over, it seems"
+        f"{name} disagrees with the votes, and with the other distances in d0 - d1 but not in d0 + d1: probably d0 and "
+        "d1 are swapped"
     )
-    assert found.remedy == f"d0 belongs to x0 and d1 to x1; {HONEST}"
+    assert found.remedy == f"d0 belongs to x0 and d1 to x1; {GENUINE}"
 
 
 def correlated(votes: float, strangers: float, *, kin: int = 2, T: int = 4000) -> pl.DataFrame:
@@ -285,13 +285,13 @@ def test_a_distance_that_truly_runs_against_the_votes_is_only_noted() -> None:
     frame = correlated(0.5, 1.0)
     (found,) = looked(frame)
     assert (found.code, found.level, found.distance) == ("direction", "note", "z")
-    assert found.message == "z runs against the votes, yet with the other distances: it is no similarity"
-    assert found.remedy == f"check its d0 and d1; {HONEST}"
+    assert found.message == "z disagrees with the votes but not with the other distances: it is no similarity"
+    assert found.remedy == f"check its d0 and d1; {GENUINE}"
     (found,) = looked(flipped(frame))
     assert (found.level, found.distance) == ("warning", None)
     assert found.message == (
-        "the votes are flipped (n must count x1), or the distances are similarities: they run against the votes, and z "
-        "with them"
+        "the votes are flipped (n must count x1), or the distances are similarities: they disagree with the votes, "
+        "unlike z"
     )
 
 
@@ -299,9 +299,9 @@ def test_where_the_others_do_not_tell_all_causes_are_named() -> None:
     (found,) = looked(correlated(0.5, 0.25))
     assert (found.level, found.distance) == ("warning", "z")
     assert found.message == (
-        "z runs against the votes: a similarity, or d0 and d1 changed over, or a distance that is wrong"
+        "z disagrees with the votes: a similarity, or d0 and d1 are swapped, or the distance is wrong"
     )
-    assert found.remedy == f"smaller must mean closer, and d0 belong to x0; {HONEST}"
+    assert found.remedy == f"smaller must mean closer, and d0 must belong to x0; {GENUINE}"
 
 
 def test_flipped_votes_without_a_word_from_the_values_name_both() -> None:
@@ -314,7 +314,7 @@ def test_flipped_votes_without_a_word_from_the_values_name_both() -> None:
     (found,) = looked(table(1), flipped(table(2)))
     assert (found.table, found.distance) == ("test", "distance")
     assert found.message == "the votes of test are flipped (n must count x1), or all its distances are similarities"
-    assert found.remedy == "put M - n for n, or 1 - similarity; these figures do not tell which"
+    assert found.remedy == "replace n by M - n, or use 1 - similarity; the data do not decide which"
 
 
 @pytest.mark.parametrize("names", ["ab", "abcd"])
@@ -326,7 +326,7 @@ def test_votes_flipped_or_shuffled_in_one_group(frames: dict[str, pl.DataFrame],
     (found,) = looked(frame.with_columns(n=pl.when(inside).then(pl.col("M") - pl.col("n")).otherwise("n")))
     assert (found.code, found.level, found.distance) == ("direction", "warning", None)
     assert found.message == (
-        "the votes of group b are flipped, it seems: what goes with them elsewhere runs against them there"
+        "the votes of group b are probably flipped: distances that agree with them elsewhere disagree there"
     )
     rows = np.arange(len(frame))
     part = np.flatnonzero(group.to_numpy() == "b")
@@ -334,7 +334,7 @@ def test_votes_flipped_or_shuffled_in_one_group(frames: dict[str, pl.DataFrame],
     (found,) = looked(gathered(frame, ["n", "M"], rows))
     assert (found.code, found.level, found.distance) == ("shuffled", "warning", None)
     assert found.message == (
-        "no distance explains the votes of group b: its rows are shuffled, or no distance sees what people saw there"
+        "no distance explains the votes of group b: its rows are shuffled, or no distance measures what people saw there"
     )
 
 
@@ -349,7 +349,7 @@ def test_votes_out_of_order(frames: dict[str, pl.DataFrame], role: str) -> None:
     assert found.remedy == "match the rows again by the names of their images, not by their order"
     (found,) = looked(shuffled(frames[role], "n", "M"))
     assert found.message == (
-        "no distance explains the votes though they go together: the votes are shuffled against the rows, or all "
+        "no distance explains the votes although the distances are correlated: the votes are shuffled, or all "
         "distances are useless"
     )
     assert "images that occur in several rows have the same distance there, as they should" in found.evidence
@@ -363,18 +363,18 @@ def test_one_distance_out_of_order(frames: dict[str, pl.DataFrame], role: str, n
     frame = shuffled(frames[role], f"{name}_d0", f"{name}_d1")
     (found,) = looked(frame)
     assert (found.code, found.level, found.distance) == ("shuffled", "warning", name)
-    assert (
-        found.message
-        == f"{name} explains nothing and goes with no other distance: its rows are shuffled, or it is noise"
+    assert found.message == (
+        f"{name} explains none of the votes and correlates with no other distance: its rows are shuffled, or it is "
+        "noise"
     )
-    assert "% have unlike distances there" in found.evidence
+    assert "% have different distances there" in found.evidence
     (found,) = planted(frames, role, frame)
     assert (found.code, found.table, found.distance) == ("shuffled", role, name)
     assert found.message == f"the rows of {name} are shuffled: its values do not belong to these votes"
     (found,) = looked(*(only(each, name) for each in (frames | {role: frame}).values()))
     assert found.message == f"the rows of {role} are shuffled, or {name} is useless there"
     (found,) = looked(only(shuffled(frames["train"], f"{name}_d0", f"{name}_d1"), name))
-    assert found.message == f"{name} explains nothing of the votes: shuffled against them, or useless"
+    assert found.message == f"{name} explains none of the votes: its rows are shuffled, or it is useless"
 
 
 def test_a_useless_distance_among_others_is_noted_as_such(frames: dict[str, pl.DataFrame]) -> None:
@@ -385,7 +385,7 @@ def test_a_useless_distance_among_others_is_noted_as_such(frames: dict[str, pl.D
     sides = {f"random_d{k}": np.linalg.norm(ref - x, axis=1) for k, x in enumerate((x0, x1))}
     (found,) = looked(frame.with_columns(**{name: pl.Series(d) for name, d in sides.items()}))
     assert (found.code, found.level, found.distance) == ("useless", "note", "random")
-    assert found.message == "random explains nothing of the votes, though its rows are in order: useless here"
+    assert found.message == "random explains none of the votes although its rows are in order: it is useless here"
 
 
 def test_sides_mixed_up_at_random(frames: dict[str, pl.DataFrame]) -> None:
@@ -397,8 +397,8 @@ def test_sides_mixed_up_at_random(frames: dict[str, pl.DataFrame]) -> None:
     )
     (found,) = looked(frame)
     assert found.message == (
-        "lpips_alex explains nothing and goes with other distances in size, not in side: its d0 and d1 are mixed up, "
-        "or it is useless"
+        "lpips_alex explains none of the votes and correlates with other distances in d0 + d1, not in d0 - d1: its d0 "
+        "and d1 are mixed up, or it is useless"
     )
 
 
@@ -416,9 +416,9 @@ def test_unrelated_distances_that_explain_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "what", "told"),
     [
-        (lambda d: d * 0 + 0.5, "constant", "every d0 and d1 is 0.5"),
-        (lambda d: 0.5 + 1e-6 * d, "nearly constant", "98 % of all d0 and d1 lie in 0.5000000"),
-        (lambda d: pl.when(d > 0.84).then(d).otherwise(0.5), "nearly constant", "% of all d0 and d1 are 0.5"),
+        (lambda d: d * 0 + 0.5, "constant", "every value is 0.5"),
+        (lambda d: 0.5 + 1e-6 * d, "nearly constant", "98 % of all values lie in 0.5000000"),
+        (lambda d: pl.when(d > 0.84).then(d).otherwise(0.5), "nearly constant", "% of all values are 0.5"),
     ],
 )
 def test_constant_distances(
@@ -450,14 +450,14 @@ def test_masses_of_ties(frames: dict[str, pl.DataFrame], role: str, share: float
     frame = frames[role].with_columns(rmse_d1=pl.when(tied).then("rmse_d0").otherwise("rmse_d1"))
     (found,) = planted(frames, role, frame)
     assert (found.code, found.level, found.table, found.distance) == ("ties", level, role, "rmse")
-    assert found.message == "rmse does not tell x0 from x1 in many rows: d0 = d1"
+    assert found.message == "rmse does not distinguish x0 from x1 in many rows: d0 = d1"
     assert f"{int(tied.sum())} of {len(frame)}" in found.evidence
 
 
 def test_one_distance_under_two_names(frames: dict[str, pl.DataFrame]) -> None:
     (found,) = looked(frames["test"].with_columns(again_d0="gmsd_d0", again_d1="gmsd_d1"))
     assert (found.code, found.level, found.distance) == ("twins", "note", "again")
-    assert found.message == "again and gmsd are one distance under two names"
+    assert found.message == "again and gmsd are the same distance under two names"
 
 
 # Units
@@ -487,13 +487,13 @@ def test_all_distances_in_other_units(frames: dict[str, pl.DataFrame]) -> None:
 
 def test_other_formulas_and_ranges(frames: dict[str, pl.DataFrame]) -> None:
     (found,) = planted(frames, "test", changed(frames["test"], "rmse", lambda d: d * d))
-    assert "test holds the square of the training values, up to a factor" in found.evidence
+    assert "test values are the square of the training values, up to a factor" in found.evidence
     (found,) = planted(frames, "test", changed(frames["test"], "lpips_alex", lambda d: d.sqrt()))
-    assert "test holds the square root of the training values, up to a factor" in found.evidence
+    assert "test values are the square root of the training values, up to a factor" in found.evidence
     near = frames["train"].filter((pl.col("ssim_d0") < 0.5) & (pl.col("ssim_d1") < 0.5))
     (found,) = looked(only(near, "ssim"), only(frames["test"], "ssim"))
     assert (found.code, found.level, found.distance) == ("units", "warning", "ssim")
-    assert found.message == "many test values of ssim lie outside of the training range, where a fit knows nothing"
+    assert found.message == "many test values of ssim lie outside the training range, where the fit has no data"
     near = frames["train"].filter((pl.col("ssim_d0") < 0.75) & (pl.col("ssim_d1") < 0.75))
     (found,) = looked(only(near, "ssim"), only(frames["test"], "ssim"))
     assert (found.code, found.level) == ("units", "note")
@@ -520,7 +520,7 @@ def test_rows_that_occur_twice(frames: dict[str, pl.DataFrame], role: str) -> No
     twice = pl.concat([frame, frame[:7]])
     (found,) = planted(frames, role, twice)
     assert (found.code, found.level, found.table, found.distance) == ("duplicates", "warning", role, None)
-    assert found.message == "one row per triplet; some triplets stand in several rows"
+    assert found.message == "each triplet must have one row; some have several"
     first = ", ".join(frame[name][0] for name in ("ref", "x0", "x1"))
     assert found.evidence == (
         f"7 of {len(twice)} ({700 / len(twice):.1f} %) rows repeat an earlier one by their names, 7 of them with the "
@@ -531,7 +531,7 @@ def test_rows_that_occur_twice(frames: dict[str, pl.DataFrame], role: str) -> No
     assert "7 of " in found.evidence
     assert "names, 0 of them with the same n and M" in found.evidence
     (found,) = looked(twice.drop(LABELS))
-    assert "rows repeat an earlier one by their distances, all of them equal, 7 of them" in found.evidence
+    assert "rows repeat an earlier one by all of their distances, 7 of them" in found.evidence
 
 
 def test_equal_numbers_are_no_equal_rows() -> None:
@@ -582,13 +582,13 @@ def test_shared_triplets(frames: dict[str, pl.DataFrame]) -> None:
     train, test = frames.values()
     (found,) = looked(pl.concat([train, test[:10]]), test)
     assert (found.code, found.level, found.table, found.distance) == ("shared_triplets", "warning", "both", None)
-    assert found.message == "test triplets must be new; some stand in the training table too"
+    assert found.message == "test triplets must be new; some are also in the training table"
     assert found.evidence == (
         "10 of 3000 (0.3 %) test rows are in train by their names; first in test row 0 (teflon, blue-metallic-paint, "
         "white-marble)"
     )
     (found,) = looked(pl.concat([train, test[:10]]).drop(LABELS), test.drop(LABELS))
-    assert "10 of 3000 (0.3 %) test rows are in train by their distances, all of them equal" in found.evidence
+    assert "10 of 3000 (0.3 %) test rows are in train by all of their distances" in found.evidence
     mirrored = Triplets.from_frame(test).mirrored().to_frame()
     (found,) = looked(mirrored, test)
     assert "3000 of 3000 (100.0 %)" in found.evidence
@@ -603,7 +603,7 @@ def test_names_that_do_not_name(frames: dict[str, pl.DataFrame]) -> None:
         told = [each for each in found if each.code != "unlike_votes"]
         assert [(each.code, each.level) for each in told] == [("names", "note")]
         assert told[0].message == (
-            "the names of images should tell triplets apart; rows with the same names have other distances"
+            "names of images must identify rows; rows with the same names have different distances"
         )
 
 
@@ -621,7 +621,7 @@ def test_groups_of_one(frames: dict[str, pl.DataFrame]) -> None:
     group = pl.Series("group", ["many"] * (len(frame) - 2) + ["one", "two"])
     (found,) = planted(frames, "test", frame.with_columns(group))
     assert (found.code, found.level, found.table) == ("lonely_groups", "warning", "test")
-    assert found.message == "a group needs several triplets; some have one only"
+    assert found.message == "a group needs several triplets; some have only one"
     assert found.evidence == "2 of 3 groups have one triplet: one, two"
     (found,) = looked(frame.with_columns(group="triplet"))
     assert found.evidence.startswith("3000 of 3000 groups have one triplet: ")
@@ -631,7 +631,7 @@ def test_names_that_differ_by_spelling(frames: dict[str, pl.DataFrame]) -> None:
     group = pl.Series("group", (["Wood", "metal", "wood "] * 1000)[: len(frames["test"])])
     (found,) = looked(frames["test"].with_columns(group))
     assert (found.code, found.level) == ("spelling", "warning")
-    assert found.message == "one group must have one name; some differ by capitals or spaces only"
+    assert found.message == "one group must have one name; some differ only in capitals or spaces"
     assert found.evidence == "'Wood' and 'wood '"
 
 
@@ -650,7 +650,7 @@ def test_unlike_votes(train: Any, test: Any, told: str | None) -> None:
     assert [each.evidence for each in found] == ([told] if told else [])
     for each in found:
         assert (each.code, each.level) == ("unlike_votes", "note")
-        assert each.message == "M is not alike in train and test: their NLLs per triplet do not compare, P does"
+        assert each.message == "M differs between train and test: their NLLs per triplet are not comparable, P is"
 
 
 def test_per_cent_instead_of_counts() -> None:
@@ -658,7 +658,7 @@ def test_per_cent_instead_of_counts() -> None:
     frame = table.to_frame().with_columns(n=(100 * pl.col("n") / 3).round().cast(pl.Int64), M=pl.lit(100))
     (found,) = looked(frame)
     assert (found.code, found.level) == ("percent", "warning")
-    assert found.message == "n and M are numbers of votes; these look like shares of fewer people"
+    assert found.message == "n and M are numbers of votes; these look like percentages of fewer people"
     assert found.evidence == "M = 100 in every row, and every n is a multiple of 1/3 of it"
     assert check(simulated("weber", triplets=200, votes=100, seed=1)) == []
 
@@ -714,13 +714,13 @@ def test_keys_count_as_shown_not_as_merged() -> None:
     both = pl.concat([votes, again])
     assert looked(both) == []
     (found,) = looked(both.with_columns(choice=pl.when(pl.col("observer") == "o3").then(1).otherwise("choice")))
-    assert found.evidence == "80 of 80 votes are 1; 50 % of those of the others"
+    assert found.evidence == "80 of 80 votes are 1; 50 % for the other observers"
 
 
 def test_a_lone_observer_is_held_against_the_distances() -> None:
     votes = voted(1, 200)
     (found,) = [each for each in looked(votes.with_columns(choice=pl.lit(1))) if each.code == "one_key"]
-    assert found.evidence.endswith("% is what the distances ask for")
+    assert found.evidence.endswith("% are expected from the distances")
     assert looked(votes) == []
     # x1 is always better here, and whoever says so is right.
     sided = votes.with_columns(d0=pl.max_horizontal("d0", "d1") + 1, d1=pl.min_horizontal("d0", "d1"), choice=pl.lit(1))

@@ -13,9 +13,7 @@ import numpy as np
 
 from twoafc import folds as cross_validation
 from twoafc.arrays import BoolArray
-from twoafc.diagnostics import Finding
-from twoafc.diagnostics.overlap import overlap
-from twoafc.diagnostics.view import view
+from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
 from twoafc.evaluation import Progress, Run, Settings
 from twoafc.evaluation.bars import Analytic
@@ -114,8 +112,7 @@ def sweep(
 def _shared(train: Triplets, test: Triplets, names: Sequence[str]) -> list[Finding]:
     """Find triplets and references that stand in both tables, as `twoafc.check` does."""
     kept = [replace(table, distances={name: table.distances[name] for name in names}) for table in (train, test)]
-    with np.errstate(all="ignore"):
-        return overlap(*(view(role, table) for role, table in zip(("train", "test"), kept, strict=True)))
+    return check_overlap(*kept)
 
 
 def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:
