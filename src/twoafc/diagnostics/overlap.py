@@ -237,10 +237,15 @@ def _coincidence_between(profile: Profile, train: Rows, test: Rows, met: int) ->
     )
     if _identifying(profile, _collision(times)):
         return False
-    index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    equal = (np.where(known[index] == asked, times[index], 0) * again).sum() / (float(times.sum()) * again.sum())
     k = len(train.sides)
-    expected = factorial(k) * len(train.sides[0]) * len(test.sides[0]) * float(equal) ** k
+    if k == 1:
+        # Values of pairs that are equal between the tables are the matches themselves.
+        equal = _collision(times)
+    else:
+        index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        matches = np.where(known[index] == asked, times[index], 0)
+        equal = float((matches * again).sum() / (float(times.sum()) * again.sum()))
+    expected = factorial(k) * len(train.sides[0]) * len(test.sides[0]) * equal**k
     return bool(pdtrc(met - 1, SAFETY * expected) > P_ACCIDENT)
 
 
