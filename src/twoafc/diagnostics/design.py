@@ -48,15 +48,10 @@ def unlike_votes(train: Profile, test: Profile) -> Iterator[Finding]:
     error = float(np.sqrt(a.var() / len(a) + b.var() / len(b)))
     unlike = max(means) >= UNLIKE_M * min(means) and abs(means[0] - means[1]) > 4 * error
     if unlike or (fixed and means[0] != means[1]):
-        yield Finding(
-            "unlike_votes",
-            "note",
-            "both",
-            None,
-            f"M differs between train and test: their NLLs per {test.noun} are not comparable, P is",
-            f"M = {_span(a)} in train, {_span(b)} in test",
-            "compare NLL per vote; a fit to one is valid for the other",
-        )
+        message = f"M differs between train and test: their NLLs per {test.noun} are not comparable, P is"
+        evidence = f"M = {_span(a)} in train, {_span(b)} in test"
+        remedy = "compare NLL per vote; a fit to one is valid for the other"
+        yield Finding("unlike_votes", "note", "both", None, message, evidence, remedy)
 
 
 def _span(M: IntArray) -> str:
@@ -70,16 +65,13 @@ def _lonely_groups(profile: Profile) -> Iterator[Finding]:
     lonely = [group for group, rows in sizes.items() if rows == 1]
     if lonely and len(sizes) > 1:
         noun = profile.noun
-        yield Finding(
-            "lonely_groups",
-            "warning",
-            profile.role,
-            None,
-            f"a group needs several {noun}s; some have only one",
-            f"{len(lonely)} of {len(sizes)} groups have one {noun}: {join_names(lonely)}",
+        message = f"a group needs several {noun}s; some have only one"
+        evidence = f"{len(lonely)} of {len(sizes)} groups have one {noun}: {join_names(lonely)}"
+        remedy = (
             f"check the column group (names of rows belong in the column {noun}), or join small groups: each counts as "
-            "much as a large one in the mean of groups",
+            "much as a large one in the mean of groups"
         )
+        yield Finding("lonely_groups", "warning", profile.role, None, message, evidence, remedy)
 
 
 def _spellings(profile: Profile) -> Iterator[Finding]:
@@ -92,15 +84,10 @@ def _spellings(profile: Profile) -> Iterator[Finding]:
             spellings.setdefault("".join(label.split()).casefold(), []).append(label)
         several = [" and ".join(map(repr, labels)) for labels in spellings.values() if len(labels) > 1]
         if several:
-            yield Finding(
-                "spelling",
-                "warning",
-                profile.role,
-                None,
-                f"one {name} must have one name; some differ only in capitals or spaces",
-                join_names(several),
-                "spell them alike, or they count as different",
-            )
+            message = f"one {name} must have one name; some differ only in capitals or spaces"
+            evidence = join_names(several)
+            remedy = "spell them alike, or they count as different"
+            yield Finding("spelling", "warning", profile.role, None, message, evidence, remedy)
 
 
 def _percentages(profile: Profile) -> Iterator[Finding]:
@@ -111,30 +98,20 @@ def _percentages(profile: Profile) -> Iterator[Finding]:
     for people in PEOPLE:
         exact = [whole * j / people for j in range(people + 1)]
         if values <= {int(f(x)) for x in exact for f in (np.floor, np.ceil)}:
-            yield Finding(
-                "percent",
-                "warning",
-                profile.role,
-                None,
-                "n and M are numbers of votes; these look like percentages of fewer people",
-                f"M = {whole} in every row, and every n is a multiple of 1/{people} of it",
-                f"give numbers of people: M = {people}, or the true number, and n of them",
-            )
+            message = "n and M are numbers of votes; these look like percentages of fewer people"
+            evidence = f"M = {whole} in every row, and every n is a multiple of 1/{people} of it"
+            remedy = f"give numbers of people: M = {people}, or the true number, and n of them"
+            yield Finding("percent", "warning", profile.role, None, message, evidence, remedy)
             return
 
 
 def _one_sided(profile: Profile) -> Iterator[Finding]:
     n, M = profile.table.n, profile.table.M
     if len(n) >= MIN_ROWS and not (n.any() and (n != M).any()):
-        yield Finding(
-            "one_sided",
-            "note",
-            profile.role,
-            None,
-            f"all votes are for {'x1' if n.any() else 'x0'}",
-            f"n is {'M' if n.any() else '0'} in all {len(n)} rows",
-            "check that n counts the votes for x1, and that the better image is not always on one side by design",
-        )
+        message = f"all votes are for {'x1' if n.any() else 'x0'}"
+        evidence = f"n is {'M' if n.any() else '0'} in all {len(n)} rows"
+        remedy = "check that n counts the votes for x1, and that the better image is not always on one side by design"
+        yield Finding("one_sided", "note", profile.role, None, message, evidence, remedy)
 
 
 def _one_image(profile: Profile) -> Iterator[Finding]:
@@ -145,16 +122,13 @@ def _one_image(profile: Profile) -> Iterator[Finding]:
     same = int((labels["x0"] == labels["x1"]).sum())
     references = int(((labels["x0"] == labels["ref"]) | (labels["x1"] == labels["ref"])).sum())
     if same + references:
-        yield Finding(
-            "one_image",
-            "note",
-            profile.role,
-            None,
-            "x0, x1 and the reference should be three images; some rows name one twice",
+        message = "x0, x1 and the reference should be three images; some rows name one twice"
+        evidence = (
             f"x0 is x1 in {share_of(same, len(labels))} rows, x0 or x1 is the reference in "
-            f"{share_of(references, len(labels))}",
-            "leave such rows out unless they are attention checks",
+            f"{share_of(references, len(labels))}"
         )
+        remedy = "leave such rows out unless they are attention checks"
+        yield Finding("one_image", "note", profile.role, None, message, evidence, remedy)
 
 
 def _one_key(profile: Profile) -> Iterator[Finding]:
@@ -172,16 +146,12 @@ def _one_key(profile: Profile) -> Iterator[Finding]:
             if times < MOSTLY * votes or expected > LOPSIDED:
                 continue
             if len(observers) * bdtrc(times - 1, votes, max(0.5, expected)) < P_ONE_KEY:
-                yield Finding(
-                    "one_key",
-                    "warning",
-                    profile.role,
-                    None,
-                    f"observer {observer} presses one key whatever is shown: choice {key}",
-                    f"{times} of {votes} votes are {key}; {100 * expected:.0f} % "
-                    + ("for the other observers" if others else "are expected from the distances"),
-                    "leave this observer out, or check how the choices were recorded",
+                message = f"observer {observer} presses one key whatever is shown: choice {key}"
+                evidence = f"{times} of {votes} votes are {key}; {100 * expected:.0f} % " + (
+                    "for the other observers" if others else "are expected from the distances"
                 )
+                remedy = "leave this observer out, or check how the choices were recorded"
+                yield Finding("one_key", "warning", profile.role, None, message, evidence, remedy)
 
 
 def _votes_as_shown(profile: Profile) -> pl.DataFrame | None:

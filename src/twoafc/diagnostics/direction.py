@@ -269,15 +269,10 @@ def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> 
 
 def _turning(profile: Profile, name: str) -> Finding:
     strata = ", ".join(f"{relation.score:.0f}" for relation in _strata(profile, profile.columns[name]))
-    return Finding(
-        "turning",
-        "note",
-        profile.role,
-        name,
-        f"{name} agrees with the votes in one part of its range and disagrees in another: no flip explains that",
-        f"{_scores_of(profile, [name])}; from small to large distances {strata} %",
-        "look at the fitted surface; in one part a larger distance looks closer",
-    )
+    message = f"{name} agrees with the votes in one part of its range and disagrees in another: no flip explains that"
+    evidence = f"{_scores_of(profile, [name])}; from small to large distances {strata} %"
+    remedy = "look at the fitted surface; in one part a larger distance looks closer"
+    return Finding("turning", "note", profile.role, name, message, evidence, remedy)
 
 
 # Shuffled: distances that explain none of the votes
@@ -337,15 +332,10 @@ def _too_few_votes(profile: Profile) -> Iterator[Finding]:
     if not names or len(profile.table) < NOTE_ROWS or any(relation.p < P_UNRELATED for relation in relations):
         return
     if max(relation.largest for relation in relations) <= NOTE_EFFECT:
-        yield Finding(
-            "useless",
-            "note",
-            profile.role,
-            names[0] if len(names) == 1 else None,
-            "no distance significantly explains these votes: shuffled rows, or useless distances, or a weak one",
-            _unrelated_scores(profile, names),
-            "check that rows and votes belong together; more votes would decide",
-        )
+        message = "no distance significantly explains these votes: shuffled rows, or useless distances, or a weak one"
+        evidence = _unrelated_scores(profile, names)
+        remedy = "check that rows and votes belong together; more votes would decide"
+        yield Finding("useless", "note", profile.role, names[0] if len(names) == 1 else None, message, evidence, remedy)
 
 
 def _table_unrelated(profile: Profile, names: list[str], other: Profile | None) -> Finding:
@@ -481,15 +471,14 @@ def _flipped_group(role: str, label: str, here: Relations, elsewhere: list[Relat
             better.append(there)
     if "agrees" in signs.values() or not better:
         return None
-    return Finding(
-        "direction",
-        "warning",
-        role,
-        against[0] if len(here) == 1 else None,
-        f"the votes of group {label} are probably flipped: distances that agree with them elsewhere disagree there",
-        _compared(label, against, here, better[0]),
-        "n must count the votes for x1 in every group; replace n by M - n there, unless its distances are similarities",
+    message = (
+        f"the votes of group {label} are probably flipped: distances that agree with them elsewhere disagree there"
     )
+    evidence = _compared(label, against, here, better[0])
+    remedy = (
+        "n must count the votes for x1 in every group; replace n by M - n there, unless its distances are similarities"
+    )
+    return Finding("direction", "warning", role, against[0] if len(here) == 1 else None, message, evidence, remedy)
 
 
 def _shuffled_group(role: str, label: str, here: Relations, elsewhere: list[Relations]) -> Finding | None:
@@ -505,16 +494,13 @@ def _shuffled_group(role: str, label: str, here: Relations, elsewhere: list[Rela
     if any(relation.p < P_UNRELATED or relation.largest > effect / 4 for relation in here.values()):
         return None
     names = list(here)
-    return Finding(
-        "shuffled",
-        "warning",
-        role,
-        names[0] if len(names) == 1 else None,
+    message = (
         f"no distance explains the votes of group {label}: its rows are shuffled, or no distance measures what people "
-        "saw there",
-        _compared(label, names, here, elsewhere[index]),
-        "match the rows of the group again by the names of their images: one missing file shifts all rows after it",
+        "saw there"
     )
+    evidence = _compared(label, names, here, elsewhere[index])
+    remedy = "match the rows of the group again by the names of their images: one missing file shifts all rows after it"
+    return Finding("shuffled", "warning", role, names[0] if len(names) == 1 else None, message, evidence, remedy)
 
 
 def _compared(label: str, names: list[str], here: Relations, there: Relations) -> str:

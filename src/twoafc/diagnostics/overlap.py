@@ -11,7 +11,7 @@ from math import factorial
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtrc
 
 from twoafc.arrays import BoolArray, IntArray
@@ -57,7 +57,7 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
     rows = named or _by_distances(table, list(table.distances))
     # Groups may reuse names of images, and observers judge the same triplets.
     extra = [name for name in ("group", "observer") if named and name in table.labels.columns]
-    keys = _mixed([rows.keys, *(_hashed(table, name) for name in extra)])
+    keys = _hashed(pl.Series("key", rows.keys), *table.labels.select(extra))
     _, first, group, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     repeats = len(table) - len(times)
     if repeats == 0 or (named is None and _coincidence(profile, rows, times)):
@@ -70,17 +70,16 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
         return
     n = np.where(rows.sides[0] == rows.sides[0][earlier], table.n, table.M - table.n)
     copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
-    yield Finding(
-        "duplicates",
-        "warning",
-        profile.role,
-        None,
-        f"each {profile.noun} must have one row; some have several",
+    message = f"each {profile.noun} must have one row; some have several"
+    evidence = (
         f"{share_of(repeats, len(table))} rows repeat an earlier one by {_evidence(named)}, {copies} of them with the "
-        f"same n and M; first in row {later[0]}{_example(table, later[0])}",
-        "remove copies, and add up n and M of rows that are further votes: standard errors treat every row as a "
-        f"separate {profile.noun}",
+        f"same n and M; first in row {later[0]}{_example(table, later[0])}"
     )
+    remedy = (
+        "remove copies, and add up n and M of rows that are further votes: standard errors treat every row as a "
+        f"separate {profile.noun}"
+    )
+    yield Finding("duplicates", "warning", profile.role, None, message, evidence, remedy)
 
 
 def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
@@ -102,16 +101,13 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
         if same.mean() < 0.5:
             yield _ambiguous_names("both", len(both), float(same.mean()), _example(test.table, both[0]))
             return
-    yield Finding(
-        "shared_triplets",
-        "warning",
-        "both",
-        None,
-        f"test {test.noun}s must be new; some are also in the training table",
+    message = f"test {test.noun}s must be new; some are also in the training table"
+    evidence = (
         f"{share_of(len(both), len(test.table))} test rows are in train by {_evidence(named)}; first in test row "
-        f"{both[0]}{_example(test.table, both[0])}",
-        f"remove them from one of the two: scores on {test.noun}s that the fit has seen are too good",
+        f"{both[0]}{_example(test.table, both[0])}"
     )
+    remedy = f"remove them from one of the two: scores on {test.noun}s that the fit has seen are too good"
+    yield Finding("shared_triplets", "warning", "both", None, message, evidence, remedy)
 
 
 def _shared_references(train: Triplets, test: Triplets) -> Iterator[Finding]:
@@ -123,17 +119,16 @@ def _shared_references(train: Triplets, test: Triplets) -> Iterator[Finding]:
         return
     names = met.unique().sort().to_list()
     rows = "rows" if len(asked) == len(test) else "pairs"
-    yield Finding(
-        "shared_references",
-        "note",
-        "both",
-        None,
-        "train and test share references: a narrow kernel can memorise stimuli",
+    message = "train and test share references: a narrow kernel can memorise stimuli"
+    evidence = (
         f"{len(names)} of {asked.n_unique()} references of test are in train ({join_names(names, 3)}), "
-        f"in {share_of(len(met), len(asked))} {rows}",
-        "the scores are for new triplets of these references; for new references split by reference "
-        "(one table: --folds does so)",
+        f"in {share_of(len(met), len(asked))} {rows}"
     )
+    remedy = (
+        "the scores are for new triplets of these references; for new references split by reference "
+        "(one table: --folds does so)"
+    )
+    yield Finding("shared_references", "note", "both", None, message, evidence, remedy)
 
 
 def _references(table: Triplets) -> pl.Series | None:
@@ -143,15 +138,10 @@ def _references(table: Triplets) -> pl.Series | None:
 
 
 def _ambiguous_names(role: str, rows: int, same: float, example: str) -> Finding:
-    return Finding(
-        "names",
-        "note",
-        role,
-        None,
-        "names of images must identify rows; rows with the same names have different distances",
-        f"{rows} rows repeat the names of another, {100 * same:.0f} % of them its distances{example}",
-        "give every image a unique name (with its folder), or check whether rows are out of order",
-    )
+    message = "names of images must identify rows; rows with the same names have different distances"
+    evidence = f"{rows} rows repeat the names of another, {100 * same:.0f} % of them its distances{example}"
+    remedy = "give every image a unique name (with its folder), or check whether rows are out of order"
+    return Finding("names", "note", role, None, message, evidence, remedy)
 
 
 def _evidence(named: Rows | None) -> str:
@@ -187,37 +177,26 @@ class Rows:
     @property
     def keys(self) -> Keys:
         """One key per row, the same for both orders of x0 and x1."""
-        return _mixed(list(np.sort(np.stack(self.sides), axis=0)))
+        return _hashed(*np.sort(np.stack(self.sides), axis=0))
 
 
 def _by_names(table: Triplets) -> Rows | None:
     """Keys from the names of the images; None where the table does not name them all."""
     for images in IMAGES:
         if {name for names in images for name in names} <= set(table.labels.columns):
-            return Rows(tuple(_mixed([_hashed(table, name) for name in names]) for names in images))
+            return Rows(tuple(_hashed(*table.labels.select(names)) for names in images))
     return None
 
 
 def _by_distances(table: Triplets, names: list[str]) -> Rows:
     """Keys from some of the distances, to the last bit."""
-    # Adding zero turns -0 into 0.
     sides = zip(*(table.distances[name] for name in names), strict=True)
-    return Rows(tuple(_mixed([(d + 0.0).view(np.uint64) for d in side]) for side in sides))
+    return Rows(tuple(_hashed(*side) for side in sides))
 
 
-def _hashed(table: Triplets, name: str) -> Keys:
-    return table.labels[name].hash(seed=1).to_numpy()
-
-
-def _mixed(parts: list[Keys]) -> Keys:
-    """Hash several numbers into one; their order matters."""
-    key = np.zeros(len(parts[0]), dtype=np.uint64)
-    for part in parts:
-        key = (key ^ part) * np.uint64(0x9E3779B97F4A7C15)
-        key ^= key >> np.uint64(29)
-        key *= np.uint64(0xBF58476D1CE4E5B9)
-        key ^= key >> np.uint64(32)
-    return key
+def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
+    """Hash the rows of some columns."""
+    return pl.DataFrame({str(index): column for index, column in enumerate(columns)}).hash_rows(seed=1).to_numpy()
 
 
 def _coincidence(profile: Profile, rows: Rows, times: IntArray) -> bool:

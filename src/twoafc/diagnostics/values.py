@@ -41,43 +41,30 @@ def values(profile: Profile) -> Iterator[Finding]:
     for index, column in enumerate(columns):
         twins = [other for other in columns[:index] if column.constant is None and _equal(column, other)]
         if twins:
-            yield Finding(
-                "twins",
-                "note",
-                profile.role,
-                column.name,
-                f"{column.name} and {twins[0].name} are the same distance under two names",
-                f"all {len(profile.table)} rows are equal",
-                "check that both were measured; leave one out",
-            )
+            message = f"{column.name} and {twins[0].name} are the same distance under two names"
+            evidence = f"all {len(profile.table)} rows are equal"
+            remedy = "check that both were measured; leave one out"
+            yield Finding("twins", "note", profile.role, column.name, message, evidence, remedy)
 
 
 def _constant(profile: Profile, column: Column) -> Iterator[Finding]:
     if column.constant is not None:
-        yield Finding(
-            "constant",
-            "warning",
-            profile.role,
-            column.name,
-            f"a distance must vary; {column.name} is {'constant' if len(column.times) == 1 else 'nearly constant'}",
-            column.constant,
-            "measure it again and write all its digits, or leave it out",
+        message = (
+            f"a distance must vary; {column.name} is {'constant' if len(column.times) == 1 else 'nearly constant'}"
         )
+        evidence = column.constant
+        remedy = "measure it again and write all its digits, or leave it out"
+        yield Finding("constant", "warning", profile.role, column.name, message, evidence, remedy)
 
 
 def _negative(profile: Profile, column: Column) -> Iterator[Finding]:
     smallest, largest = float(column.uniform.values[0]), float(np.abs(column.uniform.values[[0, -1]]).max())
     if smallest < -ROUNDING * largest:
         below = sum(int((d < 0).sum()) for d in column.d)
-        yield Finding(
-            "negative",
-            "note",
-            profile.role,
-            column.name,
-            f"a distance is at least 0; {column.name} has negative values",
-            f"{share_of(below, profile.k * len(profile.table))} values are below 0, the least is {smallest:g}",
-            "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference",
-        )
+        message = f"a distance is at least 0; {column.name} has negative values"
+        evidence = f"{share_of(below, profile.k * len(profile.table))} values are below 0, the least is {smallest:g}"
+        remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
+        yield Finding("negative", "note", profile.role, column.name, message, evidence, remedy)
 
 
 def _equal(column: Column, other: Column) -> bool:
@@ -98,14 +85,11 @@ def _fixed_side(profile: Profile, column: Column) -> Iterator[Finding]:
     for side, d in enumerate(column.d):
         if d[0] == d[-1] and np.ptp(d) == 0:
             zero = d[0] == 0
+            message = f"d{side} of {column.name} is the same in every row"
+            evidence = f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else "")
+            remedy = f"check which image d{side} was measured on; leave it if x{side} is one fixed standard"
             yield Finding(
-                "constant",
-                "warning" if zero else "note",
-                profile.role,
-                column.name,
-                f"d{side} of {column.name} is the same in every row",
-                f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else ""),
-                f"check which image d{side} was measured on; leave it if x{side} is one fixed standard",
+                "constant", "warning" if zero else "note", profile.role, column.name, message, evidence, remedy
             )
             return
 
@@ -114,14 +98,19 @@ def _ties(profile: Profile, column: Column) -> Iterator[Finding]:
     ties, rows = int((column.d[0] == column.d[1]).sum()), len(profile.table)
     # So many that another sample of such rows would have them too.
     if ties >= MIN_TIES and ties - 2 * np.sqrt(ties) >= MANY_TIES * rows:
+        message = f"{column.name} does not distinguish x0 from x1 in many rows: d0 = d1"
+        evidence = f"{share_of(ties, rows)} rows are ties; {len(column.times)} distinct values in {2 * rows}"
+        remedy = (
+            "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there"
+        )
         yield Finding(
             "ties",
             "warning" if ties / rows >= MOST_TIES else "note",
             profile.role,
             column.name,
-            f"{column.name} does not distinguish x0 from x1 in many rows: d0 = d1",
-            f"{share_of(ties, rows)} rows are ties; {len(column.times)} distinct values in {2 * rows}",
-            "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there",
+            message,
+            evidence,
+            remedy,
         )
 
 
@@ -237,16 +226,13 @@ def _units_finding(name: str, gap: float, change: Change, others: list[float], a
         figures.append(f"{change.words}: {change.left:.2f} after this change")
     if others:
         figures.append(f"{np.median(others):.2f} for the other distances")
-    return Finding(
-        "units",
-        "warning",
-        "both",
-        name,
-        f"train and test must give {name} in the same units; they do not seem to",
-        "; ".join(figures),
+    message = f"train and test must give {name} in the same units; they do not seem to"
+    evidence = "; ".join(figures)
+    remedy = (
         "measure both with the same code, version and range of pixel values; a surface fitted to one is wrong for the "
-        "other",
+        "other"
     )
+    return Finding("units", "warning", "both", name, message, evidence, remedy)
 
 
 def _outside(train: Profile, test: Profile, name: str) -> Iterator[Finding]:
@@ -256,12 +242,7 @@ def _outside(train: Profile, test: Profile, name: str) -> Iterator[Finding]:
     share = outside / (test.k * len(test.table))
     # Between samples of one kind, about 2 / rows of the second lie outside the range of the first.
     if len(train.table) >= MIN_ROWS_RANGE and share >= OUTSIDE + 8 / train.effective_rows:
-        yield Finding(
-            "units",
-            "warning" if share >= FAR_OUTSIDE else "note",
-            "both",
-            name,
-            f"many test values of {name} lie outside the training range, where the fit has no data",
-            f"{100 * share:.1f} % of test values are outside {low:.3g}..{high:.3g}",
-            "train on data that covers the test; values beyond the range are treated as its end",
-        )
+        message = f"many test values of {name} lie outside the training range, where the fit has no data"
+        evidence = f"{100 * share:.1f} % of test values are outside {low:.3g}..{high:.3g}"
+        remedy = "train on data that covers the test; values beyond the range are treated as its end"
+        yield Finding("units", "warning" if share >= FAR_OUTSIDE else "note", "both", name, message, evidence, remedy)
