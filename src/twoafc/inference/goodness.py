@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from twoafc import metrics
@@ -181,28 +182,37 @@ def calibration(n: IntArray, M: IntArray, P: FloatArray, clusters: Together, *, 
     """
     P = np.clip(P, CLIP, 1 - CLIP)
     code, count = _binned(P, bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS)))
-    votes = np.bincount(code, M, minlength=count)
-    gap = np.bincount(code, n - M * P, minlength=count) / votes
-    se, units = _gap_errors(n, M, P, code, count, gap, clusters)
-    mean, share = np.bincount(code, M * P, minlength=count) / votes, np.bincount(code, n, minlength=count) / votes
+
+    def by_bin(values: ArrayLike) -> FloatArray:
+        return np.bincount(code, values, minlength=count).astype(np.float64)
+
+    votes, variance = by_bin(M), by_bin(M * P * (1 - P))
+    gap, share = by_bin(n - M * P) / votes, by_bin(n) / votes
+    weight, centre = M / votes[code], P + gap[code]
+    observed = clusters.linear_errors(1 / votes[code], n - M * centre, centre, weight, code, count)
+    # A few votes may agree by chance; the binomial error of P itself is a lower bound.
+    se = np.fmax(observed, np.sqrt(variance) / votes)
+    units = clusters.units(weight, code, count)
     ends = [share_interval(100 * s, 100 * e, u) for s, e, u in zip(share, se, units, strict=True)]
-    sizes = np.bincount(code, minlength=count)
     curve = tuple(
         Bin(int(t), int(v), float(p), float(s), float(e), end.low / 100, end.high / 100)
-        for t, v, p, s, e, end in zip(sizes, votes, mean, share, se, ends, strict=True)
+        for t, v, p, s, e, end in zip(np.bincount(code), votes, by_bin(M * P) / votes, share, se, ends, strict=True)
     )
-    weight = votes / votes.sum()
-    loss, loss_se = _calibration_loss(n, M, P, code, count, se, clusters)
-    floor = metrics.nll(n, M, np.full(len(n), 0.5))
+    # A shift fitted to noise gains half the dispersion of the votes in its bin.
+    T, known_se = len(n), np.nan_to_num(se)
+    gain = _recalibration_gain(n, M, P, code)
+    loss = float(gain.mean() - np.sum(known_se**2 * votes**2 / np.maximum(variance, 1e-12)) / 2 / T)
+    loss_variance = clusters.rows.variance(((gain - gain.mean()) / T)[:, None], np.full(T, 1 / T))[0, 0]
+    floor, share_of_votes = metrics.nll(n, M, np.full(T, 0.5)), votes / votes.sum()
     return Calibration(
         bins=curve,
-        ece=float(weight @ abs(gap)),
-        ece_by_chance=float(weight @ np.nan_to_num(se) * np.sqrt(2 / np.pi)),
-        rmse=float(np.sqrt(max(0.0, weight @ (gap**2 - np.nan_to_num(se) ** 2)))),
+        ece=float(share_of_votes @ abs(gap)),
+        ece_by_chance=float(share_of_votes @ known_se * np.sqrt(2 / np.pi)),
+        rmse=float(np.sqrt(max(0.0, share_of_votes @ (gap**2 - known_se**2)))),
         floor=floor,
         sharpness=floor - metrics.nll(n, M, P) + loss,
         calibration=loss,
-        calibration_se=loss_se,
+        calibration_se=float(loss_variance**0.5),
         slope=calibration_slope(n, M, P, clusters),
     )
 
@@ -210,45 +220,20 @@ def calibration(n: IntArray, M: IntArray, P: FloatArray, clusters: Together, *, 
 def _binned(P: FloatArray, bins: int) -> tuple[IntArray, int]:
     """Bin of each triplet, and the number of bins, which equal values of P may make smaller."""
     edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
-    code = np.searchsorted(edges, P, side="left")
-    _, dense = np.unique(code, return_inverse=True)
-    return np.asarray(dense, dtype=np.int64), int(dense.max()) + 1
+    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
+    return np.asarray(code, dtype=np.int64), int(code.max()) + 1
 
 
-def _gap_errors(
-    n: IntArray, M: IntArray, P: FloatArray, code: IntArray, count: int, gap: FloatArray, clusters: Together
-) -> tuple[FloatArray, FloatArray]:
-    """Standard errors of the gap between share and P in each bin, and the number of independent units there."""
-    votes = np.bincount(code, M, minlength=count)
-    weight = M / votes[code]
-    centre = P + gap[code]
-    observed = clusters.linear_errors(1 / votes[code], n - M * centre, centre, weight, code, count)
-    # A few votes may agree by chance; the binomial error of P itself is a lower bound.
-    binomial = np.sqrt(np.bincount(code, M * P * (1 - P), minlength=count)) / votes
-    return np.fmax(observed, binomial), clusters.units(weight, code, count)
-
-
-def _calibration_loss(
-    n: IntArray, M: IntArray, P: FloatArray, code: IntArray, count: int, se: FloatArray, clusters: Together
-) -> tuple[float, float]:
-    """NLL that a shift of the logit in each bin would gain, corrected for overfitting, and its standard error."""
-    shift = np.zeros(count)
-    x = logit(P)
+def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray) -> FloatArray:
+    """Log-likelihood that the best shift of the logit in each bin gains, for each triplet."""
+    x, shift = logit(P), np.zeros(int(code.max()) + 1)
     for _ in range(30):
         p = expit(x + shift[code])
-        information = np.maximum(np.bincount(code, M * p * (1 - p), minlength=count), 1e-12)
-        step = np.bincount(code, n - M * p, minlength=count) / information
+        step = np.bincount(code, n - M * p) / np.maximum(np.bincount(code, M * p * (1 - p)), 1e-12)
         shift = np.clip(shift + np.clip(step, -1, 1), -MAX_SHIFT, MAX_SHIFT)
         if abs(step).max() < 1e-10:
             break
-    gain = metrics.log_likelihood(n, M, expit(x + shift[code])) - metrics.log_likelihood(n, M, P)
-    # A shift fitted to noise gains half the dispersion of the votes in its bin.
-    votes = np.bincount(code, M, minlength=count)
-    information = np.maximum(np.bincount(code, M * P * (1 - P), minlength=count), 1e-12)
-    dispersion = np.nan_to_num(se) ** 2 * votes**2 / information
-    T = len(n)
-    error = clusters.rows.variance(((gain - gain.mean()) / T)[:, None], np.full(T, 1 / T))[0, 0] ** 0.5
-    return float(gain.mean() - dispersion.sum() / 2 / T), float(error)
+    return metrics.log_likelihood(n, M, expit(x + shift[code])) - metrics.log_likelihood(n, M, P)
 
 
 def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Together) -> Interval:
