@@ -152,24 +152,20 @@ def _disagrees_throughout(profile: Profile, column: Column) -> State:
     return "unclear" if small and any(effect > 0 for effect, _ in strata) else "disagrees"
 
 
-def _nearest(profile: Profile, name: str, others: list[str]) -> str | None:
+def _nearest(profile: Profile, name: str, others: list[str]) -> str:
     """The other distance whose u0 - u1 has the largest absolute correlation with this one's."""
-    others = [other for other in others if other != name]
-    return max(others, key=lambda other: abs(profile.side[name, other]), default=None)
+    return max(others, key=lambda other: abs(profile.side[name, other]))
 
 
 def _opposed(profile: Profile, name: str, agreeing: list[str]) -> bool:
     """Whether a distance with an unclear relation to the votes strongly opposes the one nearest to it."""
-    nearest = _nearest(profile, name, agreeing)
-    if nearest is None or profile.relations[name].score >= 50:
-        return False
-    return profile.side[name, nearest] < -STRONGLY and abs(profile.size[name, nearest]) > STRONGLY
+    pair = name, _nearest(profile, name, agreeing)
+    return profile.relations[name].score < 50 and profile.side[pair] < -STRONGLY and abs(profile.size[pair]) > STRONGLY
 
 
 def _correlated(profile: Profile, name: str, agreeing: list[str]) -> bool:
     """Whether a distance agrees with the nearest of those that agree with the votes, in spite of the votes."""
-    nearest = _nearest(profile, name, agreeing)
-    return nearest is not None and profile.side[name, nearest] > _min_correlation(profile)
+    return profile.side[name, _nearest(profile, name, agreeing)] > _min_correlation(profile)
 
 
 def _min_correlation(profile: Profile) -> float:
@@ -219,7 +215,6 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
     `other` is the other table if the distance agrees with the votes there.
     """
     nearest = _nearest(profile, name, agreeing)
-    assert nearest is not None
     side, size, least = profile.side[name, nearest], profile.size[name, nearest], _min_correlation(profile)
     evidence = (
         f"{_scores_of(profile, [name])}, {_scores_of(profile, agreeing)} for {join_names(agreeing)}; rank correlation "
@@ -227,10 +222,8 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
     )
     level: Level = "warning"
     if side > least:
-        level, message = (
-            "note",
-            f"{name} disagrees with the votes but not with the other distances: it is no similarity",
-        )
+        level = "note"
+        message = f"{name} disagrees with the votes but not with the other distances: it is no similarity"
         remedy = "check its d0 and d1"
     elif side < -least and size < -0.1:
         message = f"{name} disagrees with the votes and the other distances: probably a similarity, not a distance"
@@ -256,13 +249,9 @@ def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> 
         message = f"{single or 'every distance'} disagrees with the votes and is negative: a similarity, or negated"
         remedy = "use the distance itself, at least 0"
     else:
-        causes, subject = (
-            (f"{single} is a similarity", "it disagrees")
-            if single
-            else ("the distances are similarities", "they disagree")
-        )
+        cause = f"{single} is a similarity: it disagrees" if single else "the distances are similarities: they disagree"
         contrast = f"unlike {join_names(agreeing)}" if agreeing else "and no distance agrees"
-        message = f"the votes are flipped (n must count x1), or {causes}: {subject} with the votes, {contrast}"
+        message = f"the votes are flipped (n must count x1), or {cause} with the votes, {contrast}"
         remedy = f"replace n by M - n, or use 1 - similarity; the table alone does not decide which; {GENUINE}"
     return Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
@@ -345,22 +334,15 @@ def _table_unrelated(profile: Profile, names: list[str], other: Profile | None) 
     remedy = "match the rows again by the names of their images, not by their order"
     explaining = [name for name in names if _effect(other, name) > 0]
     if other and explaining:
-        scores = [other.relations[name].score for name in explaining]
-        evidence += f"; in {other.role} {join_names(explaining)} explain the votes, "
-        evidence += f"2AFC {min(scores):.1f}..{max(scores):.1f} %"
+        evidence += f"; {_scores_of(other, explaining)} in {other.role} for {join_names(explaining)}"
         # One distance may be useful in one table only; all of them hardly are.
-        if single:
-            message = f"the rows of {role} are shuffled, or {single} is useless there"
-        else:
-            message = f"the rows of {role} are shuffled: its votes do not belong to its distances"
-        return Finding("shuffled", "warning", role, single, message, evidence, remedy)
+        cause = f", or {single} is useless there" if single else ": its votes do not belong to its distances"
+        return Finding("shuffled", "warning", role, single, f"the rows of {role} are shuffled{cause}", evidence, remedy)
     if single:
         message = f"{single} explains none of the votes: its rows are shuffled, or it is useless"
     elif not any(_uncorrelated(profile, name, names) for name in names):
-        message = (
-            "no distance explains the votes although the distances are correlated: the votes are shuffled, or all "
-        )
-        message += "distances are useless"
+        message = "no distance explains the votes although the distances are correlated: the votes are shuffled, or "
+        message += "all distances are useless"
     else:
         message = "no distance explains the votes: the rows are shuffled, or all distances are useless"
     return Finding("shuffled", "warning", role, single, message, evidence, f"{remedy}; else look for another distance")
