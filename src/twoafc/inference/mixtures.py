@@ -66,27 +66,10 @@ def folded_draws(M: int, kept: int, n: IntArray) -> FloatArray:
     array([[0.3333, 0.6667]])
     """
     drawn = np.arange(kept + 1)
-    probability = _hypergeometric(M, kept, n) if kept < M else (n[:, None] == drawn).astype(np.float64)
+    # Hypergeometric; scipy.stats.hypergeom takes twenty microseconds per value.
+    probability = comb(n[:, None], drawn) * comb(M - n[:, None], kept - drawn) / comb(M, kept)
     folded = np.minimum(drawn, kept - drawn)[:, None] == np.arange(kept // 2 + 1)
     return np.asarray(probability @ folded)
-
-
-def _hypergeometric(M: int, kept: int, n: IntArray) -> FloatArray:
-    """Probability of 0..kept votes for x1 among `kept` of M, shape (T, kept + 1); accurate for any M.
-
-    A product of ratios; scipy.stats.hypergeom takes twenty microseconds per value.
-    """
-    steps = np.arange(kept)[:, None]
-    one = np.ones((1, len(n)))
-    # Probability that the first 0, 1, 2, ... drawn votes are all for x1, and that they are all for x0.
-    for_x1, for_x0 = (
-        np.concatenate([one, np.cumprod(np.maximum(votes - steps, 0) / (M - steps), axis=0)]) for votes in (n, M - n)
-    )
-    # Votes for x0 are drawn after those for x1, from fewer.
-    left = np.concatenate([[1.0], np.cumprod((M - steps[:, 0]) / M)])
-    k = np.arange(kept + 1)
-    orders = comb(kept, k) * left[k] * left[kept - k] / left[kept]
-    return np.asarray((orders[:, None] * for_x1 * for_x0[::-1]).T)
 
 
 @dataclass(frozen=True, eq=False)
