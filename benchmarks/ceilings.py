@@ -84,7 +84,7 @@ def real(path: str) -> None:
         for name in MEASURES:
             ends = [getattr(found, f"{name}_{end}") for end in ("lowest", "low", "high", "highest")]
             print(f"  {name:12s}" + "".join(f"{end:10.4f}" for end in ends))
-        print(f"  {found.note}")
+        print(f"  {found.note or 'nothing to note'}")
 
 
 def main(paths: list[str] | None = None) -> None:

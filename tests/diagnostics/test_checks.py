@@ -23,7 +23,7 @@ from twoafc.cli import main
 # Clean tables
 
 
-def test_of_the_clean_tables_only_what_is_true_is_said(material: tuple[Triplets, Triplets]) -> None:
+def test_clean_tables_give_one_note(material: tuple[Triplets, Triplets]) -> None:
     (finding,) = check(*material)
     assert finding == Finding(
         "shared_references",
@@ -40,7 +40,7 @@ def test_of_the_clean_tables_only_what_is_true_is_said(material: tuple[Triplets,
 
 
 @pytest.mark.parametrize("rows", [20, 100, 400])
-def test_small_parts_of_real_tables_are_left_in_peace(frames: Frames, rows: int) -> None:
+def test_small_parts_of_real_tables_give_no_finding(frames: Frames, rows: int) -> None:
     for seed in range(8):
         train, test = (frame.sample(rows, seed=seed) for frame in frames.values())
         assert check_frames(train, test) == []
@@ -49,7 +49,7 @@ def test_small_parts_of_real_tables_are_left_in_peace(frames: Frames, rows: int)
 
 @pytest.mark.parametrize("world", ["weber", "thurstone", "sqrt_noise", "saturating"])
 @pytest.mark.parametrize("distances", ["lognormal", "uniform", "heavy", "discrete"])
-def test_simulated_worlds_are_left_in_peace(world: str, distances: str) -> None:
+def test_simulated_worlds_give_no_finding(world: str, distances: str) -> None:
     for seed in range(3):
         for T in (20, 100, 2000):
             for references in (None, T // 10):
@@ -95,7 +95,7 @@ numbers = st.one_of(
 
 @st.composite
 def tables(draw: st.DrawFn, distances: int) -> Triplets:
-    """Whatever a table may hold."""
+    """Any valid table."""
     T = draw(st.sampled_from([1, 2, 7, 40, 120]))
     M = draw(st.lists(st.integers(1, 5), min_size=T, max_size=T))
     columns: dict[str, Any] = {"n": [draw(st.integers(0, m)) for m in M], "M": M}
@@ -110,7 +110,7 @@ def tables(draw: st.DrawFn, distances: int) -> Triplets:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 3))
-def test_no_table_is_too_odd(data: st.DataObject, distances: int) -> None:
+def test_any_valid_table_can_be_checked(data: st.DataObject, distances: int) -> None:
     train, test = (data.draw(tables(distances)) for _ in range(2))
     for findings in (check(train), check(train, test)):
         assert all("\n" not in str(finding) and "nan" not in str(finding) for finding in findings)
@@ -118,7 +118,7 @@ def test_no_table_is_too_odd(data: st.DataObject, distances: int) -> None:
         assert levels == sorted(levels, reverse=True)
 
 
-def test_the_largest_numbers_are_no_trouble() -> None:
+def test_extreme_numbers() -> None:
     rng = np.random.default_rng(0)
     for scale in (1e308, 1e-308, 5e-324):
         sides = {f"{name}_d{k}": scale * rng.uniform(-1, 1, 100) for name in "ab" for k in (0, 1)}
@@ -155,7 +155,7 @@ def test_checks_that_do_not_need_two_distances_take_pairs() -> None:
     assert "by all of their distances" in finding.evidence
 
 
-def test_it_is_quick_enough_for_every_evaluation() -> None:
+def test_it_takes_less_than_a_second() -> None:
     rng = np.random.default_rng(0)
 
     def table(T: int, M: int, role: str) -> Triplets:
@@ -210,7 +210,7 @@ def test_the_command_prints_json(here: Path, capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_the_command_tells_a_mistake_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_a_missing_file_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["check", "nosuch.csv"])
     assert caught.value.code == 2

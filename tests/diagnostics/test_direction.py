@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mistakes import Frames, changed, check_frames, check_planted, flipped, gathered, only, shuffled
+from mistakes import Frames, changed, check_frames, check_planted, flipped, gathered, only, shuffled, simulated
+from twoafc import check
 
 GENUINE = "if people really choose the farther image, as with Euclidean distance and SSIM on CLIC 2021, leave it"
 
@@ -85,20 +86,18 @@ def test_swapped_sides_are_distinguished_from_a_similarity(frames: Frames, name:
     assert finding.remedy == f"d0 belongs to x0 and d1 to x1; {GENUINE}"
 
 
-def correlated(votes: float, strangers: float, *, kin: int = 2, T: int = 4000) -> pl.DataFrame:
-    """Distances a, b, ... that go with the votes, and one, z, that goes with them but against the votes."""
+def correlated(votes: float, common_part: float) -> pl.DataFrame:
+    """Distances a and b that agree with the votes, and z, which correlates with them but disagrees with the votes."""
     rng = np.random.default_rng(3)
-    common, seen = rng.normal(size=(2, 2, T))
-    columns = {}
-    for k in range(kin):
-        columns[f"{'abcdefg'[k]}"] = common + votes * seen + 0.3 * rng.normal(size=(2, T))
-    columns["z"] = strangers * common - votes * seen + 0.3 * rng.normal(size=(2, T))
+    common, seen = rng.normal(size=(2, 2, 4000))
+    columns = {name: common + votes * seen + 0.3 * rng.normal(size=(2, 4000)) for name in "ab"}
+    columns["z"] = common_part * common - votes * seen + 0.3 * rng.normal(size=(2, 4000))
     n = rng.binomial(3, 1 / (1 + np.exp(-2 * (seen[0] - seen[1]))))
     sides = {f"{name}_d{side}": np.exp(d[side]) for name, d in columns.items() for side in (0, 1)}
     return pl.DataFrame({"n": n, "M": 3, **sides})
 
 
-def test_a_distance_that_truly_runs_against_the_votes_is_only_noted() -> None:
+def test_a_distance_that_really_disagrees_with_the_votes_is_only_noted() -> None:
     frame = correlated(0.5, 1.0)
     (finding,) = check_frames(frame)
     assert (finding.code, finding.level, finding.distance) == ("direction", "note", "z")
@@ -225,3 +224,13 @@ def test_unrelated_distances_that_explain_nothing() -> None:
     sides = {f"{name}_d{k}": rng.random(5000) for name in "ab" for k in (0, 1)}
     (finding,) = check_frames(pl.DataFrame({"n": rng.binomial(2, 0.5, 5000), "M": 2, **sides}))
     assert finding.message == "no distance explains the votes: the rows are shuffled, or all distances are useless"
+
+
+def test_a_small_table_without_any_relation_is_noted() -> None:
+    (finding,) = check(simulated("useless", triplets=250, votes=3, seed=0))
+    assert (finding.code, finding.level, finding.distance) == ("useless", "note", "distance")
+    assert finding.message == (
+        "no distance significantly explains these votes: shuffled rows, or useless distances, or a weak one"
+    )
+    assert finding.evidence == "2AFC 52.4 ± 1.8 %, p = 0.24 for no relation to the votes"
+    assert finding.remedy == "check that rows and votes belong together; more votes would decide"

@@ -33,7 +33,7 @@ def test_rows_that_occur_twice(frames: Frames, role: str) -> None:
     assert "rows repeat an earlier one by all of their distances, 7 of them" in finding.evidence
 
 
-def test_equal_numbers_are_no_equal_rows() -> None:
+def test_coincidences_are_not_equal_rows() -> None:
     coarse = simulated("weber", triplets=3000, votes=2, distances="discrete", seed=1)
     assert {finding.code for finding in check(coarse, coarse.where(range(500)))} <= {"ties"}
     for digits in (1, 2, 3):
@@ -100,7 +100,7 @@ def test_shared_triplets(frames: Frames) -> None:
     assert "3000 of 3000 (100.0 %)" in finding.evidence
 
 
-def test_names_that_do_not_name(frames: Frames) -> None:
+def test_names_that_do_not_identify_rows(frames: Frames) -> None:
     def numbered(frame: pl.DataFrame) -> pl.DataFrame:
         number = pl.Series(np.arange(len(frame)) % 1000).cast(pl.String)
         return frame.with_columns(ref=number, x0=number + "a", x1=number + "b")
@@ -116,7 +116,7 @@ def test_names_that_do_not_name(frames: Frames) -> None:
         )
 
 
-def test_no_shared_distance_and_no_names_say_nothing() -> None:
+def test_no_shared_distance_and_no_names_give_no_finding() -> None:
     a, b = random_table(50), random_table(50)
     other = Triplets.from_frame(b.to_frame().rename({"d0": "x_d0", "d1": "x_d1"}))
     assert check(a, other) == []

@@ -10,7 +10,7 @@ from scipy.stats import kstest, ttest_1samp
 from twoafc.diagnostics.profile import relate
 
 
-def test_the_score_and_its_error_are_those_of_the_books() -> None:
+def test_the_score_and_its_error_are_those_of_textbooks() -> None:
     rng = np.random.default_rng(0)
     u0, u1 = rng.random((2, 400))
     share = rng.binomial(3, 0.4 + 0.2 * (u1 > u0)) / 3
@@ -37,7 +37,7 @@ def test_the_joint_test_is_hotellings() -> None:
 
 
 @pytest.mark.parametrize("units", [None, 40])
-def test_chances_are_even_where_a_distance_says_nothing(units: int | None) -> None:
+def test_p_values_are_uniform_where_a_distance_is_unrelated(units: int | None) -> None:
     rng = np.random.default_rng(2)
     relations = []
     for _ in range(400):

@@ -47,7 +47,7 @@ def test_one_side_that_never_changes(frames: Frames) -> None:
 
 @pytest.mark.parametrize("role", ["train", "test"])
 @pytest.mark.parametrize(("share", "level"), [(0.15, "note"), (0.4, "warning")])
-def test_masses_of_ties(frames: Frames, role: str, share: float, level: str) -> None:
+def test_many_ties(frames: Frames, role: str, share: float, level: str) -> None:
     tied = pl.Series(np.random.default_rng(0).random(len(frames[role])) < share)
     frame = frames[role].with_columns(rmse_d1=pl.when(tied).then("rmse_d0").otherwise("rmse_d1"))
     (finding,) = check_planted(frames, role, frame)
@@ -101,7 +101,7 @@ def test_other_formulas_and_ranges(frames: Frames) -> None:
     assert (finding.code, finding.level) == ("units", "note")
 
 
-def test_ordinary_differences_between_tables_are_no_jump() -> None:
+def test_ordinary_differences_between_tables_are_not_other_units() -> None:
     rng = np.random.default_rng(0)
 
     def table(T: int, scale: float, spread: float, votes: int) -> Triplets:

@@ -132,7 +132,7 @@ def test_two_or_three_votes_give_the_bounds_in_closed_form(M: int) -> None:
     assert ceiling.score_2afc_highest >= 50 + 50 * np.sqrt(squares[1]) - 1e-3
 
 
-def test_one_vote_tells_nothing() -> None:
+def test_one_vote_gives_no_ceiling() -> None:
     ceiling = estimate_ceiling([0, 1, 1], [1, 1, 1])
     assert not ceiling.known
     assert ceiling.note == "M = 1 only: no ceiling can be known"
@@ -239,7 +239,7 @@ def test_the_bounds_are_reached_nearly(M: int) -> None:
     assert high - 0.12 * width <= max(penalised(-1, price) for price in prices) <= high
 
 
-def test_a_programme_that_the_solver_gives_up_is_solved_another_way() -> None:
+def test_a_programme_that_fails_with_presolve_is_solved_without() -> None:
     counts = [496, 385, 341, 355, 342, 299, 341, 300, 141]
     mixtures = Mixtures(Histogram(16, 16, np.repeat(np.arange(9), counts)))
     [(low, high)] = mixtures.plausible([lambda q: q], 15.507)
@@ -292,7 +292,7 @@ def test_folded_votes_are_drawn_without_replacement() -> None:
         )
 
 
-def test_chances_of_drawn_votes_are_those_of_the_hypergeometric_law() -> None:
+def test_drawn_votes_are_hypergeometric() -> None:
     for M, kept in ((5, 3), (30, 16), (100_000, 21)):
         n = np.unique(np.linspace(0, M, 40).astype(np.int64))
         drawn = hypergeom.pmf(np.arange(kept + 1), M, n[:, None], kept)
@@ -300,12 +300,12 @@ def test_chances_of_drawn_votes_are_those_of_the_hypergeometric_law() -> None:
         np.testing.assert_allclose(folded_draws(M, kept, n), folded, rtol=1e-9, atol=1e-15)
 
 
-def test_votes_may_be_very_many() -> None:
+def test_very_many_votes() -> None:
     p, M = drawn("beta(.8, .8)", 300, 0), np.full(300, 100_000)
     assert holds(estimate_ceiling(np.random.default_rng(1).binomial(M, p), M), truth(p, M))
 
 
-def test_bounds_that_hardly_rise_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_that_stall_stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     M = rng.permutation(np.arange(20, 26))
     n = rng.binomial(M, rng.beta(0.8, 0.8, 6))
@@ -316,7 +316,7 @@ def test_bounds_that_hardly_rise_are_left_as_they_are(monkeypatch: pytest.Monkey
         assert getattr(quick, name) == pytest.approx(getattr(slow, name), rel=2e-3)
 
 
-def test_many_votes_or_few_triplets_use_some_votes_and_say_so() -> None:
+def test_large_M_or_few_triplets_use_only_some_votes() -> None:
     rng = np.random.default_rng(0)
     p = rng.beta(0.8, 0.8, 2060)
     M = np.append(np.full(2000, 40), np.full(60, 7))
@@ -327,7 +327,7 @@ def test_many_votes_or_few_triplets_use_some_votes_and_say_so() -> None:
     assert ceiling.by_votes[1].score_2afc.highest - ceiling.by_votes[1].score_2afc.lowest < 8
 
 
-def test_votes_that_are_no_draws_of_one_chance_are_pointed_out() -> None:
+def test_votes_that_no_mixture_fits_are_noted() -> None:
     # Four people who always split evenly agree less often than by the toss of a coin.
     ceiling = estimate_ceiling(np.full(300, 2), np.full(300, 4))
     assert ceiling.note == (
@@ -337,7 +337,7 @@ def test_votes_that_are_no_draws_of_one_chance_are_pointed_out() -> None:
     assert ceiling.by_votes[0].p < 1e-10
 
 
-def test_people_agree_as_slow_counting_of_pairs_says() -> None:
+def test_agreement_of_people_against_slow_counting_of_pairs() -> None:
     rng = np.random.default_rng(0)
     M = rng.integers(1, 6, 40)
     n = rng.binomial(M, 0.7)
@@ -433,7 +433,7 @@ def test_explained_is_all_for_the_truth_and_nothing_for_the_floor() -> None:
     )
 
 
-def test_what_is_explained_has_no_end_where_nothing_may_be_to_explain() -> None:
+def test_the_share_explained_has_no_end_where_nothing_may_be_explainable() -> None:
     n, M = np.random.default_rng(0).binomial(5, 0.5, 300), np.full(300, 5)
     ceiling = estimate_ceiling(n, M)
     assert ceiling.gain_lowest == 0
@@ -480,13 +480,13 @@ def test_a_histogram_for_each_number_of_votes_and_its_rows() -> None:
         ([1], [2], {"level": 1.0}, "level must lie between 0 and 1; found 1"),
     ],
 )
-def test_what_is_no_votes_is_refused(n: list[float], M: list[int], options: dict, message: str) -> None:
+def test_invalid_votes_are_rejected(n: list[float], M: list[int], options: dict, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011
         estimate_ceiling(n, M, **options)
     assert str(error.value) == message
 
 
-def test_limits_on_the_wrong_side_of_the_nll_are_refused() -> None:
+def test_limits_on_the_wrong_side_of_the_nll_are_rejected() -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011
         share_explained(estimate_ceiling([1, 2], [2, 2]), 1.0, 1.1, 1.2)
     assert str(error.value) == "nll must lie between nll_low and nll_high; found 1 and 1.1, 1.2"

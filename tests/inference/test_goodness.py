@@ -39,7 +39,7 @@ def votes(T: int, seed: int, *, M: int = 3, spread: float = 0.0) -> tuple[np.nda
 # Calibration
 
 
-def test_bins_hold_what_they_say() -> None:
+def test_bins_against_slow_sums() -> None:
     n, M, P = votes(1000, 1)
     result = calibration(n, M, P, alone(1000), bins=10)
     assert [each.triplets for each in result.bins] == [100] * 10
@@ -78,7 +78,7 @@ def test_a_wrong_scale_is_found_with_its_cost(factor: float) -> None:
     assert nll(n, M, stated) == pytest.approx(result.floor - result.sharpness + result.calibration, rel=1e-12)
 
 
-def test_an_indifferent_p_has_no_slope() -> None:
+def test_p_of_one_half_has_no_slope() -> None:
     n, M, _ = votes(50, 3)
     assert np.isnan(calibration_slope(n, M, np.full(50, 0.5), alone(50)).value)
     result = calibration(n, M, np.full(50, 0.5), alone(50))
@@ -86,7 +86,7 @@ def test_an_indifferent_p_has_no_slope() -> None:
     assert result.sharpness == pytest.approx(result.calibration)
 
 
-def test_unanimous_votes_and_a_sure_p_are_no_error() -> None:
+def test_unanimous_votes_and_a_certain_p_raise_no_error() -> None:
     result = calibration(np.array([2, 2, 0, 0]), np.full(4, 2), np.array([1.0, 1.0, 0.0, 0.0]), alone(4))
     assert np.isfinite(result.calibration)
 
@@ -225,7 +225,7 @@ def test_swaps_hide_a_preference_from_the_table_but_not_from_the_votes() -> None
     assert asymmetry(merged, P, together(merged))["p"] > 0.01
 
 
-def test_the_bound_on_lapses_holds_and_is_of_use() -> None:
+def test_the_bound_on_lapses_covers_and_is_narrow() -> None:
     bounds = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -246,7 +246,7 @@ def test_too_few_votes_for_a_bound_on_lapses() -> None:
     }
 
 
-def test_what_observers_share_is_in_the_errors() -> None:
+def test_standard_errors_include_what_observers_share() -> None:
     """Twelve observers, each with a preference of its own for a side: none of all of them together."""
     alarms, slopes = [], []
     for seed in range(80):
