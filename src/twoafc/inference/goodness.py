@@ -391,28 +391,20 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Together) -> dict[str, A
         ``shown`` (whether the side shown is known), ``value`` (votes for the second image beyond P, in %), ``se``,
         ``low``, ``high``, ``p``, ``sentence``.
     """
-    total = float(table.M.sum())
-    shown = table.votes is not None
-    by_vote = _excess_by_vote(table, P) if shown else None
-    if table.votes is None or by_vote is None:
-        excess: FloatArray = table.n - table.M * P
-    else:
-        excess = np.asarray(np.bincount(table.votes["row"].to_numpy(), by_vote, minlength=len(table)), float)
-    value = float(excess.sum()) / total
-    weight = table.M / total
+    total, shown = float(table.M.sum()), table.votes is not None
+    excess, by_vote = table.n - table.M * P, None
+    if table.votes is not None:
+        # Votes for the second image as shown, minus their probability by P.
+        row, swapped, choice = (table.votes[name].to_numpy() for name in ("row", "swapped", "choice"))
+        by_vote = choice - np.where(swapped, 1 - P[row], P[row])
+        excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
+    value, weight = float(excess.sum()) / total, table.M / total
     vote_influence = None if by_vote is None or clusters.votes is None else (by_vote - value)[:, None] / total
     influence = (excess - value * table.M) / total
     se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])
     units = float(clusters.units(weight)[0])
     interval, p = t_interval(100 * value, 100 * se, units), p_value(value, se, units)
     return {"shown": shown, **interval._asdict(), "p": p, "sentence": _preference(interval, p, shown)}
-
-
-def _excess_by_vote(table: Triplets, P: FloatArray) -> FloatArray:
-    """Each vote for the second image as shown, minus its probability by P."""
-    assert table.votes is not None
-    row, swapped = table.votes["row"].to_numpy(), table.votes["swapped"].to_numpy()
-    return np.asarray(table.votes["choice"].to_numpy() - np.where(swapped, 1 - P[row], P[row]))
 
 
 def _preference(interval: Interval, p: float, shown: bool) -> str:
