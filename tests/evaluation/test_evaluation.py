@@ -111,7 +111,9 @@ def test_a_users_own_estimator_takes_part() -> None:
     record = one(found, estimator="coin", split="test")
     assert record["score_2afc"] == 50
     assert record["ties_model"] == 30
-    assert estimator("evaluation.test_evaluation:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [0.5]
+    assert estimator("evaluation.test_evaluation:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [
+        0.5
+    ]
 
 
 @pytest.mark.parametrize(

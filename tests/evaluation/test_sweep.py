@@ -17,10 +17,18 @@ from conftest import random_table
 from twoafc import metrics
 from twoafc.cli import main
 from twoafc.estimators import Density
-from twoafc.evaluation import Settings, evaluate
+from twoafc.evaluation import (
+    GRID_SIZES,
+    SIGMAS,
+    Sweep,
+    draw_sweep,
+    nodes_for,
+    sweep,
+    sweep_remarks,
+    sweep_table,
+    write_sweep,
+)
 from twoafc.inference import COMPARED, holm, sentence
-from twoafc.sweep import GRID_SIZES, SIGMAS, Sweep, sweep, written
-from twoafc.sweep.points import nodes_for
 from twoafc.table import Triplets, assign_folds
 
 
@@ -161,8 +169,8 @@ def test_without_a_test_table_sigma_is_chosen_without_the_triplets_that_are_scor
     # The point of the curve is a width chosen from all triplets: another number, which the table does not show.
     at = found.at("b", "sigma", float(found.automatic["b"].sigma))["nll"]
     assert at != found.tested["b"]["nll"]
-    assert written.summary(found, "sigma").rows[0][4].startswith(f"{nll['automatic']:.4f} ± ")
-    assert "its NLL is that of choosing anew in each fold" in " ".join(written.remarks(found))
+    assert sweep_table(found, "sigma").rows[0][4].startswith(f"{nll['automatic']:.4f} ± ")
+    assert "its NLL is that of choosing anew in each fold" in " ".join(sweep_remarks(found))
 
 
 def test_triplets_of_both_tables_are_told_as_evaluate_does(found: Sweep) -> None:
@@ -170,7 +178,7 @@ def test_triplets_of_both_tables_are_told_as_evaluate_does(found: Sweep) -> None
     shared = [each for each in evaluate(TRAIN["a"], TRAIN["a"]).findings if each.code.startswith("shared")]
     assert [each.code for each in same.findings] == ["shared_triplets", "shared_references"]
     assert same.findings == shared
-    assert str(shared[0]) in written.remarks(same)
+    assert str(shared[0]) in sweep_remarks(same)
     assert [each.code for each in found.findings] == ["shared_references"]
 
 
@@ -223,7 +231,7 @@ def test_mistakes_are_told(options: dict[str, Any], message: str) -> None:
 
 
 def test_the_figure_draws_the_curves_with_their_marks(found: Sweep) -> None:
-    (ax,) = written.draw(found, "sigma", "nll").axes
+    (ax,) = draw_sweep(found, "sigma", "nll").axes
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(lines["a"].get_xdata(), found.curves("sigma")["a"].x)
     np.testing.assert_array_equal(lines["a"].get_ydata(), found.curves("sigma")["a"].value)
@@ -237,14 +245,14 @@ def test_the_figure_draws_the_curves_with_their_marks(found: Sweep) -> None:
 
 
 def test_the_summary_tells_best_automatic_and_papers(found: Sweep) -> None:
-    table = written.summary(found, "sigma")
+    table = sweep_table(found, "sigma")
     assert table.header[1::2] == ("best sigma", "automatic sigma", "paper's sigma")
     row = dict(zip(table.header[1::2], table.rows[0][1::2], strict=True))
     assert row["paper's sigma"] == "0.0227"
     assert row["automatic sigma"] == f"{found.automatic['a'].sigma:.3g}"
     assert table.rows[0][-1].startswith(f"{found.at('a', 'sigma', 1 / 44)['nll']:.4f} ± ")
-    assert written.summary(found, "grid_size").header[1::2] == ("best nodes", "paper's nodes")
-    assert written.remarks(found)[0].startswith("± standard error; ")
+    assert sweep_table(found, "grid_size").header[1::2] == ("best nodes", "paper's nodes")
+    assert sweep_remarks(found)[0].startswith("± standard error; ")
 
 
 COMMAND = "sweep --train train.csv --test test.csv --sigma 0.1 --sigma 0.3 --distance a"
@@ -334,7 +342,7 @@ def test_names_in_other_scripts_and_with_odd_signs_are_drawn(here: Path) -> None
     names = {"a": "距離", "b": "a$b$"}
     frame = TEST.to_frame().rename({f"{old}_d{k}": f"{new}_d{k}" for old, new in names.items() for k in (0, 1)})
     found = sweep(Triplets.from_frame(frame), sigmas=[0.1], grid_sizes=(), grid_size=10, folds=2)
-    written.write(found, here / "s", {})
+    write_sweep(found, here / "s", {})
     assert "距離" in Path("s/figures/sweep-sigma-nll.svg").read_text(encoding="utf-8")
 
 

@@ -55,16 +55,15 @@ def sweep(
     """
     from twoafc import card
     from twoafc.errors import DataError
-    from twoafc.evaluation import Settings
-    from twoafc.sweep import sweep as run
-    from twoafc.sweep.written import FOLDER, remarks, summary, write
+    from twoafc.evaluation import SWEEP_FOLDER, Settings, sweep_remarks, sweep_table, write_sweep
+    from twoafc.evaluation import sweep as run
     from twoafc.table import Triplets, read_votes
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
     settings = Settings(folds=5 if folds is None else folds, seed=seed)
     paths = {"train": train} | ({"test": test} if test else {})
-    FOLDER.check(out, paths.values())
+    SWEEP_FOLDER.check(out, paths.values())
     tables = {}
     for role, path in paths.items():
         table = read_votes([path])
@@ -85,12 +84,12 @@ def sweep(
             progress=show,
         )
     data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
-    write(found, out, {"kind": "sweep", **card.of_evaluation(data, {"density": found.chosen}, settings, [])})
+    write_sweep(found, out, {"kind": "sweep", **card.of_evaluation(data, {"density": found.chosen}, settings, [])})
     if json:
-        print((out / FOLDER.name).read_text(encoding="utf-8"))
+        print((out / SWEEP_FOLDER.name).read_text(encoding="utf-8"))
     elif not quiet:
         for parameter in found.parameters:
-            shown = summary(found, parameter)
+            shown = sweep_table(found, parameter)
             print_table(shown.caption, shown.header, shown.rows)
-        say(*remarks(found))
+        say(*sweep_remarks(found))
         print(f"Sweep: {out}")

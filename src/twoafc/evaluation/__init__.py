@@ -1,8 +1,5 @@
-"""Fit on one table, score on another: by distance, estimator, seed and group, with error bars and comparisons."""
+"""The one loop: fit, predict, cross-validate, refit; its settings, and sweeps of the density estimator's."""
 
-from twoafc.evaluation.counted import evaluate_counts
-from twoafc.evaluation.evaluation import Evaluation, evaluate
-from twoafc.evaluation.loop import Run
-from twoafc.evaluation.settings import Progress, Settings
+import lazy_loader
 
-__all__ = ["Evaluation", "Progress", "Run", "Settings", "evaluate", "evaluate_counts"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

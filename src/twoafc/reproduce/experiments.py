@@ -22,14 +22,13 @@ from twoafc.datasets import Dataset, without_anchors
 from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
-from twoafc.evaluation import Progress, Settings, evaluate
+from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
 from twoafc.files import strict_json, written
 from twoafc.folder import Results
 from twoafc.inference import Record
 from twoafc.measurement.candidates import candidates
 from twoafc.measurement.files import clear_partial, write_text
 from twoafc.reproduce.sources import Source, sample
-from twoafc.sweep import Sweep, sweep
 from twoafc.table import Triplets
 
 ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}

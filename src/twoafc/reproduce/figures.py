@@ -16,6 +16,7 @@ from twoafc.arrays import FloatArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
 from twoafc.estimators import Loaded
+from twoafc.evaluation import Sweep
 from twoafc.folder import Results
 from twoafc.images import ImageError
 from twoafc.query import ask
@@ -23,7 +24,6 @@ from twoafc.reproduce.example import worked_example
 from twoafc.reproduce.experiments import ESTIMATORS, Measured, PaperDistance
 from twoafc.reproduce.printed import SETS
 from twoafc.reproduce.tables import METHODS
-from twoafc.sweep import Sweep
 from twoafc.table import Triplets
 
 if TYPE_CHECKING:

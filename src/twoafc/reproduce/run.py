@@ -13,7 +13,7 @@ from typing import Any
 
 from twoafc import plots
 from twoafc.errors import DataError
-from twoafc.evaluation import Progress
+from twoafc.evaluation import Progress, Sweep
 from twoafc.files import replaced, strict_json, written
 from twoafc.folder import Results
 from twoafc.inference import Record
@@ -23,7 +23,6 @@ from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distanc
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
 from twoafc.reproduce.sources import FETCH, Source, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
-from twoafc.sweep import Sweep
 
 FEWEST = 20
 """The least triplets of a split that can be fitted."""

@@ -1,0 +1,16 @@
+from .counted import evaluate_counts as evaluate_counts
+from .evaluation import Evaluation as Evaluation
+from .evaluation import evaluate as evaluate
+from .loop import Run as Run
+from .settings import Progress as Progress
+from .settings import Settings as Settings
+from .sweeps import GRID_SIZES as GRID_SIZES
+from .sweeps import SIGMAS as SIGMAS
+from .sweeps import SWEEP_FOLDER as SWEEP_FOLDER
+from .sweeps import Sweep as Sweep
+from .sweeps import draw_sweep as draw_sweep
+from .sweeps import nodes_for as nodes_for
+from .sweeps import sweep as sweep
+from .sweeps import sweep_remarks as sweep_remarks
+from .sweeps import sweep_table as sweep_table
+from .sweeps import write_sweep as write_sweep

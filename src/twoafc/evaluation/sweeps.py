@@ -1,0 +1,476 @@
+"""How much the kernel's width and the number of nodes matter: scores against sigma and grid size, with error bars."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import product
+from math import ceil
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from twoafc import plots, tables
+from twoafc.arrays import BoolArray
+from twoafc.core import Uniform
+from twoafc.diagnostics import Finding, check_overlap
+from twoafc.estimators import Density
+from twoafc.evaluation.bars import Analytic
+from twoafc.evaluation.loop import Prediction, Run, floor_of, shared_distances
+from twoafc.evaluation.records import scored, with_bars
+from twoafc.evaluation.settings import Progress, Settings
+from twoafc.files import Kept
+from twoafc.inference import COMPARED, LEVEL, Record, Together, Values, compare, errors, holm, sentence, together
+from twoafc.plots import SweepCurve
+from twoafc.table import Triplets, assign_folds, split_key, write_frame
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Parameter = Literal["sigma", "grid_size"]
+
+PAPER = Density()
+"""The paper's settings: sigma = 1/44 on 20 nodes."""
+SIGMAS: tuple[float, ...] = tuple(float(f"{each:.2g}") for each in np.geomspace(0.0037, 1, 16))
+GRID_SIZES = (5, 7, 10, 14, 20, 28, 40, 55, 75, 100)
+"""What is swept where nothing else is asked for: the paper's ranges."""
+MOST_NODES = 1000
+"""Nodes along an axis, at most: memory goes with their square, and 1000 take some 160 MB for each setting at work."""
+
+
+class Point(NamedTuple):
+    """One setting, on the line of the parameter that moves."""
+
+    parameter: Parameter
+    settings: Density
+
+    @property
+    def value(self) -> float:
+        """Value of the parameter that moves."""
+        return float(getattr(self.settings, self.parameter))
+
+
+def nodes_for(sigma: float) -> int:
+    """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width.
+
+    Examples
+    --------
+    >>> nodes_for(1 / 44), nodes_for(0.5)
+    (66, 20)
+    """
+    return max(PAPER.grid_size, ceil(1.5 / sigma))
+
+
+def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, held: Density) -> list[Point]:
+    """List the settings to try for every distance, in order; the paper's are among them, so that they can be marked."""
+    widths = SIGMAS if sigmas is None else tuple(sigmas)
+    sizes = GRID_SIZES if grid_sizes is None else tuple(grid_sizes)
+    if not widths and not sizes:
+        raise ValueError("there is nothing to sweep; give sigmas, grid sizes, or both")
+    wrong = next((each for each in widths if not isinstance(each, Real)), None)
+    if wrong is not None:
+        raise ValueError(f"sigmas to sweep must be numbers; found {wrong!r}")
+    large = next((each for each in (held.grid_size, *sizes) if each > MOST_NODES), None)
+    if large is not None:
+        raise ValueError(
+            f"grid sizes to sweep must be at most {MOST_NODES}, since memory goes with their square; found {large}"
+        )
+    if widths:
+        widths = (*widths, float(PAPER.sigma))
+    if sizes:
+        nodes = nodes_for(float(held.sigma))
+        sizes = (*sizes, PAPER.grid_size, *((nodes,) if nodes <= max(sizes) else ()))
+    moved = [Point("sigma", replace(held, sigma=float(each))) for each in widths]
+    moved += [Point("grid_size", replace(held, grid_size=each)) for each in sizes]
+    return in_order(moved)
+
+
+def in_order(some: Sequence[Point]) -> list[Point]:
+    """Put points in the order of their lines and values, each once."""
+    return sorted(dict.fromkeys(some), key=lambda point: (point.parameter != "sigma", point.value))
+
+
+Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc"]
+MEASURES: tuple[Measure, ...] = ("nll", "nll_per_vote", "agreement", "score_2afc")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Scores of the density estimator on triplets that it has not seen, setting by setting.
+
+    Attributes
+    ----------
+    scores : list of records
+        One per distance, parameter and value: see `frame`.
+    held : Density
+        The sigma under which grid sizes were swept, and the grid size on which sigmas were.
+    chosen : Density
+        The paper's settings.
+    automatic : dict of distance to Density
+        Sigma, with as many nodes as it needs, that ``Density(sigma="auto")`` takes from the whole training table.
+    comparisons : list of records
+        The automatic sigma against the paper's, by ``distance``, paired: see `twoafc.inference.comparisons.compare`;
+        ``p_holm`` is corrected over the distances.
+    notes : list of str
+        How the test was made, and what was left out.
+    error_bars : str
+        What the error bars are of, in words.
+    tested : dict of distance to record
+        The score of choosing sigma automatically, where sigmas were swept. Where the table is cross-validated, it is
+        chosen anew in each fold, without the triplets that are scored: the point at `automatic` saw them all.
+    findings : list of Finding
+        What the two tables share: see `twoafc.check`.
+    cross_validated : bool
+        Whether there was no test table.
+    """
+
+    scores: list[Record]
+    held: Density
+    chosen: Density
+    automatic: dict[str, Density]
+    comparisons: list[Record] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error_bars: str = ""
+    tested: dict[str, Record] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    cross_validated: bool = False
+
+    @property
+    def distances(self) -> list[str]:
+        """Names of the distances."""
+        return list(self.automatic)
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """What was swept."""
+        return list(dict.fromkeys(record["parameter"] for record in self.scores))
+
+    def frame(self) -> pl.DataFrame:
+        """Give the scores in long form.
+
+        Columns are ``distance``, ``parameter`` (sigma or grid_size: the one that moves), ``sigma``, ``grid_size``,
+        ``triplets``, ``votes``, and each measure with ``_se``, ``_low``, ``_high``.
+        """
+        return pl.DataFrame(self.scores, infer_schema_length=None)
+
+    def of(self, distance: str, parameter: Parameter) -> list[Record]:
+        """Give the scores of one distance against one parameter, in the order of its values."""
+        return [r for r in self.scores if (r["distance"], r["parameter"]) == (distance, parameter)]
+
+    def at(self, distance: str, parameter: Parameter, value: float) -> Record:
+        """Give the score of one distance at one value of a parameter."""
+        return next(record for record in self.of(distance, parameter) if record[parameter] == value)
+
+    def best(self, distance: str, parameter: Parameter) -> Record:
+        """Give the score with the least NLL; it was chosen by the tested votes, and flatters itself a little."""
+        return min(self.of(distance, parameter), key=lambda record: record["nll"])
+
+    def curves(self, parameter: Parameter, measure: Measure = "nll") -> dict[str, SweepCurve]:
+        """Give what `twoafc.plots.sweep` draws: by distance, values of a measure with their intervals."""
+        ends = (parameter, measure, f"{measure}_low", f"{measure}_high")
+        return {
+            name: SweepCurve(*(np.array([r[end] for r in self.of(name, parameter)], dtype=np.float64) for end in ends))
+            for name in self.distances
+        }
+
+    def automatic_values(self, parameter: Parameter) -> dict[str, float]:
+        """Give the automatic values on the curves: each distance's sigma, or the nodes that the held sigma needs."""
+        if parameter == "sigma":
+            return {name: float(settings.sigma) for name, settings in self.automatic.items()}
+        nodes = nodes_for(float(self.held.sigma))
+        swept = {record["grid_size"] for record in self.scores if record["parameter"] == "grid_size"}
+        return {name: float(nodes) for name in self.distances if nodes in swept}
+
+
+AUTOMATIC, PAPERS = "the automatic sigma", "the paper's sigma"
+
+
+def sweep(
+    train: Triplets,
+    test: Triplets | None = None,
+    *,
+    distances: Sequence[str] | None = None,
+    sigmas: Sequence[float] | None = None,
+    grid_sizes: Sequence[int] | None = None,
+    grid_size: int = 100,
+    sigma: float = 1 / 44,
+    folds: int = 5,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Score the density estimator under many kernel widths and grid sizes, for every distance.
+
+    Parameters
+    ----------
+    train, test : Triplets
+        As of `twoafc.evaluate`: without `test` the training table is cross-validated.
+    distances : names, default all that both tables have
+    sigmas : numbers, default 16 in [0.0037, 1]
+        Widths to try on `grid_size` nodes; none for an empty sequence. The paper's and the automatic one come to them.
+    grid_sizes : whole numbers, default 10 in [5, 100]
+        Nodes along an axis to try under `sigma`; none for an empty sequence. The paper's 20 come to them, and as many
+        as the automatic rule gives that sigma, where they lie in the range.
+    folds, seed : int
+        Parts for cross-validation, whole references at a time where they are known, and their seed.
+    workers : int, default one for each core
+        Settings tried at a time, in threads: what is found does not depend on their number.
+
+    Examples
+    --------
+    >>> from twoafc import worlds
+    >>> table = Triplets.from_frame(worlds.simulate("weber", triplets=400, votes=3, seed=1))
+    >>> found = sweep(table, sigmas=[0.01, 0.1], grid_sizes=(), grid_size=20, folds=2)
+    >>> found.best("distance", "sigma")["sigma"] > 0.01
+    True
+    """
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1; found {workers}")
+    held = Density(sigma=sigma, grid_size=grid_size)
+    asked = points(sigmas, grid_sizes, held)
+    names, notes = shared_distances(train, test, distances)
+    left_out = _left_out(train, test, folds, seed)
+    if test is None:
+        notes.append(f"no test table: {folds}-fold cross-validation, split by {split_key(train)}")
+    link = together(train if test is None else test)
+    moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
+    automatic: dict[str, Density] = {}
+    scores: list[Record] = []
+    tested: dict[str, Record] = {}
+    pairs: dict[str, dict[str, Values]] = {}
+    with _threads(workers or _cores()) as pool:
+        for place, name in enumerate(names):
+            asking = (train if test is None else test)[name]
+            parts = list(pool.map(partial(_part, train[name]), left_out))
+            automatic[name] = _automatic(train[name])
+            todo = in_order([*asked, Point("sigma", replace(held, sigma=automatic[name].sigma))]) if moves else asked
+            found = pool.map(partial(_score, asking, parts, link), todo)
+            for done, (point, (record, value)) in enumerate(zip(todo, found, strict=True), start=1):
+                scores.append(record)
+                if point == papers:
+                    pairs[name] = {PAPERS: value}
+                if progress:
+                    progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
+            if moves:
+                chosen = [automatic[name]] if test is not None else list(pool.map(_automatic_of, parts))
+                settings = [replace(held, sigma=each.sigma) for each in chosen]
+                itself = Point("sigma", automatic[name])
+                tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, link, itself)
+    told = f"{Analytic().told}; {link.told}"
+    shared = [] if test is None else _shared(train, test, names)
+    return Sweep(scores, held, PAPER, automatic, _compared(pairs, link), notes, told, tested, shared, test is None)
+
+
+def _shared(train: Triplets, test: Triplets, names: Sequence[str]) -> list[Finding]:
+    """Find triplets and references that stand in both tables, as `twoafc.check` does."""
+    kept = [replace(table, distances={name: table.distances[name] for name in names}) for table in (train, test)]
+    return check_overlap(*kept)
+
+
+def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:
+    chosen = Density(sigma="auto").fit(train, uniform=uniform).settings
+    return replace(chosen, sigma=float(chosen.sigma))
+
+
+def _automatic_of(part: Part) -> Density:
+    return _automatic(part.train, part.uniform)
+
+
+def _cores() -> int:
+    """Cores that this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Give threads, which share the tables and leave Python's lock to one another in the sums over kernels.
+
+    What has not begun when an error, or Ctrl-C, comes is not begun.
+    """
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A table to fit to with its map, which no setting changes, and the rows of the tested table to ask about."""
+
+    train: Triplets
+    uniform: Uniform
+    rows: BoolArray | slice
+
+
+def _left_out(train: Triplets, test: Triplets | None, folds: int, seed: int) -> list[BoolArray | None]:
+    """List the rows of the training table to leave out in turn; None of them where there is a test table."""
+    if test is not None:
+        return [None]
+    fold = assign_folds(train, folds, seed=seed)
+    return [fold == k for k in range(folds)]
+
+
+def _part(train: Triplets, left_out: BoolArray | None) -> Part:
+    kept = train if left_out is None else train.where(~left_out)
+    return Part(kept, Uniform.learn(kept.d0, kept.d1), slice(None) if left_out is None else left_out)
+
+
+def _score(tested: Triplets, parts: Sequence[Part], link: Together, point: Point) -> tuple[Record, Values]:
+    """Fit one setting, and score it on triplets that the fit has not seen."""
+    return _score_fits(tested, parts, [point.settings] * len(parts), link, point)
+
+
+def _score_fits(
+    tested: Triplets, parts: Sequence[Part], settings: Sequence[Density], link: Together, point: Point
+) -> tuple[Record, Values]:
+    """Fit each part with settings of its own, and score all of them together under the name of one point."""
+    P = np.empty(len(tested))
+    for part, each in zip(parts, settings, strict=True):
+        fit = each.fit(part.train, uniform=part.uniform)
+        P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
+    (name,) = tested.distances
+    one = scored(
+        Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),
+        Settings(),
+        link,
+    )
+    assert one.values is not None  # P of a density is always a number
+    bars = errors(one.values, None, link)
+    (told,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
+    kept = [f"{measure}{end}" for measure in MEASURES for end in ("", "_se", "_low", "_high")]
+    head = {"distance": name, "parameter": point.parameter}
+    named = {"sigma": point.settings.sigma, "grid_size": each.grid_size}
+    return head | named | {each: told[each] for each in ("triplets", "votes", *kept)}, one.values
+
+
+def _compared(pairs: Mapping[str, Mapping[str, Values]], link: Together) -> list[Record]:
+    """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
+    told = COMPARED[2]["nll"]
+    found = [
+        {"distance": name, **record}
+        for name, values in pairs.items()
+        for record in compare(values, link, estimator="density", measures={"nll": told})
+    ]
+    known = [record for record in found if record["p"] is not None]
+    for record, p in zip(known, holm([record["p"] for record in known]).tolist(), strict=True):
+        ends = [record[key] for key in ("difference", "se", "low", "high")]
+        told_again = sentence(told, record["a"], record["b"], ends, p)
+        record |= {"p_holm": p, "different": p < 1 - LEVEL, "sentence": told_again}
+    return found
+
+
+SWEEP_FOLDER = Kept("sweep.json", "sweeps")
+SWEEP_READING = "± standard error; best: least NLL, chosen by the tested votes themselves, which flatters it a little"
+CHOSEN = {
+    False: "automatic: chosen by triplets left out in turn from the training table",
+    True: "automatic: chosen by triplets left out in turn from the whole table; its NLL is that of choosing anew in "
+    "each fold, without the triplets that are scored",
+}
+"""What the automatic sigma is, with a test table and where the table is cross-validated."""
+DRAWN_MEASURES: tuple[Measure, ...] = ("nll", "agreement")
+
+
+def write_sweep(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
+    """Write scores, tables and figures to a folder; an earlier sweep there is replaced as a whole.
+
+    Parameters
+    ----------
+    card : mapping
+        What made the sweep: see `twoafc.card`.
+    """
+    with SWEEP_FOLDER.whole(folder) as partial:
+        write_frame(found.frame(), partial / "sweep.csv")
+        shown = [sweep_table(found, parameter) for parameter in found.parameters]
+        for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
+            text = [*(form(table) for table in shown), tables.remarks(sweep_remarks(found), ending)]
+            (partial / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
+        for parameter, measure in product(found.parameters, DRAWN_MEASURES):
+            figure = draw_sweep(found, parameter, measure)
+            stem = f"sweep-{parameter}-{measure}"
+            plots.save(figure, *(partial / "figures" / f"{stem}.{ending}" for ending in ("svg", "pdf")))
+        SWEEP_FOLDER.tell(partial, {**card, "notes": found.notes, "error_bars": found.error_bars}, _content(found))
+
+
+def _content(found: Sweep) -> dict[str, Any]:
+    """Put together what sweep.json holds beside the card."""
+    return {
+        "held": _plain_settings(found.held),
+        "chosen": _plain_settings(found.chosen),
+        "automatic": {name: _plain_settings(each) for name, each in found.automatic.items()},
+        "scores": found.scores,
+        "automatic_scores": list(found.tested.values()),
+        "comparisons": found.comparisons,
+        "findings": [asdict(each) for each in found.findings],
+    }
+
+
+def _plain_settings(each: Any) -> dict[str, Any]:
+    return {name: value for name, value in asdict(each).items() if name in ("sigma", "grid_size")}
+
+
+def sweep_remarks(found: Sweep) -> list[str]:
+    """Say what a reader of the tables should know."""
+    automatic = [CHOSEN[found.cross_validated]] if found.tested else []
+    compared = [f"{record['distance']}: {record['sentence']}" for record in found.comparisons]
+    told = [SWEEP_READING, *automatic, f"error bars: {found.error_bars}", *compared]
+    return [*told, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
+
+
+def sweep_table(found: Sweep, parameter: Parameter) -> tables.Table:
+    """Tell of each distance the best, the automatic and the paper's value, with the NLL of each."""
+    automatic, chosen = found.automatic_values(parameter), float(getattr(found.chosen, parameter))
+    rows = []
+    for name in found.distances:
+        records = [found.best(name, parameter), found.at(name, parameter, chosen)]
+        if automatic:
+            by_itself = found.tested[name] if parameter == "sigma" else found.at(name, parameter, automatic[name])
+            records.insert(1, by_itself)
+        rows.append((name, *(text for record in records for text in _cells(record, parameter))))
+    heading = {"sigma": "sigma", "grid_size": "nodes"}[parameter]
+    kinds = ("best", *(("automatic",) if automatic else ()), "paper's")
+    header = ("distance", *(text for kind in kinds for text in (f"{kind} {heading}", "NLL ↓")))
+    held = {"sigma": f"{found.held.grid_size} nodes an axis", "grid_size": f"sigma = {found.held.sigma:.3g}"}[parameter]
+    first = found.scores[0]
+    caption = f"NLL against {heading}, with {held}: {first['triplets']} triplets, {first['votes']} votes"
+    return tables.Table(caption, header, tuple(rows))
+
+
+def _cells(record: Record, parameter: Parameter) -> tuple[str, str]:
+    value, se = record[parameter], record["nll_se"]
+    error = "" if se is None else f" ± {se:.4f}"
+    return f"{value:.3g}" if parameter == "sigma" else str(value), f"{record['nll']:.4f}{error}"
+
+
+def draw_sweep(found: Sweep, parameter: Parameter, measure: Measure = "nll") -> Figure:
+    """Draw a measure against a parameter for every distance, the paper's and the automatic values marked."""
+    from matplotlib.figure import Figure
+
+    labels = {
+        "sigma": f"kernel width σ ({found.held.grid_size} nodes an axis)",
+        "grid_size": f"nodes along an axis (σ = {found.held.sigma:.3g})",
+    }
+    measures = {
+        "nll": "NLL, nats per triplet",
+        "nll_per_vote": "NLL, nats per vote",
+        "agreement": "agreement AJ, %",
+        "score_2afc": "2AFC score, %",
+    }
+    figure = Figure(figsize=(4.4, 3.2), layout="constrained")
+    plots.sweep(
+        found.curves(parameter, measure),
+        figure.subplots(),
+        label=labels[parameter],
+        measure=measures[measure],
+        chosen=float(getattr(found.chosen, parameter)),
+        automatic=found.automatic_values(parameter),
+        logarithmic=parameter == "sigma",
+    )
+    return figure
