@@ -20,8 +20,10 @@ from twoafc.estimators import Density
 from twoafc.evaluation import (
     GRID_SIZES,
     SIGMAS,
+    Settings,
     Sweep,
     draw_sweep,
+    evaluate,
     nodes_for,
     sweep,
     sweep_remarks,
