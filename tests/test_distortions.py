@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from twoafc.distances import distance
-from twoafc.distances.ssim import luma
+from twoafc.distances import distance, luma
 from twoafc.distortions import DISTORTIONS, distort, interpolation, there_and_back
 from twoafc.photographs import PHOTOGRAPHS, patches, photograph
 

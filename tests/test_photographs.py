@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from twoafc.binomial import log_pmf
-from twoafc.distances import distance
-from twoafc.distances.ssim import luma
+from twoafc.distances import distance, luma
 from twoafc.distortions import DISTORTIONS
 from twoafc.photographs import (
     LEAST_CONTRAST,

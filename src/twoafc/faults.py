@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.distances.own import as_array
+from twoafc.distances import as_array
 from twoafc.distortions import Images
 from twoafc.trial import DISTORTIONS, Raised, Subject, Trial, Values
 

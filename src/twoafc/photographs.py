@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 from scipy.special import expit
 
-from twoafc.distances.ssim import luma
+from twoafc.distances import luma
 from twoafc.distortions import DISTORTIONS, Images, distort
 from twoafc.worlds import cast_votes
 

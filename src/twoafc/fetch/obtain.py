@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from twoafc.distances.weights import Published, Unfit, excerpt_file, within
+from twoafc.distances.weights import MismatchError, Published, excerpt_file, files_in
 from twoafc.errors import DataError
 from twoafc.fetch.digests import Progress, compare
 from twoafc.fetch.download import Source, abandon, download, finish
@@ -103,12 +103,12 @@ def _found_in(folder: Path, file: File) -> Path:
     named = folder / file.file
     if isinstance(file, Archive):
         return named
-    place, copies = within(folder, file)
+    place, copies = files_in(folder, file)
     for copy in copies:
         try:
             fits(copy, file)
             return copy
-        except (Unfit, OSError):
+        except (MismatchError, OSError):
             continue
     if named.is_file():  # what is wrong with it is told when it is imported
         return named
@@ -166,7 +166,7 @@ def _import(file: File, copy: Path, to: Path | None, progress: Progress | None) 
         # Another file with the same tensors will do, but not under the name that other tools know the published one by.
         try:
             fits(copy, file)
-        except Unfit as unfit:
+        except MismatchError as unfit:
             why = f"{wrong}; and {unfit}" if file.tensors else wrong
             raise DataError(f"{copy} is not {file.name} ({file.file}); {why}") from unfit
         path, note = weights_folder(to) / excerpt_file(file).name, "its tensors are the published ones, the file is not"

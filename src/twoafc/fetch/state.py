@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from twoafc.distances.weights import (
+    MismatchError,
     Published,
-    Unfit,
-    Unreadable,
+    UnreadableError,
     excerpt_file,
     read_archive,
     read_tensors,
-    usual,
+    usual_places,
 )
 from twoafc.fetch.digests import Progress, compare
 from twoafc.fetch.install import damage, mark_damage, marked_damage, receipt_of
@@ -103,7 +103,7 @@ def state_of(file: File, to: Path | None = None) -> State:
 
 
 def fits(path: Path, wanted: Published) -> None:
-    """Raise `Unfit` if a file does not hold published weights: by its tensors if torch is there, else by its digest."""
+    """Raise `MismatchError` if a file does not hold published weights: by tensors, or without torch by digest."""
     if not wanted.tensors:
         read_archive(path, wanted)
     elif importlib.util.find_spec("torch"):
@@ -114,18 +114,20 @@ def fits(path: Path, wanted: Published) -> None:
         same = wanted.bytes in (None, path.stat().st_size) and not compare(path, wanted.digest)[1]
         if not same:
             method = wanted.digest.split()[0]
-            raise Unfit(f"its {method} is another, and without torch its tensors cannot be compared", foreign=not ours)
+            raise MismatchError(
+                f"its {method} is another, and without torch its tensors cannot be compared", unrelated=not ours
+            )
 
 
 def _weights(wanted: Published, to: Path | None) -> State:
     damaged = None
     given = [to / wanted.file, to / excerpt_file(wanted).name] if to else []
-    for path in given or (path for _, files in usual(wanted) for path in files):
+    for path in given or (path for _, files in usual_places(wanted) for path in files):
         try:
             if path.is_file():
                 fits(path, wanted)
                 return State(wanted, "there", path, bytes=path.stat().st_size)
-        except (Unfit, OSError) as error:
+        except (MismatchError, OSError) as error:
             if damaged is None and _blamed(path, wanted, error):
                 note = getattr(error, "strerror", None) or str(error)
                 damaged = State(wanted, "damaged", path, note, path.stat().st_size if path.is_file() else None)
@@ -134,10 +136,10 @@ def _weights(wanted: Published, to: Path | None) -> State:
     return damaged or State(wanted, "missing", None, _begun(stored(wanted, to)) or note)
 
 
-def _blamed(path: Path, wanted: Published, error: Unfit | OSError) -> bool:
+def _blamed(path: Path, wanted: Published, error: MismatchError | OSError) -> bool:
     """Whether a file that does not fit is to be told as these weights, damaged."""
-    if isinstance(error, Unfit) and not isinstance(error, Unreadable):
-        return not error.foreign or path.name in (wanted.file, excerpt_file(wanted).name)
+    if isinstance(error, MismatchError) and not isinstance(error, UnreadableError):
+        return not error.unrelated or path.name in (wanted.file, excerpt_file(wanted).name)
     # What cannot be read may be anyone's: only its name tells whose.
     names = (wanted.file, *(Path(inside).name for _, inside in wanted.installed))
     return path.name in names or wanted.name in path.name

@@ -66,7 +66,7 @@ def measure(
     device : str, optional
         Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one, of a cluster all or none.
     precision : {"fp32", "tf32"}
-        Of networks on a GPU; see `twoafc.distances.deep.Deep`.
+        Of networks on a GPU; see `twoafc.distances.Deep`.
     workers : int, optional
         Processes that decode images and, on the CPU, measure; by default one for each core.
     batch_size : int, optional

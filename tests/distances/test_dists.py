@@ -1,4 +1,4 @@
-"""DISTS: golden values with the published weights, and its promises with any weights."""
+"""DISTS: golden values with the published weights, and its properties with any weights."""
 
 from __future__ import annotations
 
@@ -6,32 +6,27 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from test_distances import images
-from test_lpips import (
+from distance_checks import (
+    agrees_with_golden,
     any_tensors,
+    images,
     keeps_deep_promises,
-    one_thread,  # noqa: F401
-    published_weights,  # noqa: F401
     refuses_smaller,
     works_on_tensors,
 )
-from test_ms_ssim import agrees_with_golden
-from twoafc.distances import backbones, distance, dists
+from twoafc.distances import distance
+from twoafc.distances.deep import vgg16
+from twoafc.distances.dists import smooth_pool
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def random_weights(monkeypatch):
-    monkeypatch.setattr(dists, "tensors", any_tensors)
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("published_weights")
 def test_golden_values():
     agrees_with_golden(distance("dists"), "dists", "numpy float32")
-    # The reference shared, on tensors; the large images are left out because they take seconds.
-    shared = ("s64", "odd", "ex")
-    agrees_with_golden(lambda ref, x: distance("dists").triplet(ref, ref, x)[1], "dists", "torch float32", shared)
+    # Pairs of tensors; the large images are left out, as they take seconds.
+    agrees_with_golden(distance("dists"), "dists", "torch float32", ("s64", "odd", "ex"))
 
 
 @pytest.mark.usefixtures("published_weights")
@@ -62,7 +57,7 @@ def test_pooling_against_a_loop():
     image = images(0, 1, 2, 5, 6)
     window = np.outer((0.25, 0.5, 0.25), (0.25, 0.5, 0.25))
     padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    found = dists.pooled(torch.from_numpy(image))
+    found = smooth_pool(torch.from_numpy(image))
     assert found.shape == (1, 2, 3, 3)
     for c, i, j in np.ndindex(2, 3, 3):
         square = (padded[0, c, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3] ** 2 * window).sum()
@@ -76,7 +71,7 @@ def test_against_the_formula():
     stages = []
     for image in (ref, x):
         scaled = ((image.movedim(1, -1) - mean) / spread).movedim(-1, 1)
-        maps = [image, *backbones.vgg16(any_tensors("vgg16"), scaled, pool=dists.pooled)]
+        maps = [image, *vgg16(any_tensors("vgg16"), scaled, pool=smooth_pool)]
         stages.append([channel.double().numpy() for stage in maps for channel in stage[0]])
     assert len(stages[0]) == 1475
     alpha, beta = (tensor.flatten().double().numpy() for tensor in any_tensors("dists_alpha_beta").values())

@@ -1,4 +1,4 @@
-"""The Euclidean distance between images, and its root mean square: distances without any model of vision."""
+"""The Euclidean distance between images, and the root mean square error: no model of vision."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def euclidean(ref: Batch, x: Batch) -> Batch:
 
 
 def rmse(ref: Batch, x: Batch) -> Batch:
-    """Root mean square error: the Euclidean distance made independent of the image's size.
+    """Root mean square error: the Euclidean distance, independent of the size of the image.
 
     Parameters
     ----------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twoafc.distances import distance, weights
+from twoafc.distances import weights
 from twoafc.distances.weights import Published, archive, published, tensors
 from twoafc.errors import DataError
 
@@ -262,20 +261,6 @@ def test_the_table_is_that_of_the_golden_data(shared):
     archives = json.loads((shared / "golden" / "pim_params.json").read_text())["official"]["sha512_of_zip"]
     for name, digest in archives.items():
         assert published()[name.replace("-", "_")].digest == f"sha512 {digest}"
-
-
-@pytest.mark.parametrize("name", ["lpips", "dists", "pim_5"])
-def test_torch_is_asked_for_first(name, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"^torch is not installed; run: pip install 'twoafc\[torch\]'$"):
-        distance(name)
-
-
-def test_torch_is_not_imported_before_a_distance_needs_it():
-    modules = "weights deep lpips dists pim mixtures steerable backbones pim_archive tf_checkpoint"
-    code = "; ".join(["import sys", *(f"import twoafc.distances.{name}" for name in modules.split())])
-    done = subprocess.run([sys.executable, "-c", f"{code}; print('torch' in sys.modules)"], capture_output=True)
-    assert done.stdout.decode().strip() == "False"
 
 
 def test_digest_does_not_depend_on_the_byte_order():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pickle
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,7 +187,7 @@ def test_what_knows_no_single_images_is_called_image_by_image() -> None:
         ("torchmetrics:relative_average_spectral_error", "it is infinite where a reference is black"),
         (
             "torchmetrics:learned_perceptual_image_patch_similarity",
-            "it reads its network anew for each batch; lpips_alex, lpips_vgg and lpips_squeeze are the same",
+            "it reads its network again for each batch; lpips_alex, lpips_vgg and lpips_squeeze are the same",
         ),
     ],
 )
@@ -224,9 +223,3 @@ def test_a_broken_library_is_told_in_one_line(line: str, message: str, stand_in:
     (stand_in / "piq.py").write_text(line)
     with pytest.raises(ImportError, match=f"^{re.escape(message)}$"):
         distance("piq:ssim")
-
-
-def test_no_library_is_imported_unasked() -> None:
-    code = "import sys, twoafc.distances.adapters; print({'piq', 'pyiqa', 'torchmetrics', 'torch'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -1,101 +1,26 @@
-"""Distances: golden values, slow obvious versions, and the promises that every distance makes."""
+"""Distances without a network: golden values, properties, and which images are accepted."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.ndimage import correlate1d
 
-from twoafc.distances import ALIASES, DEEP, DISTANCES, distance
+from distance_checks import KINDS, agrees_with_golden, images
+from twoafc.distances import distance
 from twoafc.distances.batches import in_pieces
 
 GOLDEN = {"euclidean": "euclidean.l2", "rmse": "euclidean.rmse", "ssim": "ssim.rgb", "ssim_luma": "ssim.luma601"}
 names = pytest.mark.parametrize("name", list(GOLDEN))
 
 
-def images(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).random(shape)
-
-
-@pytest.fixture
-def torch():
-    torch = pytest.importorskip("torch")
-    threads = torch.get_num_threads()
-    # On a busy machine threads that wait for each other make these small products take seconds.
-    torch.set_num_threads(1)
-    yield torch
-    torch.set_num_threads(threads)
-
-
-def golden_folder() -> Path:
-    if "TWOAFC_SHARED" not in os.environ:
-        pytest.skip("the golden values are not at hand: set TWOAFC_SHARED to the folder that holds golden/")
-    return Path(os.environ["TWOAFC_SHARED"]) / "golden"
-
-
-def golden_images(group: str, which: str) -> np.ndarray:
-    with np.load(golden_folder() / "images.npz") as archive:
-        return archive[f"{group}_{which}"].transpose(0, 3, 1, 2) / 255
-
-
-@pytest.mark.parametrize("kind", ["numpy", "numpy float32", "torch float32", "torch float64"])
-@pytest.mark.parametrize("name", list(GOLDEN))
-def test_golden_values(name, kind, request):
-    variant = json.loads((golden_folder() / "golden.json").read_text())["variants"][GOLDEN[name]]
-    for group, values in variant["values"].items():
-        for which, expected in values.items():
-            ref, x = golden_images(group, "ref"), golden_images(group, which)
-            if kind.endswith("float32"):
-                ref, x = ref.astype(np.float32), x.astype(np.float32)
-            if kind.startswith("torch"):
-                ref, x = map(request.getfixturevalue("torch").from_numpy, (ref, x))
-            tolerance = variant["tolerance"]["float32" if kind.endswith("float32") else "float64"]
-            np.testing.assert_allclose(distance(name)(ref, x), expected, **tolerance)
-
-
-def slow_ssim(ref: np.ndarray, x: np.ndarray) -> float:
-    """One channel, window by window, as the definition reads."""
-    window = np.exp(-((np.arange(11) - 5) ** 2) / (2 * 1.5**2))
-    window = np.outer(window, window) / window.sum() ** 2
-    values = []
-    for i in range(ref.shape[0] - 10):
-        for j in range(ref.shape[1] - 10):
-            a, b = ref[i : i + 11, j : j + 11], x[i : i + 11, j : j + 11]
-            mean_a, mean_b = (window * a).sum(), (window * b).sum()
-            variance_a, variance_b = (window * (a - mean_a) ** 2).sum(), (window * (b - mean_b) ** 2).sum()
-            covariance = (window * (a - mean_a) * (b - mean_b)).sum()
-            luminance = (2 * mean_a * mean_b + 1e-4) / (mean_a**2 + mean_b**2 + 1e-4)
-            values.append(luminance * (2 * covariance + 9e-4) / (variance_a + variance_b + 9e-4))
-    return float(np.mean(values))
-
-
-def test_ssim_against_its_definition():
-    ref, x = images(0, 1, 3, 13, 17), images(1, 1, 3, 13, 17)
-    expected = 1 - np.mean([slow_ssim(ref[0, channel], x[0, channel]) for channel in range(3)])
-    assert distance("ssim")(ref, x)[0] == pytest.approx(expected, abs=1e-12)
-    luma_ref, luma_x = (np.tensordot([0.299, 0.587, 0.114], image[0], axes=1) for image in (ref, x))
-    assert distance("ssim_luma")(ref, x)[0] == pytest.approx(1 - slow_ssim(luma_ref, luma_x), abs=1e-12)
-
-
-def test_ssim_of_an_image_of_several_tiles():
-    ref, x = images(0, 1, 3, 131, 75), images(1, 1, 3, 131, 75)
-    window = np.exp(-((np.arange(11) - 5) ** 2) / (2 * 1.5**2))
-    window /= window.sum()
-
-    def mean(image):
-        return correlate1d(correlate1d(image, window, axis=2), window, axis=3)[:, :, 5:-5, 5:-5]
-
-    a, b = mean(ref), mean(x)
-    variances, covariance = mean(ref**2) - a**2 + mean(x**2) - b**2, mean(ref * x) - a * b
-    similarity = (2 * a * b + 1e-4) * (2 * covariance + 9e-4) / ((a**2 + b**2 + 1e-4) * (variances + 9e-4))
-    assert distance("ssim")(ref, x)[0] == pytest.approx(1 - similarity.mean(), abs=1e-12)
+@pytest.mark.parametrize("kind", KINDS)
+@names
+def test_golden_values(name, kind):
+    agrees_with_golden(distance(name), GOLDEN[name], kind)
 
 
 def test_euclidean_and_rmse_against_loops():
@@ -143,7 +68,8 @@ def test_inputs_are_not_changed(name):
 
 
 @names
-def test_torch_keeps_its_type_and_agrees_with_numpy(name, torch):
+def test_torch_keeps_its_type_and_agrees_with_numpy(name):
+    torch = pytest.importorskip("torch")
     ref, x = images(0, 3, 3, 33, 40), images(1, 3, 3, 33, 40)
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-5)):
         d = distance(name)(torch.from_numpy(ref).to(dtype), torch.from_numpy(x).to(dtype))
@@ -203,23 +129,10 @@ def test_wrong_images_are_refused(ref, x, message):
         distance("ssim")(ref, x)
 
 
-def test_two_kinds_of_arrays_are_refused(torch):
+def test_two_kinds_of_arrays_are_refused():
+    torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match=r"^ref and x must be of one kind; got ndarray and Tensor$"):
         distance("rmse")(np.zeros((1, 3, 4, 4)), torch.zeros(1, 3, 4, 4))
-
-
-def test_an_unknown_name_lists_the_names():
-    known = ", ".join((*DISTANCES, *DEEP, *ALIASES))
-    with pytest.raises(
-        ValueError,
-        match=f"^there is no distance 'psnr'; the names are: {known}; your own goes by package.module:function$",
-    ):
-        distance("psnr")
-
-
-def test_plain_distances_have_no_settings():
-    with pytest.raises(TypeError, match=r"^ssim has no settings; got device$"):
-        distance("ssim", device="cuda")
 
 
 def test_pieces_cover_the_batch_in_order():

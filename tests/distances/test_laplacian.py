@@ -1,4 +1,4 @@
-"""NLPD in its three forms: golden values, slow obvious versions, and the promises that every distance makes."""
+"""NLPD in its three forms: golden values, slow obvious versions, and the properties of every distance."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy.signal import convolve2d, correlate2d
 
-from test_distances import images
-from test_ms_ssim import KINDS, agrees_on_torch, agrees_with_golden, keeps_promises
-from twoafc.distances import distance
-from twoafc.distances.nlpd import nlpd_rgb
-from twoafc.distances.pyramid import along, banded, filtering
+from distance_checks import KINDS, agrees_on_torch, agrees_with_golden, images, keeps_promises, refuses_smaller
+from twoafc.distances import distance, nlpd_rgb
+from twoafc.distances.laplacian import apply_operators, banded, filtering
 
 LEAST = {"nlpd": 17, "nlpd_rgb": 33, "nlpd_2017": 65, "nlpd_2017_5": 33}
 names = pytest.mark.parametrize("name", list(LEAST))
@@ -151,8 +149,10 @@ def test_2017_against_its_definition():
 def test_blocks_of_a_banded_matrix_are_the_whole():
     matrix = filtering(300, (0.1, 0.2, 0.3, 0.4, 0.5), "reflect", stride=2)
     image = images(0, 1, 1, 300, 70)
-    np.testing.assert_allclose(along(image, banded(matrix), None)[0, 0], matrix @ image[0, 0], rtol=1e-13)
-    np.testing.assert_allclose(along(image.swapaxes(2, 3), None, banded(matrix))[0, 0].T, matrix @ image[0, 0])
+    np.testing.assert_allclose(apply_operators(image, banded(matrix), None)[0, 0], matrix @ image[0, 0], rtol=1e-13)
+    np.testing.assert_allclose(
+        apply_operators(image.swapaxes(2, 3), None, banded(matrix))[0, 0].T, matrix @ image[0, 0]
+    )
     assert max(block.matrix.size for block in banded(matrix)) <= 64 * 132
 
 
@@ -168,11 +168,7 @@ def test_torch_agrees_with_numpy(name):
 
 @names
 def test_smaller_images_are_refused(name):
-    side = LEAST[name]
-    small = np.zeros((1, 3, side - 1, side))
-    message = rf"^images must be at least {side} x {side} pixels for this distance; got {side - 1} x {side}$"
-    with pytest.raises(ValueError, match=message):
-        distance(name)(small, small)
+    refuses_smaller(distance(name), LEAST[name])
 
 
 @pytest.mark.parametrize("levels", [0, 7])

@@ -1,19 +1,25 @@
-"""LPIPS: golden values with the published weights, and its promises with any weights."""
+"""LPIPS: golden values with the published weights, and its properties with any weights."""
 
 from __future__ import annotations
 
 import dataclasses
 import pickle
-import re
 
 import numpy as np
 import pytest
 
-from test_distances import golden_images, images
-from test_ms_ssim import agrees_with_golden, of_kind
-from twoafc.distances import backbones, distance, lpips, weights
-from twoafc.distances.deep import Deep
-from twoafc.distances.weights import published
+from distance_checks import (
+    agrees_with_golden,
+    any_tensors,
+    golden_images,
+    images,
+    keeps_deep_promises,
+    refuses_smaller,
+    works_on_tensors,
+)
+from twoafc.distances import NEEDS, distance, lpips
+from twoafc.distances.deep import alexnet
+from twoafc.errors import DataError
 
 torch = pytest.importorskip("torch")
 
@@ -26,84 +32,13 @@ STAGES = {
 names = pytest.mark.parametrize("name", list(LEAST))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def any_tensors(name: str, path: object = None) -> dict[str, torch.Tensor]:
-    """Tensors of the published shapes with other numbers, none negative in the heads."""
-    generator = torch.Generator().manual_seed(0)
-    found = {}
-    for tensor, (shape, _) in published()[name].tensors.items():
-        values = torch.randn(shape, generator=generator) / np.sqrt(np.prod(shape[1:]) or 1)
-        found[tensor] = values.abs() if name.endswith(("head", "beta")) else values
-    return found
-
-
-@pytest.fixture
-def random_weights(monkeypatch):
-    monkeypatch.setattr(lpips, "tensors", any_tensors)
-
-
-@pytest.fixture
-def published_weights(shared, monkeypatch):
-    monkeypatch.setenv("TWOAFC_WEIGHTS", str(shared / "weights"))
-
-
-def keeps_deep_promises(measure: Deep, side: int) -> None:
-    ref, x0, x1 = (images(seed, 5, 3, side, side + 3) for seed in range(3))
-    x0[1] = ref[1]
-    before = ref.copy(), x0.copy(), x1.copy()
-    d0, d1 = measure.triplet(ref, x0, x1)
-    assert d0.shape == d1.shape == (5,)
-    assert d0.dtype == np.float64
-    assert d0[1] == 0
-    assert (np.delete(d0, 1) > 0).all()
-    close = {"rtol": 1e-5, "atol": 1e-7}
-    np.testing.assert_allclose(measure(ref, x0), d0, **close)
-    np.testing.assert_allclose(measure(ref, x1), d1, **close)
-    np.testing.assert_allclose(measure(x0, ref), d0, **close)
-    np.testing.assert_allclose([measure(ref[[i]], x0[[i]])[0] for i in range(5)], d0, **close)
-    np.testing.assert_array_equal((ref, x0, x1), before)
-    assert (measure(ref, ref) == 0).all()
-    assert measure(ref[:0], x0[:0]).shape == (0,)
-    assert [d.shape for d in measure.triplet(ref[:0], x0[:0], x1[:0])] == [(0,), (0,)]
-
-
-def works_on_tensors(measure: Deep, side: int) -> None:
-    ref, x0, x1 = (images(seed, 3, 3, side, side) for seed in range(3))
-    expected = measure.triplet(ref, x0, x1)
-    for kind in ("torch float32", "torch float64"):
-        batches = of_kind(kind, ref, x0, x1)
-        batches[0].requires_grad_()
-        found = measure.triplet(*batches)
-        for d, e in zip(found, expected, strict=True):
-            assert d.dtype == batches[0].dtype
-            assert not d.requires_grad
-            np.testing.assert_allclose(d, e, rtol=1e-5, atol=1e-7)
-
-
-def refuses_smaller(measure: Deep, least: int) -> None:
-    assert (measure(*(images(seed, 1, 3, least, least) for seed in range(2))) > 0).all()
-    small = np.zeros((1, 3, least - 1, least + 1))
-    message = f"images must be at least {least} x {least} pixels for this distance; got {least - 1} x {least + 1}"
-    for call in (lambda: measure(small, small), lambda: measure.triplet(small, small, small)):
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            call()
-
-
 @pytest.mark.usefixtures("published_weights")
-@names
+@pytest.mark.parametrize("name", ["lpips_alex", "lpips_squeeze", pytest.param("lpips_vgg", marks=pytest.mark.slow)])
 def test_golden_values(name):
     variant = name.replace("_", ".")
     agrees_with_golden(distance(name), variant, "numpy float32")
-    # The reference shared, on tensors; the large images are left out where they take seconds.
-    groups = ("s64", "odd", "ex") if name == "lpips_vgg" else None
-    agrees_with_golden(lambda ref, x: distance(name).triplet(ref, ref, x)[1], variant, "torch float32", groups)
+    # Pairs of tensors; the large images are left out, as they take seconds.
+    agrees_with_golden(distance(name), variant, "torch float32", ("s64", "odd", "ex"))
 
 
 @pytest.mark.usefixtures("published_weights")
@@ -115,8 +50,8 @@ def test_the_example_of_the_authors():
 @pytest.mark.usefixtures("random_weights")
 @names
 def test_stages(name):
-    backbone = lpips.BACKBONES[name][0]
-    stages = backbone(any_tensors(lpips.BACKBONES[name][1]), torch.rand(1, 3, 64, 64))
+    backbone, _ = lpips.BACKBONES[name]
+    stages = backbone(any_tensors(NEEDS[name][0]), torch.rand(1, 3, 64, 64))
     assert [(stage.shape[1], stage.shape[2]) for stage in stages] == STAGES[name]
 
 
@@ -153,7 +88,7 @@ def test_against_the_formula():
     stages = []
     for image in (ref, x):
         scaled = ((2 * image.movedim(1, -1) - 1) - shift) / scale
-        stages.append(list(backbones.alexnet(any_tensors("alexnet"), scaled.movedim(-1, 1))))
+        stages.append(list(alexnet(any_tensors("alexnet"), scaled.movedim(-1, 1))))
     total = 0.0
     heads = any_tensors("lpips_alex_head").values()
     for a, b, head in zip(*stages, heads, strict=True):
@@ -214,5 +149,5 @@ def test_without_weights_there_is_no_distance(monkeypatch, tmp_path):
     monkeypatch.setenv("TWOAFC_WEIGHTS", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     for name, file in (("lpips", "alexnet"), ("lpips_vgg", "vgg16"), ("lpips_squeeze", "squeezenet1_1")):
-        with pytest.raises(weights.DataError, match=f"^the weights {file} are needed and not at hand; tried: "):
+        with pytest.raises(DataError, match=f"^the weights {file} are needed and not at hand; tried: "):
             distance(name)
