@@ -1,4 +1,4 @@
-"""What is there, what is missing and what is damaged; nothing is downloaded to find out."""
+"""Which files are installed, missing or damaged; nothing is downloaded to find out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from twoafc.distances.weights import (
+from twoafc.distances import (
     MismatchError,
     Published,
     UnreadableError,
@@ -17,13 +17,9 @@ from twoafc.distances.weights import (
     read_tensors,
     usual_places,
 )
-from twoafc.fetch.digests import Progress, compare
-from twoafc.fetch.install import damage, mark_damage, marked_damage, receipt_of
-from twoafc.fetch.places import HIDDEN, folder_of, part_of, stored
-from twoafc.fetch.registry import Archive, File, Files, chosen, worth
-from twoafc.fetch.room import in_words
-
-Found = Literal["there", "missing", "damaged"]
+from twoafc.fetch.disk import Progress, compare_digest, format_size
+from twoafc.fetch.registry import Archive, File, Files, chosen, digest_source, folder_of, part_of, stored
+from twoafc.fetch.unpack import find_damage, noted_damage, read_receipt
 
 
 @dataclass(frozen=True)
@@ -33,19 +29,19 @@ class State:
     Parameters
     ----------
     file : Published or Archive
-        What was looked for.
+        The file.
     state : {"there", "missing", "damaged"}
-        What was found.
+        Whether it is installed.
     where : Path or None
         Where it is.
     note : str
-        What else is to be said: what is wrong with it, who vouches for it, how much of it has come.
+        Further information: what is wrong with it, who published its digest, how much of it is downloaded.
     bytes : int or None
-        Size of what is there, where it is known; of a data set, unpacked.
+        Its size, where it is installed; of a data set, unpacked.
     """
 
     file: File
-    state: Found
+    state: Literal["there", "missing", "damaged"]
     where: Path | None = None
     note: str = ""
     bytes: int | None = None
@@ -61,13 +57,13 @@ def status(names: Iterable[str] | None = None, *, to: Path | None = None, files:
     to : Path, optional
         The folder to look in, in place of the usual ones.
     files : mapping, optional
-        The files there are; `known` by default.
+        The files to choose from; `known` by default.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     print([(found.file.name, found.state) for found in status(["lpips_alex"], to=Path(folder))])
+    ...     print([(state.file.name, state.state) for state in status(["lpips_alex"], to=Path(folder))])
     [('alexnet', 'missing'), ('lpips_alex_head', 'missing')]
     """
     return [state_of(file, to) for file in chosen(names, files)]
@@ -80,92 +76,83 @@ def verify(
     files: Files | None = None,
     progress: Progress | None = None,
 ) -> list[State]:
-    """Look for files, and read every one that is there again; parameters as for `status`."""
-    found = []
-    for state in status(names, to=to, files=files):
-        if isinstance(state.file, Published) or state.where is None:
-            found.append(state)
-            continue
-        folder = folder_of(state.file, to)
-        if receipt_of(state.file, folder) is None:
-            found.append(state)
-            continue
-        wrong = damage(state.file, folder, progress=progress)
-        mark_damage(state.file, folder, wrong)
-        note = wrong or "unchanged since it was unpacked"
-        found.append(replace(state, state="damaged" if wrong else "there", note=note))
-    return found
+    """Look for files, and read every installed one again; parameters as for `status`."""
+    return [_verified(state, to, progress) for state in status(names, to=to, files=files)]
+
+
+def _verified(state: State, to: Path | None, progress: Progress | None) -> State:
+    if isinstance(state.file, Published) or state.where is None:
+        return state
+    folder = folder_of(state.file, to)
+    if read_receipt(state.file, folder) is None:
+        return state
+    problem = find_damage(state.file, folder, progress=progress)
+    note = problem or "unchanged since it was unpacked"
+    return replace(state, state="damaged" if problem else "there", note=note)
 
 
 def state_of(file: File, to: Path | None = None) -> State:
     """Look for one file, or for the data set that it unpacks to."""
-    return _weights(file, to) if isinstance(file, Published) else _data_set(file, to)
+    return _weights_state(file, to) if isinstance(file, Published) else _data_set_state(file, to)
 
 
-def fits(path: Path, wanted: Published) -> None:
-    """Raise `MismatchError` if a file does not hold published weights: by tensors, or without torch by digest."""
+def require_match(path: Path, wanted: Published) -> None:
+    """Raise `MismatchError` unless a file holds published weights: by its tensors, or without torch by its digest."""
     if not wanted.tensors:
         read_archive(path, wanted)
     elif importlib.util.find_spec("torch"):
         read_tensors(path, wanted)
-    else:
-        # Without torch only the published file itself can be told, and that has a known size.
-        ours = path.name == wanted.file
-        same = wanted.bytes in (None, path.stat().st_size) and not compare(path, wanted.digest)[1]
-        if not same:
-            method = wanted.digest.split()[0]
-            raise MismatchError(
-                f"its {method} is another, and without torch its tensors cannot be compared", unrelated=not ours
-            )
+    elif wanted.bytes not in (None, path.stat().st_size) or compare_digest(path, wanted.digest)[1]:
+        # Without torch only the published file itself can be recognised.
+        reason = f"its {wanted.digest.split()[0]} is another, and without torch its tensors cannot be compared"
+        raise MismatchError(reason, unrelated=path.name != wanted.file)
 
 
-def _weights(wanted: Published, to: Path | None) -> State:
+def _weights_state(wanted: Published, to: Path | None) -> State:
     damaged = None
     given = [to / wanted.file, to / excerpt_file(wanted).name] if to else []
     for path in given or (path for _, files in usual_places(wanted) for path in files):
         try:
             if path.is_file():
-                fits(path, wanted)
+                require_match(path, wanted)
                 return State(wanted, "there", path, bytes=path.stat().st_size)
         except (MismatchError, OSError) as error:
-            if damaged is None and _blamed(path, wanted, error):
+            if damaged is None and _is_meant(path, wanted, error):
                 note = getattr(error, "strerror", None) or str(error)
                 damaged = State(wanted, "damaged", path, note, path.stat().st_size if path.is_file() else None)
     packages = ", ".join(package for package, _ in wanted.installed)
     note = f"also inside the packages {packages}" if packages else ""
-    return damaged or State(wanted, "missing", None, _begun(stored(wanted, to)) or note)
+    return damaged or State(wanted, "missing", None, _downloaded(stored(wanted, to)) or note)
 
 
-def _blamed(path: Path, wanted: Published, error: MismatchError | OSError) -> bool:
-    """Whether a file that does not fit is to be told as these weights, damaged."""
+def _is_meant(path: Path, wanted: Published, error: MismatchError | OSError) -> bool:
+    """Return whether a file that does not match is to be reported as these weights, damaged."""
     if isinstance(error, MismatchError) and not isinstance(error, UnreadableError):
         return not error.unrelated or path.name in (wanted.file, excerpt_file(wanted).name)
-    # What cannot be read may be anyone's: only its name tells whose.
+    # Of a file that cannot be read, only its name tells what it should be.
     names = (wanted.file, *(Path(inside).name for _, inside in wanted.installed))
     return path.name in names or wanted.name in path.name
 
 
-def _data_set(archive: Archive, to: Path | None) -> State:
+def _data_set_state(archive: Archive, to: Path | None) -> State:
     folder = folder_of(archive, to)
-    place = folder / archive.place
-    receipt = receipt_of(archive, folder)
-    if receipt is None:
-        marked = archive.marker is not None and (place / archive.marker).exists()
-        if marked:
-            return State(archive, "there", place, "not put there by fetch, so it cannot be verified")
-        return State(archive, "missing", None, _begun(folder / HIDDEN / archive.file) or worth(archive))
-    gone = [entry for entry in receipt["entries"] if not (folder / entry).exists()]
-    if len(gone) == len(receipt["entries"]):
-        return State(archive, "missing", None, _begun(folder / HIDDEN / archive.file) or worth(archive))
-    wrong = f"{len(gone)} of its entries are missing, first {gone[0]}" if gone else marked_damage(archive, folder)
-    note = wrong or f"{receipt['files']} files; {receipt['checked']}"
-    return State(archive, "damaged" if wrong else "there", place, note, bytes=receipt.get("bytes"))
+    place, receipt = folder / archive.place, read_receipt(archive, folder)
+    if receipt is None and archive.marker is not None and (place / archive.marker).exists():
+        return State(archive, "there", place, "not installed by fetch, so it cannot be verified")
+    entries = receipt["entries"] if receipt else []
+    missing = [entry for entry in entries if not (folder / entry).exists()]
+    if receipt is None or len(missing) == len(entries):
+        return State(archive, "missing", None, _downloaded(stored(archive, to)) or digest_source(archive))
+    problem = f"{len(missing)} of its entries are missing, first {missing[0]}" if missing else ""
+    problem = problem or noted_damage(archive, folder)
+    note = problem or f"{receipt['files']} files; {receipt['checked']}"
+    return State(archive, "damaged" if problem else "there", place, note, bytes=receipt.get("bytes"))
 
 
-def _begun(path: Path) -> str:
-    """Say how much has come of a file that is not there."""
+def _downloaded(path: Path) -> str:
+    """Say how much of a missing file is downloaded."""
     if path.is_file():
-        return "its archive is there; the same command unpacks it"
+        return "its archive is downloaded; run the same command to unpack it"
     part = part_of(path)
     size = part.stat().st_size if part.is_file() else 0
-    return f"{in_words(size)} have come; fetch continues there" if size else ""
+    return f"{format_size(size)} are downloaded; fetch continues from there" if size else ""

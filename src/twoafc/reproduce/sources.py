@@ -16,7 +16,7 @@ from twoafc.datasets.bapps import TWO_AFC, subsets
 from twoafc.datasets.clic import NO_IMAGES, is_clic
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
-from twoafc.fetch.registry import File, chosen, size_of
+from twoafc.fetch import File, chosen, size_of
 
 SETS = {"bapps": "BAPPS", "clic": "CLIC 2021"}
 ROLES = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}

@@ -36,10 +36,8 @@ from serving import (
 )
 from twoafc import fetch
 from twoafc.cli import main
-from twoafc.distances import DEEP, distance, weights
-from twoafc.distances.weights import NEEDS, Published
-from twoafc.fetch import registry
-from twoafc.fetch.registry import Archive
+from twoafc.distances import DEEP, NEEDS, Published, distance, weights
+from twoafc.fetch import Archive, registry
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -63,7 +61,7 @@ except DataError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(
-        r"the disk is full; large could not be written to \S+ \(File too large\); free some room\n", done.stdout
+        r"the disk is full; large could not be written to \S+ \(File too large\); free some space\n", done.stdout
     )
     assert os.listdir(here) == ["toy.tar.gz"]
     (got,) = fetch.import_file("toy_val", Path("toy.tar.gz"), files={"toy_val": file})
@@ -175,7 +173,7 @@ def test_other_digests_than_sha256_are_compared(toy: Archive, server: Server) ->
     for method in ("md5", "sha512"):
         wrong = dataclasses.replace(toy, digest=f"{method} 00")
         found = hashlib.new(method, packed).hexdigest()
-        assert f"its {method} is {found}, 00 is wanted; it is kept as " in refusal(get, wrong)
+        assert f"its {method} is {found}, expected 00; it is kept as " in refusal(get, wrong)
     right = dataclasses.replace(toy, digest=f"md5 {hashlib.md5(packed).hexdigest()}", stated_by="the publisher")
     assert get(right).note == "24 files; md5 as the publisher states it"
 
@@ -209,18 +207,18 @@ def test_a_data_set_that_the_user_put_there_is_left_alone(toy: Archive, here: Pa
     mine = here / "data" / "toy" / "2afc" / "val" / "cnn" / "judge"
     mine.mkdir(parents=True)
     got = get(toy)
-    assert (got.new, got.note) == (False, "not put there by fetch, so it cannot be verified")
+    assert (got.new, got.note) == (False, "not installed by fetch, so it cannot be verified")
     (state,) = fetch.verify(files={"toy_val": toy})
-    assert (state.state, state.note) == ("there", "not put there by fetch, so it cannot be verified")
+    assert (state.state, state.note) == ("there", "not installed by fetch, so it cannot be verified")
     mine.rmdir()
     assert refusal(get, toy) == (
-        f"{here / 'data' / 'toy' / '2afc' / 'val'} is there already, and is none of what fetch put there from "
-        "toy.tar.gz; move it away, or name another folder with --to"
+        f"{here / 'data' / 'toy' / '2afc' / 'val'} exists already, and fetch did not install it from toy.tar.gz; "
+        "move it away, or name another folder with --to"
     )
     assert mine.parent.is_dir()
     # What came is whole: it is not fetched again.
     (state,) = fetch.status(files={"toy_val": toy})
-    assert (state.state, state.note) == ("missing", "its archive is there; the same command unpacks it")
+    assert (state.state, state.note) == ("missing", "its archive is downloaded; run the same command to unpack it")
     shutil.rmtree(here / "data" / "toy" / "2afc")
     assert get(dataclasses.replace(toy, url="https://127.0.0.1:1/gone")).new
 
@@ -249,7 +247,7 @@ def test_archives_that_share_a_folder(server: Server, here: Path) -> None:
 
 def test_an_archive_of_something_else_is_refused(toy: Archive, here: Path) -> None:
     for root, marker, message in (
-        ({"a": b"x"}, "cnn/judge", "is not toy_val; it holds no cnn/judge"),
+        ({"a": b"x"}, "cnn/judge", "is not toy_val; it has no cnn/judge"),
         ({"x/cnn/judge/0": b"", "y/cnn/judge/0": b""}, "cnn/judge", "is not toy_val alone; cnn/judge is in x and y"),
     ):
         Path("a.tar.gz").write_bytes(tarred(root, root=""))
@@ -369,7 +367,7 @@ def test_a_wrong_file_is_not_imported(here: Path, monkeypatch: pytest.MonkeyPatc
     file, tensors = toy_weights()
     torch.save({name: tensor + 1 for name, tensor in tensors.items()}, "wrong.pth")
     found = sha256(Path("wrong.pth").read_bytes())
-    words = f"wrong.pth is not toy (toy-1234.pth); its sha256 is {found}, {file.digest.split()[1]} is wanted"
+    words = f"wrong.pth is not toy (toy-1234.pth); its sha256 is {found}, expected {file.digest.split()[1]}"
     message = refusal(fetch.import_file, "toy", Path("wrong.pth"), files={"toy": file})
     assert message == f"{words}; and its features.0.weight is not the published one"
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -378,11 +376,11 @@ def test_a_wrong_file_is_not_imported(here: Path, monkeypatch: pytest.MonkeyPatc
     assert not checkpoints(here).exists()
     zips = {"toy": a_zip("https://example.org/a", b"other")}
     assert refusal(fetch.import_file, "toy", Path("wrong.pth"), files=zips) == (
-        f"wrong.pth is not toy (toy.zip); its sha256 is {found}, {sha256(b'other')} is wanted"
+        f"wrong.pth is not toy (toy.zip); its sha256 is {found}, expected {sha256(b'other')}"
     )
     toy = an_archive("https://example.org/a", b"other")
     assert refusal(fetch.import_file, "toy_val", Path("wrong.pth"), files={"toy_val": toy}) == (
-        f"wrong.pth is not toy_val (toy.tar.gz); its sha256 is {found}, {sha256(b'other')} is wanted"
+        f"wrong.pth is not toy_val (toy.tar.gz); its sha256 is {found}, expected {sha256(b'other')}"
     )
 
 
@@ -439,8 +437,8 @@ def test_weights_of_a_folder_are_known_by_what_they_hold(
     (here / "copies" / "toy-1234.pth").unlink()
     monkeypatch.setitem(sys.modules, "torch", None)
     assert refusal(fetch.import_file, "toy", here / "copies", files={"toy": file}) == (
-        f"toy is not in {here / 'copies'}; none of its 2 files holds these weights, which without torch are known by "
-        f"their digest alone; wanted: {file}"
+        f"toy is not in {here / 'copies'}; none of its 2 files holds these weights, which without torch are "
+        f"recognised by their digest alone; wanted: {file}"
     )
 
 
@@ -498,7 +496,7 @@ def test_a_full_disk_while_importing_leaves_nothing(here: Path, monkeypatch: pyt
     monkeypatch.setattr(shutil, "copyfile", full)
     assert refusal(fetch.import_file, "toy", Path("toy.zip"), files={"toy": a_zip("https://example.org/a")}) == (
         f"the disk is full; toy.zip could not be written to {checkpoints(here)} (No space left on device); "
-        "free some room"
+        "free some space"
     )
     assert os.listdir(here) == ["toy.zip"]
 
@@ -571,7 +569,7 @@ def test_names() -> None:
     assert names("weights") == list(weights.published())
     assert [file.name for file in fetch.chosen()] == list(fetch.known())
     for wrong, message in (
-        ("ssim", "ssim needs no files; it runs as it is"),
+        ("ssim", "ssim needs no files"),
         ("alexnett", "there is no file, distance or data set 'alexnett' to fetch; did you mean alexnet?"),
         ("zzz", "there is no file, distance or data set 'zzz' to fetch; run twoafc fetch for a list"),
     ):
@@ -700,7 +698,7 @@ def test_control_c_by_command(
     with pytest.raises(SystemExit) as caught:
         main(["fetch", "toy"])
     assert caught.value.code == 130
-    assert capsys.readouterr().err.startswith("what has come is kept; the same command continues there\n")
+    assert capsys.readouterr().err.startswith("the partial download is kept; run the same command to continue\n")
 
 
 def test_a_bar_on_a_terminal(known: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -717,6 +715,8 @@ def test_a_bar_on_a_terminal(known: dict[str, Any], monkeypatch: pytest.MonkeyPa
 
 def test_fetch_is_light() -> None:
     heavy = ["torch", "polars", "matplotlib", "PIL"]
-    code = f"import twoafc.fetch, sys; print([name for name in {heavy} if name in sys.modules])"
+    code = (
+        f"from twoafc import fetch; fetch.status; import sys; print([name for name in {heavy} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

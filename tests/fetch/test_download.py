@@ -33,8 +33,8 @@ from serving import (
 )
 from twoafc import fetch
 from twoafc.errors import DataError
+from twoafc.fetch import disk
 from twoafc.fetch import download as downloads
-from twoafc.fetch import room
 from twoafc.fetch.download import Source, download
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -82,12 +82,12 @@ def test_the_command_given_again_continues(server: Server, here: Path) -> None:
     answer = server.answers["file"] = Answer(cuts=[100_000, 0, 0, 0, 0])
     file = a_zip(server.url("file"))
     assert refusal(get, file) == (
-        "toy was not fetched; 127.0.0.1 could not be reached, or broke off, 4 times (the connection was closed early); "
-        "100 kB have come and are kept: the same command continues there; "
+        "toy was not fetched; the download from 127.0.0.1 failed 4 times (the connection was closed early); "
+        "100 kB are kept; run the same command to continue; "
         "or: get toy.zip elsewhere and run twoafc fetch toy --from FILE"
     )
     (state,) = fetch.status(files={"toy": file})
-    assert (state.state, state.note) == ("missing", "100 kB have come; fetch continues there")
+    assert (state.state, state.note) == ("missing", "100 kB are downloaded; fetch continues from there")
     assert get(file).where.read_bytes() == CONTENT
     assert answer.sent == [100_000, 0, 0, 0, 0, len(CONTENT) - 100_000]
     assert os.listdir(checkpoints(here)) == ["toy.zip"]
@@ -112,7 +112,7 @@ def test_a_server_without_ranges_starts_anew(server: Server) -> None:
     assert answer.sent == [100_000, len(CONTENT)]
     server.answers["file"] = Answer(cuts=[100_000] * 9, ranges=False)
     part = Path("never.part")
-    assert "broke off, 4 times" in refusal(download, Source(server.url("file")), part, pause=0.0)
+    assert "failed 4 times" in refusal(download, Source(server.url("file")), part, pause=0.0)
     assert len(server.answers["file"].sent) == 5
 
 
@@ -182,13 +182,13 @@ def test_another_part_than_asked_for_is_not_appended(server: Server) -> None:
 def test_more_than_was_announced_is_not_kept(server: Server, here: Path) -> None:
     server.answers["file"] = Answer(length=False)
     message = refusal(get, a_zip(server.url("file"), bytes=1000))
-    assert "4 times (more than 1000 bytes came)" in message
+    assert "4 times (the server sent more than 1000 bytes)" in message
 
 
 def test_a_file_of_another_size_is_refused_before_it_is_fetched(server: Server, here: Path) -> None:
     url = server.url("file")
     assert refusal(get, a_zip(url, bytes=7)) == (
-        f"toy was not fetched; {url} has {len(CONTENT)} bytes, and 7 are published: it is another file; "
+        f"toy was not fetched; {url} has {len(CONTENT)} bytes, the published file 7: it is another file; "
         "or: get toy.zip elsewhere and run twoafc fetch toy --from FILE"
     )
     assert not (checkpoints(here) / "toy.zip").exists()
@@ -199,8 +199,8 @@ def test_a_wrong_digest_names_both_and_sets_the_file_aside(server: Server, here:
     server.answers["file"] = Answer(content=wrong)
     url, aside = server.url("file"), checkpoints(here) / ".toy.zip.wrong"
     assert refusal(get, a_zip(url)) == (
-        f"toy was not fetched; what came from {url} is refused: its sha256 is {sha256(wrong)}, {sha256(CONTENT)} is "
-        f"wanted; it is kept as {aside}"
+        f"toy was not fetched; the download from {url} is refused: its sha256 is {sha256(wrong)}, expected "
+        f"{sha256(CONTENT)}; it is kept as {aside}"
     )
     assert aside.read_bytes() == wrong
     assert os.listdir(checkpoints(here)) == [".toy.zip.wrong"]
@@ -215,9 +215,11 @@ def test_what_a_server_refuses(server: Server, status: int, tries: int) -> None:
     message = refusal(download, Source(url), Path("a.part"), pause=0.0)
     words = {404: "Not Found", 403: "Forbidden", 410: "Gone"}
     if tries == 1:
-        assert message == f"{url} was answered with {status} {words[status]}"
+        assert message == f"{url} returned {status} {words[status]}"
     else:
-        assert re.fullmatch(rf"127.0.0.1 could not .* 4 times \({status} [\w ]+\); nothing has come", message)
+        assert re.fullmatch(
+            rf"the download from 127.0.0.1 failed 4 times \({status} [\w ]+\); nothing was downloaded", message
+        )
     assert len(answer.asked) == tries
 
 
@@ -227,8 +229,8 @@ def test_no_server_at_all(here: Path) -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/toy.zip"
     file = a_zip(url, installed=(("toy_package", "toy.zip"),))
     assert refusal(get, file) == (
-        "toy was not fetched; 127.0.0.1 could not be reached, or broke off, 4 times (Connection refused); nothing has "
-        "come; or: pip install toy_package, which brings it along, or get toy.zip elsewhere and run "
+        "toy was not fetched; the download from 127.0.0.1 failed 4 times (Connection refused); nothing was downloaded; "
+        "or: pip install toy_package, which includes it, or get toy.zip elsewhere and run "
         "twoafc fetch toy --from FILE"
     )
     assert os.listdir(here) == []
@@ -258,7 +260,7 @@ def test_a_server_that_proves_nothing_is_not_trusted(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("url", ["http://example.org/a", "ftp://example.org/a", "file:///etc/passwd", "a"])
 def test_only_https_is_fetched(url: str, offline: None) -> None:
-    assert refusal(download, Source(url), Path("a.part")) == f"only https is fetched; got {url}"
+    assert refusal(download, Source(url), Path("a.part")) == f"only https is accepted; got {url}"
 
 
 def test_redirects(server: Server) -> None:
@@ -270,13 +272,13 @@ def test_redirects(server: Server) -> None:
     for place in ("http://example.org/a", "ftp://example.org/a"):
         server.answers["start"].headers["Location"] = place
         message = refusal(download, Source(server.url("start")), Path("b.part"))
-        assert message == f"only https is followed; {server.url('start')} leads to {place}"
+        assert message == f"only https is accepted; {server.url('start')} redirects to {place}"
     server.answers["start"].headers["Location"] = "file:///etc/passwd"
-    assert "was answered with 302" in refusal(download, Source(server.url("start")), Path("b.part"))
+    assert "returned 302" in refusal(download, Source(server.url("start")), Path("b.part"))
     handler = downloads._Redirects()
     request = downloads.urllib.request.Request("https://example.org/a")
     assert refusal(handler.redirect_request, request, io.BytesIO(), 302, "", {}, "http://localhost/b") == (
-        "only https is followed; https://example.org/a leads to http://localhost/b"
+        "only https is accepted; https://example.org/a redirects to http://localhost/b"
     )
 
 
@@ -289,7 +291,7 @@ def test_a_proxy_of_the_environment_is_used(server: Server, monkeypatch: pytest.
 
 def test_two_at_once_do_not_mix(server: Server) -> None:
     part = Path("a.part").absolute()
-    with downloads._alone(part):
+    with downloads._exclusive(part):
         message = refusal(download, Source(server.url("file")), part)
     assert message == f"another process is fetching a into {part.parent}; wait for it"
 
@@ -310,14 +312,14 @@ def test_however_it_breaks_the_whole_is_whole(server: Server, cuts: list[int], r
 
 
 def test_room_is_asked_for_before(server: Server, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1000))
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1000))
     assert refusal(get, a_zip(server.url("file"))) == (
-        f"there is no room for toy.zip; it needs 300 kB and {checkpoints(here)} has 1.0 kB left; "
+        f"there is no space for toy.zip; it needs 300 kB and {checkpoints(here)} has 1.0 kB left; "
         "free some, or name another folder with --to"
     )
     assert server.answers["file"].asked == []
     message = refusal(get, a_zip(server.url("file"), bytes=None))
-    assert "there is no room for toy.zip; it needs 300 kB" in message
+    assert "there is no space for toy.zip; it needs 300 kB" in message
 
 
 def test_a_full_disk_keeps_what_has_come(server: Server, here: Path) -> None:
@@ -334,8 +336,8 @@ except DataError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        f"the disk is full; toy.zip could not be written to {here} (File too large); free some room; "
-        "50 kB of 300 kB are kept, and the same command continues\n"
+        f"the disk is full; toy.zip could not be written to {here} (File too large); free some space; "
+        "50 kB of 300 kB are kept; run the same command to continue\n"
     )
     download(Source(server.url("file")), Path(".toy.zip.part").absolute())
     assert Path(".toy.zip.part").read_bytes() == CONTENT
@@ -343,5 +345,5 @@ except DataError as error:
 
 
 def test_what_else_may_go_wrong_with_a_disk(here: Path) -> None:
-    error = room.told(OSError(errno.EROFS, "Read-only file system"), here, "a")
+    error = disk.write_error(OSError(errno.EROFS, "Read-only file system"), here, "a")
     assert str(error) == f"a could not be written to {here}: Read-only file system"

@@ -26,7 +26,7 @@ from serving import (
     zipped,
 )
 from twoafc.errors import DataError
-from twoafc.fetch import room
+from twoafc.fetch import disk
 from twoafc.fetch.unpack import unpack
 
 
@@ -111,13 +111,13 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, pack: Any) -> None:
     if name == "\udcff" and pack is zipped:
         pytest.skip("zipfile cannot write such a name")
     assert unpacking(pack({"good": b"x", name: b"x"}, root="")) == (
-        f" is refused; {name!r} in it is no plain relative name"
+        f" is refused; {name!r} in it is not a plain relative path"
     )
 
 
 def test_a_name_cut_off_at_a_nul_is_refused() -> None:
     packed = zipped({"good.png@exe": b"x"}).replace(b"good.png@exe", b"good.png\0exe")
-    assert unpacking(packed) == r" is refused; 'good.png\x00exe' in it is no plain relative name"
+    assert unpacking(packed) == r" is refused; 'good.png\x00exe' in it is not a plain relative path"
 
 
 KINDS = [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"Z"]
@@ -141,11 +141,11 @@ def test_an_encrypted_or_unusual_zip_is_refused() -> None:
     packed = bytearray(zipped({"a": b"x"}))
     entry = packed.index(b"PK\1\2")
     packed[entry + 8] |= 1
-    assert unpacking(bytes(packed)) == " is refused; 'a' in it is encrypted, or packed in an unusual way"
+    assert unpacking(bytes(packed)) == " is refused; 'a' in it is encrypted, or compressed by an unusual method"
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("a", b"x")
-    assert unpacking(stream.getvalue()) == " is refused; 'a' in it is encrypted, or packed in an unusual way"
+    assert unpacking(stream.getvalue()) == " is refused; 'a' in it is encrypted, or compressed by an unusual method"
 
 
 @pytest.mark.parametrize("pair", [("a/b", "A/c"), ("a/b", "a/B"), ("a", "a/b"), ("a/b", "a"), ("é", "e\u0301")])
@@ -178,7 +178,7 @@ def test_bombs_in_headers_are_refused() -> None:
     header = tarfile.TarInfo("pax")
     header.type, header.size = tarfile.XHDTYPE, 2**30
     block = header.tobuf(tarfile.USTAR_FORMAT)
-    expected = " is refused; its headers are out of all proportion"
+    expected = " is refused; its headers are too large"
     assert unpacking(gzip.compress(block + bytes(2**21))) == expected
     # Endless nothing after the end.
     assert unpacking(gzip.compress(tarred({}, packed=False) + bytes(60 * 2**20))) == expected
@@ -207,11 +207,11 @@ def test_an_archive_cut_off_anywhere_is_refused(packed: bytes) -> None:
     end = len(packed) if packed[:2] in (b"PK", b"\x1f\x8b") else len(packed.rstrip(b"\0")) + 512
     cuts = {0, 1, 100, 512, 1024, 1536, end // 3, end // 2, end - 600, end - 100, end - 9, end - 1}
     for cut in cuts & set(range(end)):
-        assert unpacking(packed[:cut]).startswith(" is damaged or cut off: ")
+        assert unpacking(packed[:cut]).startswith(" is damaged or incomplete: ")
 
 
 def test_no_archive_at_all() -> None:
-    assert unpacking(b"<html>404</html>" * 99).startswith(" is damaged or cut off: ")
+    assert unpacking(b"<html>404</html>" * 99).startswith(" is damaged or incomplete: ")
 
 
 @settings(max_examples=150, deadline=None)
@@ -229,6 +229,6 @@ def test_one_wrong_bit_changes_no_file_unseen(place: float, bit: int, which: str
 
 
 def test_room_is_asked_for_before_unpacking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 10))
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 10))
     for packed in (tarred(FILES), zipped(FILES)):
-        assert "there is no room for what packed holds; it needs" in refusal(unpacked, packed)
+        assert "there is no space for the contents of packed; it needs" in refusal(unpacked, packed)
