@@ -188,7 +188,7 @@ def test_more_than_was_announced_is_not_kept(server: Server, here: Path) -> None
 def test_a_file_of_another_size_is_refused_before_it_is_fetched(server: Server, here: Path) -> None:
     url = server.url("file")
     assert refusal(get, a_zip(url, bytes=7)) == (
-        f"toy was not fetched; {url} has {len(CONTENT)} bytes, the published file 7: it is another file; "
+        f"toy was not fetched; {url} has {len(CONTENT)} bytes, and the published file 7: it is another file; "
         "or: get toy.zip elsewhere and run twoafc fetch toy --from FILE"
     )
     assert not (checkpoints(here) / "toy.zip").exists()

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoafc.datasets import Dataset, open_dataset
-from twoafc.datasets.dataset import require_images
+from twoafc.datasets import Dataset, open_dataset, require_images
 from twoafc.errors import DataError
 from twoafc.measurement import assemble, outfile
 from twoafc.measurement.candidates import Asked, candidates, require_joinable, require_same

@@ -11,9 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.datasets import Dataset, open_bapps, open_clic
-from twoafc.datasets.bapps import TWO_AFC, subsets
-from twoafc.datasets.clic import NO_IMAGES, is_clic
+from twoafc.datasets import NO_IMAGES, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.fetch import File, chosen, size_of
@@ -86,7 +84,7 @@ def _size(size: int | None) -> str:
 
 def find_bapps(folder: Path, *, progress: Progress | None = None) -> Source:
     """Open BAPPS: train is fitted on, val tested on; one of them alone is cross-validated."""
-    found = subsets(folder, TWO_AFC) if folder.is_dir() else []
+    found = bapps_subsets(folder) if folder.is_dir() else []
     there = {"train": "train", "test": "val"}
     # A single split may be named itself: DIR/2afc/val.
     names = {split.resolve().parent.name for split in found}

@@ -14,7 +14,7 @@ from PIL import Image
 
 import trees
 from twoafc.datasets import open_dataset, open_table
-from twoafc.datasets.counted import counted
+from twoafc.datasets.dataset import count_votes
 from twoafc.errors import DataError
 from twoafc.triplets import Triplets
 
@@ -76,7 +76,7 @@ def test_choices_are_merged_and_who_cast_them_is_told_lost(folder: Path) -> None
     data = open_table(path)
     assert data.table.rows() == [("0", "a.png", "b.jpg", "c.bmp", 2, 3), ("1", "b.jpg", "a.png", "c.bmp", 0, 1)]
     assert data.notes == (
-        "4 votes on 2 triplets: repeats are merged, of which 1 was shown the other way round",
+        "4 votes on 2 triplets: repeats are merged, of which 1 was shown swapped",
         "votes of 2 observers are counted together: who cast them is not kept",
     )
 
@@ -104,7 +104,7 @@ def test_names_shared_by_groups_get_the_group_in_front(folder: Path) -> None:
     rows = ["7,g,a.png,b.jpg,c.bmp,1,1", "7,h,a.png,b.jpg,d.tiff,1,1"]
     data = open_table(written(folder, "\n".join(["triplet,group,ref,x0,x1,n,M", *rows])))
     assert data.table["triplet"].to_list() == ["g/7", "h/7"]
-    assert data.notes == ("triplets are named GROUP/TRIPLET, since groups share their names",)
+    assert data.notes == ("triplets are named GROUP/TRIPLET, because groups share names",)
 
 
 def test_one_image_shown_as_both_choices_is_told(folder: Path) -> None:
@@ -115,7 +115,7 @@ def test_one_image_shown_as_both_choices_is_told(folder: Path) -> None:
 def test_distances_that_are_there_are_left_aside(folder: Path) -> None:
     data = open_table(written(folder, "ref,x0,x1,n,M,d0,d1,ssim_d0,ssim_d1,told\na.png,b.jpg,c.bmp,1,2,3,4,5,6,7\n"))
     assert data.table.columns == ["triplet", "ref", "x0", "x1", "n", "M"]
-    assert data.notes == ("distances that the table has already are left aside: d0, d1, ssim_d0, ssim_d1",)
+    assert data.notes == ("distances in the table are ignored: d0, d1, ssim_d0, ssim_d1",)
 
 
 BAD = [
@@ -140,7 +140,7 @@ def test_bad_tables(folder: Path, text: str, expected: str) -> None:
 def test_a_wrong_folder_is_told_at_once(folder: Path) -> None:
     path = written(folder, "ref,x0,x1,n,M\na.png,b.jpg,c.bmp,1,2\n")
     assert message(path, folder=folder / "sub") == (
-        f"none of the images is there; triplet 0, ref: no such file: {folder / 'sub' / 'a.png'}"
+        f"none of the images exists; triplet 0, ref: no such file: {folder / 'sub' / 'a.png'}"
     )
     with pytest.raises(DataError, match=r"^no such file: .*nothing\.csv$"):
         open_table(folder / "nothing.csv")
@@ -155,7 +155,7 @@ def test_a_wrong_folder_is_told_at_once(folder: Path) -> None:
 def test_votes_are_counted_as_a_table_of_votes_counts_them(votes: list[tuple[str, str, str, int]]) -> None:
     ref, x0, x1, choice = map(list, zip(*votes, strict=True))
     labels = pl.DataFrame({"ref": ref, "x0": x0, "x1": x1})
-    table, _ = counted(labels, np.array(choice))
+    table, _ = count_votes(labels, np.array(choice))
     same = Triplets.from_frame(labels.with_columns(choice=pl.Series(choice), d0=0.5, d1=0.5))
     assert table.equals(same.to_frame().select(table.columns))
 
@@ -178,13 +178,13 @@ def test_names_without_endings(tmp_path: Path) -> None:
     data = open_dataset(path)
     assert data.files["x0"].to_list() == [f"images/{number}-x0.png" for number in range(3)]
     assert data.table["x0"].to_list() == [f"images/{number}-x0" for number in range(3)]
-    assert data.notes == ("3 images are named without their endings: images/0-x0 is taken for images/0-x0.png",)
+    assert data.notes == ("3 images are named without extensions: images/0-x0 is read as images/0-x0.png",)
     assert len(data.missing()) == 0
     (tmp_path / "images" / "1-x0.jpg").touch()
     with pytest.raises(DataError) as caught:
         open_dataset(path)
     assert str(caught.value) == (
-        f"{path}: an image must be one file; images/1-x0 may be 1-x0.jpg or 1-x0.png: add the ending"
+        f"{path}: an image must be one file; images/1-x0 may be 1-x0.jpg or 1-x0.png: add the extension"
     )
     # A file of that very name is the one that is meant.
     (tmp_path / "images" / "1-x0").touch()

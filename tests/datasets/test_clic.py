@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trees
-from twoafc.datasets import open_bapps_jnd, open_clic, open_dataset, without_anchors
-from twoafc.datasets.clic import NO_IMAGES
+from twoafc.datasets import NO_IMAGES, open_bapps_jnd, open_clic, open_dataset, without_anchors
 from twoafc.errors import DataError
 from twoafc.images import read_pixels
 
@@ -37,7 +36,7 @@ def test_the_real_answers_give_the_known_figures(shared: Path) -> None:
     assert data.name == "clic"
     assert data.notes == (
         "5220 judgements of 315 originals",
-        "5220 votes on 4812 triplets: repeats are merged, of which 168 were shown the other way round",
+        "5220 votes on 4812 triplets: repeats are merged, of which 168 were shown swapped",
         "2 of 4812 triplets (2 judgements) dropped: A and B are one file",
         NO_IMAGES,
     )
@@ -59,7 +58,7 @@ def test_repeats_are_merged_and_twins_dropped(answers: Path) -> None:
     data = open_dataset(answers)
     assert data.notes == (
         "16 judgements of 3 originals",
-        "16 votes on 10 triplets: repeats are merged, of which 3 were shown the other way round",
+        "16 votes on 10 triplets: repeats are merged, of which 3 were shown swapped",
         "1 of 10 triplets (1 judgements) dropped: A and B are one file",
     )
     first = data.table.row(0, named=True)
@@ -142,7 +141,7 @@ def test_anchors_cannot_be_known_without_images(answers: Path) -> None:
     with pytest.raises(DataError) as caught:
         without_anchors(data)
     assert str(caught.value) == (
-        "anchors (choices pixel-identical to the reference) cannot be known without the images"
+        "anchors (choices pixel-identical to the reference) cannot be detected without the images"
     )
 
 
@@ -154,7 +153,7 @@ def test_of_images_that_are_missing_nothing_is_known(answers: Path) -> None:
     kept = without_anchors(data)
     assert kept.notes[-2:] == (
         "3 of 9 triplets dropped: a choice is pixel-identical to the reference (anchors)",
-        "2 triplets have images that cannot be read: whether they are anchors cannot be known",
+        "2 triplets have images that cannot be read: whether they are anchors is not known",
     )
 
 

@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 import trees
-from twoafc.datasets import Dataset, open_dataset
-from twoafc.datasets.dataset import PAIRS
+from twoafc.datasets import PAIRS, Dataset, open_dataset
 from twoafc.errors import DataError
 from twoafc.triplets import Triplets
 

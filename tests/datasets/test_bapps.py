@@ -46,7 +46,7 @@ def test_the_whole_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert data.table["group"].unique(maintain_order=True).to_list() == [
         "train/cnn", "train/mix", "train/traditional", "val/cnn", "val/color", "val/superres",
     ]  # fmt: skip
-    assert data.notes == ("opened as one: the splits train and val; groups tell them apart",)
+    assert data.notes == ("opened as one: the splits train and val; groups are named SPLIT/SUBSET",)
     assert data.table.row(13) == (
         "val/cnn/000001", "val/cnn", "val/cnn/ref/000001", "val/cnn/p0/000001", "val/cnn/p1/000001", data.n[13], 5,
     )  # fmt: skip
@@ -167,7 +167,7 @@ def test_jnd_without_votes_beside_one_that_has_them(tmp_path: Path) -> None:
 def test_a_foreign_file_is_named(root: Path, name: str, endings: str) -> None:
     path = root / "2afc/val/cnn" / name / "readme.txt"
     path.write_text("hello")
-    assert message(root).startswith(f"a foreign file: {path}; expected names that end in {endings}")
+    assert message(root).startswith(f"unexpected file: {path}; expected names that end in {endings}")
 
 
 def test_two_files_of_one_stem(root: Path) -> None:
@@ -255,7 +255,7 @@ def test_votes_that_cannot_be_read(root: Path, kind: str, monkeypatch: pytest.Mo
 def test_how_many_people_judged_must_be_known(root: Path) -> None:
     moved = (root / "2afc/val").rename(root / "2afc/mine")
     assert message(root) == (
-        f"how many people judged is told by the folder train (2) or val (5); {moved / 'cnn'}"
+        f"the number of judges follows from the folder train (2) or val (5); {moved / 'cnn'}"
         " is in 'mine': give M (--M of the command)"
     )
     assert set(open_dataset(root, M=5).M) == {5}
