@@ -36,7 +36,7 @@ def test_the_real_answers_give_the_known_figures(shared: Path) -> None:
     assert data.name == "clic"
     assert data.notes == (
         "5220 judgements of 315 originals",
-        "5220 votes on 4812 triplets: repeats are merged, of which 168 were shown swapped",
+        "5220 votes on 4812 triplets: repeats are merged, of which 168 were shown the other way round",
         "2 of 4812 triplets (2 judgements) dropped: A and B are one file",
         NO_IMAGES,
     )
@@ -58,7 +58,7 @@ def test_repeats_are_merged_and_twins_dropped(answers: Path) -> None:
     data = open_dataset(answers)
     assert data.notes == (
         "16 judgements of 3 originals",
-        "16 votes on 10 triplets: repeats are merged, of which 3 were shown swapped",
+        "16 votes on 10 triplets: repeats are merged, of which 3 were shown the other way round",
         "1 of 10 triplets (1 judgements) dropped: A and B are one file",
     )
     first = data.table.row(0, named=True)

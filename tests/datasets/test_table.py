@@ -76,7 +76,7 @@ def test_choices_are_merged_and_who_cast_them_is_told_lost(folder: Path) -> None
     data = open_table(path)
     assert data.table.rows() == [("0", "a.png", "b.jpg", "c.bmp", 2, 3), ("1", "b.jpg", "a.png", "c.bmp", 0, 1)]
     assert data.notes == (
-        "4 votes on 2 triplets: repeats are merged, of which 1 was shown swapped",
+        "4 votes on 2 triplets: repeats are merged, of which 1 was shown the other way round",
         "votes of 2 observers are counted together: who cast them is not kept",
     )
 
@@ -140,7 +140,7 @@ def test_bad_tables(folder: Path, text: str, expected: str) -> None:
 def test_a_wrong_folder_is_told_at_once(folder: Path) -> None:
     path = written(folder, "ref,x0,x1,n,M\na.png,b.jpg,c.bmp,1,2\n")
     assert message(path, folder=folder / "sub") == (
-        f"none of the images exists; triplet 0, ref: no such file: {folder / 'sub' / 'a.png'}"
+        f"none of the images is there; triplet 0, ref: no such file: {folder / 'sub' / 'a.png'}"
     )
     with pytest.raises(DataError, match=r"^no such file: .*nothing\.csv$"):
         open_table(folder / "nothing.csv")

@@ -191,7 +191,7 @@ def note_missing(data: Dataset) -> Dataset:
 
 def _require_any(data: Dataset, absent: pl.DataFrame) -> None:
     if len(absent) == len(data) * len(data.roles):
-        raise DataError(f"none of the images exists; {_first(data, absent)}")
+        raise DataError(f"none of the images is there; {_first(data, absent)}")
 
 
 def _first(data: Dataset, absent: pl.DataFrame) -> str:
@@ -225,7 +225,7 @@ def count_votes(labels: pl.DataFrame, choice: IntArray) -> tuple[pl.DataFrame, l
     >>> shown = pl.DataFrame({"ref": ["r", "r"], "x0": ["a", "b"], "x1": ["b", "a"]})
     >>> table, notes = count_votes(shown, np.array([1, 1]))
     >>> table.row(0), notes
-    (('r', 'a', 'b', 1, 2), ['2 votes on 1 triplet: repeats are merged, of which 1 was shown swapped'])
+    (('r', 'a', 'b', 1, 2), ['2 votes on 1 triplet: repeats are merged, of which 1 was shown the other way round'])
     """
     merged = merge(labels, len(choice))
     T = len(merged.first)
@@ -235,7 +235,7 @@ def count_votes(labels: pl.DataFrame, choice: IntArray) -> tuple[pl.DataFrame, l
     notes = []
     if len(choice) > T:
         count = int(merged.swapped.sum())
-        swapped = f", of which {count} {'was' if count == 1 else 'were'} shown swapped" * (count > 0)
+        swapped = f", of which {count} {'was' if count == 1 else 'were'} shown the other way round" * (count > 0)
         notes.append(f"{len(choice)} votes on {T} triplet{'s' * (T != 1)}: repeats are merged{swapped}")
     if "observer" in labels.columns:
         people = labels["observer"].n_unique()
