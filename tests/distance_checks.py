@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from twoafc.distances import Deep, Distance, published
+from twoafc.distances.pim import Architecture
 
 KINDS = ("numpy", "numpy float32", "torch float32", "torch float64")
 
@@ -113,6 +114,11 @@ def any_tensors(name: str, path: object = None) -> dict[str, Any]:
         values = torch.randn(shape, generator=generator) / np.sqrt(np.prod(shape[1:]) or 1)
         found[tensor] = values.abs() if name.endswith(("head", "beta")) else values
     return found
+
+
+def any_variables(architecture: Architecture) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in architecture.shapes().items()}
 
 
 def keeps_deep_promises(measure: Deep, side: int) -> None:

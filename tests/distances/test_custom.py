@@ -123,7 +123,7 @@ def test_what_is_said_goes_before_what_is_tried() -> None:
     seen: list[type] = []
     assert own(either).takes == "numpy"
     assert own(either, takes="torch").takes == "torch"
-    assert own(either, device="meta").takes == "torch"
+    assert own(either, device="cpu:0").takes == "torch"
     either.takes = "torch"  # type: ignore[attr-defined]
     seen.clear()
     found = own(either)
@@ -138,7 +138,7 @@ def test_numpy_stays_on_the_processor_whatever_the_device() -> None:
             raise TypeError
         return abs(ref - x).mean(axis=AXES)
 
-    assert repr(own(arrays_only, device="meta")) == "Own(name='arrays_only', takes='numpy', device='cpu')"
+    assert repr(own(arrays_only, device="cpu:0")) == "Own(name='arrays_only', takes='numpy', device='cpu')"
 
 
 @pytest.mark.parametrize("takes", ["numpy", "torch"])

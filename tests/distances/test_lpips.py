@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import pickle
-
 import numpy as np
 import pytest
 
@@ -13,13 +10,9 @@ from distance_checks import (
     any_tensors,
     golden_images,
     images,
-    keeps_deep_promises,
-    refuses_smaller,
-    works_on_tensors,
 )
 from twoafc.distances import NEEDS, distance, lpips
 from twoafc.distances.deep import alexnet
-from twoafc.errors import DataError
 
 torch = pytest.importorskip("torch")
 
@@ -56,32 +49,6 @@ def test_stages(name):
 
 
 @pytest.mark.usefixtures("random_weights")
-@names
-def test_promises(name):
-    keeps_deep_promises(distance(name), LEAST[name])
-
-
-@pytest.mark.usefixtures("random_weights")
-@names
-def test_tensors(name):
-    works_on_tensors(distance(name), LEAST[name])
-
-
-@pytest.mark.usefixtures("random_weights")
-@names
-def test_smaller_images_are_refused(name):
-    refuses_smaller(distance(name), LEAST[name])
-
-
-@pytest.mark.usefixtures("random_weights")
-def test_pieces_cover_the_batch():
-    ref, x = images(0, 7, 3, 40, 40), images(1, 7, 3, 40, 40)
-    whole = distance("lpips_alex")
-    cut = dataclasses.replace(whole, piece=2 * 2 * 40 * 40)
-    np.testing.assert_allclose(cut(ref, x), whole(ref, x), rtol=1e-5)
-
-
-@pytest.mark.usefixtures("random_weights")
 def test_against_the_formula():
     ref, x = (torch.from_numpy(images(seed, 1, 3, 40, 50)).float() for seed in range(2))
     shift, scale = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
@@ -115,39 +82,3 @@ def test_pixels_without_features():
         found = lpips.compare(parameters, 0, torch.from_numpy(one), torch.from_numpy(other))
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert (lpips.compare(parameters, 0, torch.from_numpy(a), torch.from_numpy(a)) == 0).all()
-
-
-@pytest.mark.usefixtures("random_weights")
-def test_names_settings_and_digests():
-    assert repr(distance("lpips")) == "Deep(name='lpips_alex', device='cpu', precision='fp32')"
-    assert distance("lpips", precision="tf32").precision == "tf32"
-    with pytest.raises(ValueError, match=r"^precision must be one of fp32, tf32; got 'fp16'$"):
-        distance("lpips", precision="fp16")
-    digests = distance("lpips_squeeze").weights
-    assert list(digests) == ["squeezenet1_1", "lpips_squeeze_head"]
-    assert digests["squeezenet1_1"].startswith("sha256 b8a52dc0")
-
-
-@pytest.mark.usefixtures("random_weights")
-def test_torch_is_left_as_it_was():
-    cudnn = torch.backends.cudnn
-    before = cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, torch.is_grad_enabled()
-    distance("lpips")(images(0, 1, 3, 40, 40), images(1, 1, 3, 40, 40))
-    assert before == (
-        cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, torch.is_grad_enabled()
-    )  # fmt: skip
-
-
-@pytest.mark.usefixtures("random_weights")
-def test_it_can_be_sent_to_another_process():
-    ref, x = images(0, 1, 3, 40, 40), images(1, 1, 3, 40, 40)
-    sent = pickle.loads(pickle.dumps(distance("lpips")))
-    assert sent(ref, x) == pytest.approx(distance("lpips")(ref, x), rel=1e-6)
-
-
-def test_without_weights_there_is_no_distance(monkeypatch, tmp_path):
-    monkeypatch.setenv("TWOAFC_WEIGHTS", str(tmp_path))
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    for name, file in (("lpips", "alexnet"), ("lpips_vgg", "vgg16"), ("lpips_squeeze", "squeezenet1_1")):
-        with pytest.raises(DataError, match=f"^the weights {file} are needed and not at hand; tried: "):
-            distance(name)

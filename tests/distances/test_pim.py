@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import pickle
 import re
 import zipfile
 
@@ -15,13 +14,11 @@ import pytest
 
 from distance_checks import (
     agrees_with_golden,
+    any_variables,
     golden_folder,
     golden_images,
     golden_vectors,
     images,
-    keeps_deep_promises,
-    refuses_smaller,
-    works_on_tensors,
 )
 from tensorflow_checkpoints import checkpoint, equal
 from twoafc.distances import distance, pim, weights
@@ -32,12 +29,6 @@ torch = pytest.importorskip("torch")
 
 SMALL = Architecture(levels=1, filters=(4, 4, 4, 3), latent=2)
 SMALL_5 = Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
-small = pytest.mark.parametrize("architecture", [SMALL, SMALL_5], ids=["one Gaussian", "five"])
-
-
-def any_variables(architecture: Architecture) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in architecture.shapes().items()}
 
 
 def nhwc(tensor: torch.Tensor) -> np.ndarray:
@@ -236,28 +227,6 @@ def test_golden_values_of_pim_5_within_their_errors():
         ours = np.array([pair[number][0] for pair in found])
         error = np.hypot(ours.std(ddof=1) / np.sqrt(6), golden["values_standard_error"]["ex"][which][0])
         assert abs(ours.mean() - golden["values"]["ex"][which][0]) < 5 * error
-
-
-@small
-def test_promises(architecture):
-    keeps_deep_promises(pim.of_variables(any_variables(architecture), architecture), 8)
-
-
-@small
-def test_tensors(architecture):
-    works_on_tensors(pim.of_variables(any_variables(architecture), architecture), 16)
-
-
-@small
-def test_smaller_images_are_refused(architecture):
-    refuses_smaller(pim.of_variables(any_variables(architecture), architecture), 8)
-
-
-@small
-def test_it_can_be_sent_to_another_process(architecture):
-    measure = pim.of_variables(any_variables(architecture), architecture)
-    pair = images(0, 1, 3, 16, 16), images(1, 1, 3, 16, 16)
-    assert pickle.loads(pickle.dumps(measure))(*pair) == measure(*pair)
 
 
 def test_missing_variables_are_refused():
