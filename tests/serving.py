@@ -1,4 +1,4 @@
-"""A server on this machine that misbehaves as told, and small files for it to serve."""
+"""A server on this machine that misbehaves on request, and small files for it to serve."""
 
 from __future__ import annotations
 

@@ -181,8 +181,8 @@ def test_a_pillow_that_would_lose_the_lower_byte_is_found_out(file: Any, monkeyp
     monkeypatch.setattr(images, "_png_bytes", lambda content, order: one_byte(content, "16B"))
     images._low_byte_is_available.cache_clear()
     try:
-        told = "this version of Pillow does not give the lower byte of 16-bit colours"
-        assert reason(file(deep_png(DEEP[..., :3], 2))) == told
+        message = "this version of Pillow does not give the lower byte of 16-bit colours"
+        assert reason(file(deep_png(DEEP[..., :3], 2))) == message
     finally:
         monkeypatch.undo()
         images._low_byte_is_available.cache_clear()
@@ -378,8 +378,8 @@ def test_a_png_of_too_many_pixels(file: Any) -> None:
     head = b"IHDR" + struct.pack(">II", 40_000, 40_000) + bytes([8, 2, 0, 0, 0])
     parts = (head, b"IDAT" + zlib.compress(bytes(1000)), b"IEND")
     chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in parts]
-    told = reason(file(PNG_SIGNATURE + b"".join(chunks)))
-    assert told.startswith("Image size (1600000000 pixels) exceeds limit of 178956970 pixels")
+    message = reason(file(PNG_SIGNATURE + b"".join(chunks)))
+    assert message.startswith("Image size (1600000000 pixels) exceeds limit of 178956970 pixels")
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])

@@ -109,9 +109,9 @@ def test_images_in_another_format(root: Path) -> None:
 
 
 def test_progress_is_told(root: Path) -> None:
-    told: list[tuple[int, int, str]] = []
-    open_dataset(root, progress=lambda *words: told.append(words))
-    assert told == [(0, 6, "votes of cnn"), (3, 6, "votes of color"), (6, 6, "votes")]
+    calls: list[tuple[int, int, str]] = []
+    open_dataset(root, progress=lambda *call: calls.append(call))
+    assert calls == [(0, 6, "votes of cnn"), (3, 6, "votes of color"), (6, 6, "votes")]
 
 
 # --- pairing ----------------------------------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ def test_merging_is_that_of_a_dictionary(
     assert len(data) == len(preferred)
     for row in data.table.iter_rows(named=True):
         o, a, b = (row[role].removesuffix(".png") for role in ("ref", "x0", "x1"))
-        said = preferred[o, frozenset((a, b))]
-        assert (said.count(b), len(said)) == (row["n"], row["M"])
+        chosen = preferred[o, frozenset((a, b))]
+        assert (chosen.count(b), len(chosen)) == (row["n"], row["M"])
 
 
 def test_line_ends_quotes_and_a_byte_order_mark_do_not_matter(answers: Path) -> None:
@@ -118,8 +118,8 @@ def test_a_folder_with_its_answers_and_images_elsewhere(answers: Path, tmp_path:
 
 def test_anchors_are_kept_until_asked_and_then_removed(answers: Path) -> None:
     data = open_dataset(answers)
-    told: list[tuple[int, int, str]] = []
-    kept = without_anchors(data, progress=lambda *words: told.append(words))
+    calls: list[tuple[int, int, str]] = []
+    kept = without_anchors(data, progress=lambda *call: calls.append(call))
     assert kept.notes == (
         *data.notes,
         "3 of 9 triplets dropped: a choice is pixel-identical to the reference (anchors)",
@@ -130,7 +130,7 @@ def test_anchors_are_kept_until_asked_and_then_removed(answers: Path) -> None:
     ]
     assert kept.table.equals(data.table.filter(~pl.Series(anchors)))
     assert kept.files["x0"].to_list() == kept.table["x0"].to_list()
-    assert told[-1] == (15, 15, "looking for anchors")
+    assert calls[-1] == (15, 15, "looking for anchors")
 
 
 def test_anchors_cannot_be_known_without_images(answers: Path) -> None:

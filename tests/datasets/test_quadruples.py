@@ -27,8 +27,8 @@ def test_a_response_of_1_is_for_the_larger_difference() -> None:
     rng = np.random.default_rng(0)
     s = np.sort(rng.choice(40, (200, 4)), axis=1)
     s = s[s[:, 1] - s[:, 0] != s[:, 3] - s[:, 2]]
-    said = (s[:, 3] - s[:, 2] > s[:, 1] - s[:, 0]).astype(int)
-    table = Triplets.from_frame(read_quadruples({"Response": said, **{f"s{k + 1}": s[:, k] for k in range(4)}}))
+    response = (s[:, 3] - s[:, 2] > s[:, 1] - s[:, 0]).astype(int)
+    table = Triplets.from_frame(read_quadruples({"Response": response, **{f"s{k + 1}": s[:, k] for k in range(4)}}))
     assert ((table.n > 0) == (table.d1 < table.d0)).all()
     assert table.M.sum() == len(s)
 

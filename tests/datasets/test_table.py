@@ -113,7 +113,7 @@ def test_one_image_shown_as_both_choices_is_told(folder: Path) -> None:
 
 
 def test_distances_that_are_there_are_left_aside(folder: Path) -> None:
-    data = open_table(written(folder, "ref,x0,x1,n,M,d0,d1,ssim_d0,ssim_d1,told\na.png,b.jpg,c.bmp,1,2,3,4,5,6,7\n"))
+    data = open_table(written(folder, "ref,x0,x1,n,M,d0,d1,ssim_d0,ssim_d1,extra\na.png,b.jpg,c.bmp,1,2,3,4,5,6,7\n"))
     assert data.table.columns == ["triplet", "ref", "x0", "x1", "n", "M"]
     assert data.notes == ("distances in the table are ignored: d0, d1, ssim_d0, ssim_d1",)
 

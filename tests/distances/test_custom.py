@@ -311,21 +311,21 @@ def test_a_call_that_would_end_the_program_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("Mute", f"{CALLABLE}mydistances:Mute is of type Mute"),
         ("Needy", "mydistances:Needy cannot be made with no arguments; it raised TypeError: "),
         ("quits", "it called sys.exit(3)"),
     ],
 )
-def test_by_command(folder: Path, capsys: pytest.CaptureFixture[str], name: str, told: str) -> None:
+def test_by_command(folder: Path, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
     trees.write_bapps(folder / "data", 2)
     with pytest.raises(SystemExit) as caught:
         main(["measure", "data", "--distance", f"mydistances:{name}", "--out", "out.parquet", "--workers", "1"])
     assert caught.value.code == 2
     line = capsys.readouterr().err
     assert line.startswith("twoafc: ")
-    assert told in line
+    assert message in line
     assert line.count("\n") == 1
 
 

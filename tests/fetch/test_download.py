@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 def test_weights_are_put_where_torch_looks(server: Server, here: Path) -> None:
     shown: list[tuple[int, int | None, str]] = []
-    got = get(a_zip(server.url("file")), progress=lambda *told: shown.append(told))
+    got = get(a_zip(server.url("file")), progress=lambda *state: shown.append(state))
     assert got.where == checkpoints(here) / "toy.zip"
     assert (got.new, got.note) == (True, "sha256 as this package records it")
     assert got.where.read_bytes() == CONTENT

@@ -683,9 +683,9 @@ def test_verify_and_import_by_command(
 
 def test_the_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     main(["fetch", "--help"])
-    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for words in ("without any, all are listed", "default TWOAFC_WEIGHTS", "a file that you have", "Download nothing"):
-        assert words in told
+        assert words in shown
 
 
 def test_control_c_by_command(
