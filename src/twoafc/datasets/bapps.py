@@ -173,8 +173,12 @@ def _files(folder: Path, layout: Layout) -> dict[str, list[str]]:
 
 def _by_stem(folder: Path, endings: tuple[str, ...]) -> dict[str, str]:
     """Map stems to file names; files left by operating systems are ignored, any other file is refused."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read: {error.strerror}") from error
     stems: dict[str, str] = {}
-    for name in sorted(os.listdir(folder)):
+    for name in names:
         if name.startswith(".") or name.lower() in IGNORED:
             continue
         stem, ending = os.path.splitext(name)

@@ -178,7 +178,7 @@ def read_variables(content: bytes, name: str, architecture: Architecture) -> dic
             config = dict(json.loads(opened.read(f"{name}/config.json")))
             index = opened.read(f"{name}/weights.index")
             shards = [opened.read(member) for member in sorted(opened.namelist()) if "/weights.data-" in member]
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, TypeError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"the archive of {name} cannot be read: {error}") from error
     for key, expected in SETTINGS.items():
         if str(config.get(key, expected)).lower() != str(expected).lower():
