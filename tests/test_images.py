@@ -103,7 +103,7 @@ def test_jpeg_is_read_as_pillow_reads_it(file: Any) -> None:
     assert np.array_equal(read_pixels(file(content)), expected)
 
 
-def test_the_first_bytes_tell_the_format_and_the_name_does_not(file: Any) -> None:
+def test_the_format_follows_from_the_first_bytes(file: Any) -> None:
     assert read_pixels(file(encoded(RGB, "BMP"), "image.png")).shape == (3, 13, 10)
 
 
@@ -141,7 +141,7 @@ def test_a_palette_of_four_bits(file: Any) -> None:
     assert np.array_equal(read_pixels(file(encoded(image, "PNG", bits=4))), expected)
 
 
-def test_a_transparent_colour_that_no_pixel_has_is_no_matter(file: Any) -> None:
+def test_a_transparent_colour_that_no_pixel_has_is_ignored(file: Any) -> None:
     image = np.minimum(RGB, 200)
     content = encoded(image, "PNG", transparency=(255, 0, 255))
     assert np.array_equal(read_pixels(file(content)), image.transpose(2, 0, 1))
@@ -176,7 +176,7 @@ def test_sixteen_bit_grey_keeps_its_depth(file: Any, content: bytes) -> None:
     assert np.array_equal(pixels, np.stack([DEEP[..., 0]] * 3))
 
 
-def test_a_pillow_that_would_lose_the_lower_byte_is_found_out(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pillow_that_would_lose_the_lower_byte_is_detected(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one_byte = images._png_bytes
     monkeypatch.setattr(images, "_png_bytes", lambda content, order: one_byte(content, "16B"))
     images._low_byte_is_available.cache_clear()
@@ -275,7 +275,7 @@ def test_what_is_refused(file: Any, content: bytes, expected: str) -> None:
     assert reason(file(content)) == expected
 
 
-def test_a_turned_png_that_says_so_at_its_end(file: Any) -> None:
+def test_a_rotated_png_with_late_exif_is_refused(file: Any) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     late = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
@@ -305,7 +305,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
             read(tmp_path)
 
 
-def test_a_size_that_cannot_be_told(file: Any) -> None:
+def test_files_without_a_size(file: Any) -> None:
     with pytest.raises(ImageError, match="no image that can be read; expected PNG"):
         pixel_size(file(b"ref,x0,x1"))
     with pytest.raises(ImageError, match="no image that can be read; expected PNG"):
@@ -344,7 +344,7 @@ def test_a_changed_bit_of_a_png_is_noticed(data: st.DataObject) -> None:
         decode(bytes(content), "image")
 
 
-def test_damage_is_told(file: Any) -> None:
+def test_damage_is_reported(file: Any) -> None:
     content = bytearray(EXACT["png"])
     content[60] ^= 1
     assert reason(file(bytes(content))) == "the image is damaged: the checksum of the PNG's chunk at byte 33 is wrong"
@@ -368,7 +368,7 @@ def test_only_pixels_are_scaled() -> None:
         as_float(np.zeros(3, np.float32))  # type: ignore[arg-type]
 
 
-def test_an_error_can_go_from_process_to_process() -> None:
+def test_an_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(ImageError("a.png", "the file is empty")))
     assert isinstance(error, DataError)
     assert (error.path, error.reason, str(error)) == ("a.png", "the file is empty", "a.png: the file is empty")
@@ -383,7 +383,7 @@ def test_a_png_of_too_many_pixels(file: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-def test_a_tiff_stored_as_a_negative_is_turned(file: Any, kind: Any) -> None:
+def test_a_tiff_in_which_white_is_0_is_inverted(file: Any, kind: Any) -> None:
     most = np.iinfo(kind).max
     grey = np.linspace(0, most, 8 * 8).round().astype(kind).reshape(8, 8)
     content = bytearray(encoded(grey, "TIFF"))
@@ -395,7 +395,7 @@ def test_a_tiff_stored_as_a_negative_is_turned(file: Any, kind: Any) -> None:
     assert np.array_equal(read_pixels(file(bytes(content), "negative"))[0], most - grey)
 
 
-def test_a_compressed_tiff_cut_short_is_told_as_such() -> None:
+def test_a_truncated_compressed_tiff_is_reported_as_such() -> None:
     out = io.BytesIO()
     Image.fromarray(RGB).save(out, "TIFF", compression="tiff_lzw")
     for share in (0.3, 0.6):
@@ -403,6 +403,6 @@ def test_a_compressed_tiff_cut_short_is_told_as_such() -> None:
             decode(out.getvalue()[: int(share * len(out.getvalue()))], "image")
 
 
-def test_a_trace_tells_files_apart() -> None:
+def test_a_trace_differs_between_files() -> None:
     assert trace(b"") not in (0, trace(b"\0"))
     assert trace(EXACT["png"]) == trace(bytes(EXACT["png"])) < 2**64

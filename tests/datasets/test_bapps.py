@@ -38,7 +38,7 @@ def as_written(data: Dataset) -> list[tuple[Any, ...]]:
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
-def test_the_whole_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_all_splits_are_read_as_written(tmp_path: Path) -> None:
     written = trees.write_bapps(tmp_path, 4, subsets=ALL)
     data = open_dataset(tmp_path)
     assert (data.name, len(data)) == ("bapps", 24)
@@ -92,7 +92,7 @@ def test_2afc_and_jnd_side_by_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("junk", ["Thumbs.db", ".DS_Store", "._000001.png", "desktop.ini"])
-def test_what_systems_leave_behind_is_passed_over(root: Path, junk: str) -> None:
+def test_files_of_operating_systems_are_ignored(root: Path, junk: str) -> None:
     before = open_dataset(root)
     for folder in root.rglob("*"):
         if folder.is_dir():
@@ -108,7 +108,7 @@ def test_images_in_another_format(root: Path) -> None:
     assert data.files["x1"][1] == "2afc/val/cnn/p1/000001.bmp"
 
 
-def test_progress_is_told(root: Path) -> None:
+def test_progress_is_reported(root: Path) -> None:
     calls: list[tuple[int, int, str]] = []
     open_dataset(root, progress=lambda *call: calls.append(call))
     assert calls == [(0, 6, "votes of cnn"), (3, 6, "votes of color"), (6, 6, "votes")]
@@ -118,7 +118,7 @@ def test_progress_is_told(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ref", "p0", "p1", "judge"])
-def test_a_stem_that_is_not_everywhere_is_named(root: Path, name: str) -> None:
+def test_a_missing_stem_is_reported(root: Path, name: str) -> None:
     folder = root / "2afc/val/cnn"
     ending = "npy" if name == "judge" else "png"
     (folder / name / f"000001.{ending}").unlink()
@@ -128,7 +128,7 @@ def test_a_stem_that_is_not_everywhere_is_named(root: Path, name: str) -> None:
     )
 
 
-def test_a_stem_too_many_is_named(root: Path) -> None:
+def test_an_additional_stem_is_reported(root: Path) -> None:
     folder = root / "2afc/val/color"
     for stem in ("000007", "000008"):
         shutil.copy(folder / "p1/000000.png", folder / f"p1/{stem}.png")
@@ -164,7 +164,7 @@ def test_jnd_without_votes_beside_one_that_has_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "endings"), [("p0", ".png or .jpg or "), ("judge", ".npy")])
-def test_a_foreign_file_is_named(root: Path, name: str, endings: str) -> None:
+def test_an_unexpected_file_is_reported(root: Path, name: str, endings: str) -> None:
     path = root / "2afc/val/cnn" / name / "readme.txt"
     path.write_text("hello")
     assert message(root).startswith(f"unexpected file: {path}; expected names that end in {endings}")
@@ -184,7 +184,7 @@ def test_an_empty_subset(root: Path) -> None:
     assert message(root) == f"no files in {folder / 'ref'}"
 
 
-def test_no_subset_at_all(tmp_path: Path) -> None:
+def test_no_subset(tmp_path: Path) -> None:
     assert message(tmp_path) == (
         f"no BAPPS subset in {tmp_path}; expected the folders ref, p0, p1, judge, in it or below"
     )
@@ -204,7 +204,7 @@ def test_shares_are_counted(root: Path, share: Any) -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6004, -0.2, 1.2, np.nan, np.inf])
-def test_what_is_no_share_of_the_people(root: Path, share: float) -> None:
+def test_shares_that_are_not_multiples_of_1_over_M(root: Path, share: float) -> None:
     np.save(votes_file(root), np.array([share]))
     assert message(root) == (
         f"votes must be a share of M = 5 people; triplet val/cnn/000001 has {share:g} in {votes_file(root)} "
@@ -252,7 +252,7 @@ def test_votes_that_cannot_be_read(root: Path, kind: str, monkeypatch: pytest.Mo
     assert not (root / "sprung").exists()
 
 
-def test_how_many_people_judged_must_be_known(root: Path) -> None:
+def test_the_number_of_judges_must_be_known(root: Path) -> None:
     moved = (root / "2afc/val").rename(root / "2afc/mine")
     assert message(root) == (
         f"the number of judges follows from the folder train (2) or val (5); {moved / 'cnn'}"

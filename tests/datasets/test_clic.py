@@ -133,7 +133,7 @@ def test_anchors_are_kept_until_asked_and_then_removed(answers: Path) -> None:
     assert calls[-1] == (15, 15, "looking for anchors")
 
 
-def test_anchors_cannot_be_known_without_images(answers: Path) -> None:
+def test_anchors_cannot_be_detected_without_images(answers: Path) -> None:
     for image in answers.parent.glob("*.png"):
         image.unlink()
     data = open_dataset(answers)
@@ -145,7 +145,7 @@ def test_anchors_cannot_be_known_without_images(answers: Path) -> None:
     )
 
 
-def test_of_images_that_are_missing_nothing_is_known(answers: Path) -> None:
+def test_triplets_with_missing_images_are_kept(answers: Path) -> None:
     data = open_dataset(answers)
     data.path("x0", 0).unlink()  # shown in the first two triplets
     data = open_dataset(answers)

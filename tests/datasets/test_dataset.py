@@ -83,7 +83,7 @@ def test_images_are_those_of_the_files(layouts: dict[str, Path], name: str) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_data_set_goes_to_other_processes(layouts: dict[str, Path], name: str) -> None:
+def test_a_data_set_can_be_pickled(layouts: dict[str, Path], name: str) -> None:
     data = open_dataset(layouts[name])
     copy = pickle.loads(pickle.dumps(data))
     assert copy.table.equals(data.table)
@@ -109,7 +109,7 @@ def test_rows_can_be_chosen_by_mask_or_number(layouts: dict[str, Path]) -> None:
     assert [batch.shape for batch in data.images([])] == [(0, 3, 0, 0)] * 3
 
 
-def test_the_fingerprint_is_of_the_data_and_not_of_the_place(layouts: dict[str, Path], tmp_path: Path) -> None:
+def test_the_fingerprint_does_not_depend_on_the_folder(layouts: dict[str, Path], tmp_path: Path) -> None:
     data = open_dataset(layouts["table"])
     moved = shutil.copytree(layouts["table"].parent, tmp_path / "moved")
     assert open_dataset(moved / "table.csv").fingerprint() == data.fingerprint()
@@ -135,7 +135,7 @@ def table(tmp_path: Path) -> Path:
     return trees.write_table(tmp_path, 4, sizes=(32, 32, (32, 40)))
 
 
-def test_a_missing_a_truncated_and_a_foreign_file(table: Path) -> None:
+def test_missing_truncated_and_other_files(table: Path) -> None:
     folder = table.parent / "images"
     (folder / "1-x1.png").unlink()
     broken = folder / "0-ref.png"
@@ -186,7 +186,7 @@ def test_a_data_set_is_checked_when_it_is_made() -> None:
     )
 
 
-def test_what_is_no_data_set(tmp_path: Path, layouts: dict[str, Path]) -> None:
+def test_paths_without_a_data_set(tmp_path: Path, layouts: dict[str, Path]) -> None:
     assert message(open_dataset, tmp_path / "nothing") == f"no such file or folder: {tmp_path / 'nothing'}"
     (tmp_path / "photographs").mkdir()
     assert message(open_dataset, tmp_path) == (
@@ -198,6 +198,6 @@ def test_what_is_no_data_set(tmp_path: Path, layouts: dict[str, Path]) -> None:
     )
 
 
-def test_options_that_say_nothing_are_not_given(layouts: dict[str, Path]) -> None:
+def test_options_that_are_none_are_ignored(layouts: dict[str, Path]) -> None:
     for name in NAMES:
         assert len(open_dataset(layouts[name], split=None, folder=None, progress=print)) > 0

@@ -37,7 +37,7 @@ def test_votes_are_for_the_right_image(tmp_path: Path) -> None:
     assert data.notes == (UNANIMOUS,)
 
 
-def test_a_split_of_it(nights: Path) -> None:
+def test_one_split(nights: Path) -> None:
     data = open_dataset(nights / "data.csv", split="val")
     assert data.table["triplet"].to_list() == ["1", "4"]
     assert data.missing().is_empty()

@@ -40,13 +40,13 @@ def test_repeats_are_merged() -> None:
     assert len(Triplets.from_frame(frame)) == 2
 
 
-def test_files_and_the_names_of_r(tmp_path: Path) -> None:
+def test_files_and_names_as_in_r(tmp_path: Path) -> None:
     path = tmp_path / "kk1.csv"
     pl.DataFrame(SHOWN).rename({"Response": "resp", "s1": "S1", "s4": "S4"}).write_csv(path)
     assert read_quadruples(path).equals(read_quadruples(SHOWN))
 
 
-def test_numbers_of_stimuli_stand_for_a_scale() -> None:
+def test_numbers_of_stimuli_refer_to_a_scale() -> None:
     frame = read_quadruples(SHOWN, scale=[0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.1, 2.8, 3.6])
     assert frame["d0"].to_list() == pytest.approx([0.3, 0.5])
     assert frame["d1"].to_list() == pytest.approx([3.0, 1.1])

@@ -70,7 +70,7 @@ def test_paths_written_on_windows(folder: Path) -> None:
     assert data.missing().is_empty()
 
 
-def test_choices_are_merged_and_who_cast_them_is_told_lost(folder: Path) -> None:
+def test_choices_are_merged_and_observers_are_dropped_with_a_note(folder: Path) -> None:
     rows = ["ann,a.png,b.jpg,c.bmp,1", "bob,a.png,c.bmp,b.jpg,1", "ann,a.png,b.jpg,c.bmp,1", "bob,b.jpg,a.png,c.bmp,0"]
     path = written(folder, "\n".join(["observer,ref,x0,x1,choice", *rows]))
     data = open_table(path)
@@ -81,7 +81,7 @@ def test_choices_are_merged_and_who_cast_them_is_told_lost(folder: Path) -> None
     )
 
 
-def test_counts_by_observer_stay_apart(folder: Path) -> None:
+def test_counts_by_observer_are_not_merged(folder: Path) -> None:
     data = open_table(written(folder, "ref,x0,x1,n,M,observer\na.png,b.jpg,c.bmp,1,2,p\na.png,b.jpg,c.bmp,0,2,q\n"))
     assert data.table["observer"].to_list() == ["p", "q"]
 
@@ -107,12 +107,12 @@ def test_names_shared_by_groups_get_the_group_in_front(folder: Path) -> None:
     assert data.notes == ("triplets are named GROUP/TRIPLET, because groups share names",)
 
 
-def test_one_image_shown_as_both_choices_is_told(folder: Path) -> None:
+def test_one_image_as_both_choices_is_noted(folder: Path) -> None:
     data = open_table(written(folder, "ref,x0,x1,n,M\na.png,b.jpg,b.jpg,1,2\na.png,b.jpg,c.bmp,1,2\n"))
     assert data.notes == ("1 of 2 rows show one image twice, as x0 and as x1",)
 
 
-def test_distances_that_are_there_are_left_aside(folder: Path) -> None:
+def test_distances_in_the_table_are_ignored(folder: Path) -> None:
     data = open_table(written(folder, "ref,x0,x1,n,M,d0,d1,ssim_d0,ssim_d1,extra\na.png,b.jpg,c.bmp,1,2,3,4,5,6,7\n"))
     assert data.table.columns == ["triplet", "ref", "x0", "x1", "n", "M"]
     assert data.notes == ("distances in the table are ignored: d0, d1, ssim_d0, ssim_d1",)
@@ -137,7 +137,7 @@ def test_bad_tables(folder: Path, text: str, expected: str) -> None:
     assert message(written(folder, text)) == expected
 
 
-def test_a_wrong_folder_is_told_at_once(folder: Path) -> None:
+def test_a_wrong_folder_is_reported(folder: Path) -> None:
     path = written(folder, "ref,x0,x1,n,M\na.png,b.jpg,c.bmp,1,2\n")
     assert message(path, folder=folder / "sub") == (
         f"none of the images is there; triplet 0, ref: no such file: {folder / 'sub' / 'a.png'}"
@@ -160,7 +160,7 @@ def test_votes_are_counted_as_a_table_of_votes_counts_them(votes: list[tuple[str
     assert table.equals(same.to_frame().select(table.columns))
 
 
-def test_difference_scaling_is_told_where_to_go(tmp_path: Path) -> None:
+def test_difference_scaling_is_referred_to_read_quadruples(tmp_path: Path) -> None:
     path = tmp_path / "mlds.csv"
     path.write_text("Response,S1,S2,S3,S4\n1,1,2,3,4\n")
     with pytest.raises(DataError) as caught:
@@ -171,7 +171,7 @@ def test_difference_scaling_is_told_where_to_go(tmp_path: Path) -> None:
     )
 
 
-def test_names_without_endings(tmp_path: Path) -> None:
+def test_names_without_extensions(tmp_path: Path) -> None:
     path = trees.write_table(tmp_path, 3)
     frame = pl.read_csv(path).with_columns(pl.col("x0").str.strip_suffix(".png"))
     frame.write_csv(path)

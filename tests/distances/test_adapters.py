@@ -168,7 +168,7 @@ def test_pyiqa_in_its_documented_interface(stand_in: Path) -> None:
             distance(f"pyiqa:{name}")
 
 
-def test_what_knows_no_single_images_is_called_image_by_image() -> None:
+def test_functions_of_whole_batches_are_called_image_by_image() -> None:
     library("torchmetrics")
     found = distance("torchmetrics:spectral_distortion_index")
     assert isinstance(found, Own)
@@ -191,7 +191,7 @@ def test_what_knows_no_single_images_is_called_image_by_image() -> None:
         ),
     ],
 )
-def test_what_is_no_distance_is_refused_with_the_reason(name: str, reason: str, stand_in: Path) -> None:
+def test_functions_that_are_not_distances_are_refused_with_the_reason(name: str, reason: str, stand_in: Path) -> None:
     (stand_in / "piq.py").write_text(PIQ_FILE)
     if name.startswith("torchmetrics"):
         library("torchmetrics")
@@ -200,7 +200,7 @@ def test_what_is_no_distance_is_refused_with_the_reason(name: str, reason: str, 
     assert str(refused.value).endswith(INSTEAD)
 
 
-def test_an_absent_library_answers_with_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for name in ("pyiqa", "piq", "torchmetrics"):
         with pytest.raises(ImportError, match=f"^{name} is not installed; run: pip install {name}$"):
@@ -219,7 +219,7 @@ def test_an_absent_library_answers_with_the_install_line(monkeypatch: pytest.Mon
         ("raise ValueError('two\\nlines')", "piq cannot be imported: ValueError: two lines"),
     ],
 )
-def test_a_broken_library_is_told_in_one_line(line: str, message: str, stand_in: Path) -> None:
+def test_a_broken_library_is_reported_in_one_line(line: str, message: str, stand_in: Path) -> None:
     (stand_in / "piq.py").write_text(line)
     with pytest.raises(ImportError, match=f"^{re.escape(message)}$"):
         distance("piq:ssim")

@@ -107,7 +107,7 @@ def test_settings_go_to_the_function_or_to_the_class() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_who_takes_tensors_gets_them() -> None:
+def test_a_function_of_tensors_receives_tensors() -> None:
     ref, x = images(0), images(1)
     found = distance("mydistances:tensors")
     assert isinstance(found, Own)
@@ -115,7 +115,7 @@ def test_who_takes_tensors_gets_them() -> None:
     np.testing.assert_allclose(found(ref, x), mean_difference(ref, x), rtol=1e-6)
 
 
-def test_what_is_said_goes_before_what_is_tried() -> None:
+def test_a_declared_kind_comes_before_a_detected_one() -> None:
     def either(ref, x):
         seen.append(type(ref))
         return abs(ref - x).mean(axis=AXES)
@@ -154,7 +154,7 @@ def test_tensors_in_tensors_out(takes, dtype) -> None:
 
 @pytest.mark.parametrize("takes", ["numpy", "torch"])
 @pytest.mark.parametrize("kind", ["array", "tensor"])
-def test_the_callers_images_are_safe(takes, kind) -> None:
+def test_the_callers_images_are_not_changed(takes, kind) -> None:
     def vandal(ref, x):
         ref -= x
         return abs(ref).mean(axis=AXES)
@@ -253,7 +253,7 @@ CALLABLE = "a distance must be callable, (ref, x) -> (B,); "
         ),
     ],
 )
-def test_a_wrong_name_is_told_in_one_line(name, message) -> None:
+def test_a_wrong_name_is_reported_in_one_line(name, message) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         distance(name)
 
@@ -272,7 +272,7 @@ def test_a_name_that_is_not_in_the_module_names_its_file(folder: Path) -> None:
         distance("sys:nosuch")
 
 
-def test_a_file_hidden_by_an_installed_module_is_told(folder: Path) -> None:
+def test_a_file_hidden_by_an_installed_module_is_reported(folder: Path) -> None:
     (folder / "json.py").write_text("def f(ref, x): pass")
     message = f"there is no distance 'json:f'; module 'json' has no attribute 'f'; it was imported from {json.__file__}"
     hidden = f"; {folder / 'json.py'} is hidden by another module json: give it another name"
@@ -295,7 +295,7 @@ def test_a_file_hidden_by_an_installed_module_is_told(folder: Path) -> None:
         ("import sys\nsys.nosuch\n", "AttributeError: module 'sys' has no attribute 'nosuch'"),
     ],
 )
-def test_a_broken_file_is_told_in_one_line(folder: Path, text: str, raised: str) -> None:
+def test_a_broken_file_is_reported_in_one_line(folder: Path, text: str, raised: str) -> None:
     (folder / "mydistances_broken.py").write_text(text)
     message = "there is no distance 'mydistances_broken:f'; importing mydistances_broken raised "
     with pytest.raises(ValueError, match=f"^{re.escape(message + raised)}"):

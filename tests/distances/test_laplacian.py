@@ -178,6 +178,6 @@ def test_levels_out_of_range_are_refused(levels):
         nlpd_rgb(image, image, levels=levels)
 
 
-def test_values_just_below_zero_are_no_trouble():
+def test_values_just_below_zero_are_accepted():
     ref = np.zeros((1, 3, 64, 64))
     assert distance("nlpd_2017_5")(ref - 1e-7, ref)[0] == pytest.approx(0, abs=1e-9)

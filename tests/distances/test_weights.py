@@ -108,7 +108,7 @@ def test_an_imported_excerpt_is_found_in_the_cache(places):
     assert f"{cache} (2 files without it)" in refusal()
 
 
-def test_half_of_a_download_is_not_looked_into(places):
+def test_a_partial_download_is_not_read(places):
     torch.save(toy(), places / "given" / ".toy-1234.pth.part")
     assert refusal().startswith(f"{places / 'given'} (an empty folder), ")
 
@@ -120,7 +120,7 @@ def test_a_folder_below_the_home_folder(places, monkeypatch):
     assert_toy(tensors("toy"))
 
 
-def test_a_package_is_looked_into_without_being_imported(places):
+def test_a_package_is_searched_without_being_imported(places):
     package = places / "site" / "toy_package"
     (package / "inside").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
@@ -165,7 +165,7 @@ def test_the_same_numbers_in_another_type_or_shape_are_refused(places):
         assert refusal(places / "b.pth") == f"{places / 'b.pth'} (holds tensors of other shapes)"
 
 
-def test_parameters_and_views_in_another_order_are_read_rightly(places):
+def test_parameters_and_views_in_another_order_are_read(places):
     turned = {name: torch.nn.Parameter(tensor) for name, tensor in toy().items()}
     turned["features.0.weight"] = toy()["features.0.weight"].contiguous(memory_format=torch.channels_last)
     torch.save(turned, places / "given" / "turned.pth")
@@ -191,7 +191,7 @@ def test_a_file_with_code_in_it_is_refused(places):
     assert refusal(file).startswith(f"{file} (torch cannot read it: Weights only load failed")
 
 
-def test_what_is_not_of_torch_is_refused(places):
+def test_files_that_are_not_of_torch_are_refused(places):
     (places / "text.pth").write_text("<html>404</html>")
     assert refusal(places / "text.pth") == f"{places / 'text.pth'} (not a file of torch's)"
     with zipfile.ZipFile(places / "other.zip", "w") as archive:
@@ -201,7 +201,7 @@ def test_what_is_not_of_torch_is_refused(places):
     assert refusal(places / "list.pth") == f"{places / 'list.pth'} (holds other tensors)"
 
 
-def test_a_file_that_cannot_be_opened_is_named(places, monkeypatch):
+def test_a_file_that_cannot_be_opened_is_reported(places, monkeypatch):
     def denied(*_):
         raise PermissionError(13, "Permission denied")
 
@@ -216,13 +216,13 @@ def test_a_wrong_file_does_not_hide_a_right_one(places):
     assert_toy(tensors("toy"))
 
 
-def test_many_foreign_files_are_counted(places):
+def test_unrelated_files_are_counted(places):
     for number in range(3):
         torch.save({}, places / "given" / f"{number}.pth")
     assert refusal().startswith(f"{places / 'given'} (3 files without it), ")
 
 
-def test_archives_are_known_by_their_digest(places):
+def test_archives_are_recognised_by_their_digest(places):
     wanted = weights.published()["toy_zip"]
     cached = places / "torch" / "hub" / "checkpoints" / "toy.zip"
     for folder, name in (("given", "any.bin"), ("torch/hub/checkpoints", "toy.zip")):
@@ -245,7 +245,7 @@ def test_no_huge_file_is_read_in_search_of_an_archive(places, monkeypatch):
         archive("toy_zip")
 
 
-def test_what_is_no_archive_is_refused(places):
+def test_files_that_are_not_archives_are_refused(places):
     (places / "toy.zip").write_text("<html>404</html>")
     with pytest.raises(DataError, match=r"toy\.zip \(not an archive\)"):
         archive("toy_zip", places / "toy.zip")

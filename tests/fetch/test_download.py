@@ -40,7 +40,7 @@ from twoafc.fetch.download import Source, download
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_weights_are_put_where_torch_looks(server: Server, here: Path) -> None:
+def test_weights_are_stored_in_the_cache_of_torch(server: Server, here: Path) -> None:
     shown: list[tuple[int, int | None, str]] = []
     got = get(a_zip(server.url("file")), progress=lambda *state: shown.append(state))
     assert got.where == checkpoints(here) / "toy.zip"
@@ -56,7 +56,7 @@ def test_weights_are_put_where_torch_looks(server: Server, here: Path) -> None:
     assert len(server.answers["file"].sent) == 1
 
 
-def test_weights_go_to_the_folder_that_is_named(server: Server, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_stored_in_the_given_folder(server: Server, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOAFC_WEIGHTS", str(here / "mine"))
     assert get(a_zip(server.url("file"))).where == here / "mine" / "toy.zip"
     assert get(a_zip(server.url("file")), to=here / "other").where == here / "other" / "toy.zip"
@@ -78,7 +78,7 @@ def test_a_broken_connection_is_resumed(server: Server, length: bool) -> None:
     ]
 
 
-def test_the_command_given_again_continues(server: Server, here: Path) -> None:
+def test_the_same_command_continues(server: Server, here: Path) -> None:
     answer = server.answers["file"] = Answer(cuts=[100_000, 0, 0, 0, 0])
     file = a_zip(server.url("file"))
     assert refusal(get, file) == (
@@ -93,7 +93,7 @@ def test_the_command_given_again_continues(server: Server, here: Path) -> None:
     assert os.listdir(checkpoints(here)) == ["toy.zip"]
 
 
-def test_control_c_keeps_what_has_come(server: Server) -> None:
+def test_control_c_keeps_the_partial_download(server: Server) -> None:
     def interrupt(done: int, *_: Any) -> None:
         if done:
             raise KeyboardInterrupt
@@ -106,7 +106,7 @@ def test_control_c_keeps_what_has_come(server: Server) -> None:
     assert 0 < kept < len(CONTENT)
 
 
-def test_a_server_without_ranges_starts_anew(server: Server) -> None:
+def test_a_server_without_ranges_starts_again(server: Server) -> None:
     answer = server.answers["file"] = Answer(cuts=[100_000], ranges=False)
     assert get(a_zip(server.url("file"))).where.read_bytes() == CONTENT
     assert answer.sent == [100_000, len(CONTENT)]
@@ -116,7 +116,7 @@ def test_a_server_without_ranges_starts_anew(server: Server) -> None:
     assert len(server.answers["file"].sent) == 5
 
 
-def test_a_file_that_changed_meanwhile_starts_anew(server: Server) -> None:
+def test_a_file_that_changed_is_downloaded_again(server: Server) -> None:
     server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400, 0, 0, 0, 0])
     part = Path("a.part")
     refusal(download, Source(server.url("file")), part, pause=0.0)
@@ -127,7 +127,7 @@ def test_a_file_that_changed_meanwhile_starts_anew(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("tag", "checked", "sent"), [(None, True, 600), (None, False, 1000), ('W/"abc"', False, 1000)])
-def test_halves_are_joined_only_if_something_tells_that_they_belong_together(
+def test_parts_are_joined_only_with_a_digest_or_a_validator(
     server: Server, tag: str | None, checked: bool, sent: int
 ) -> None:
     answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400], tag=tag)
@@ -136,14 +136,14 @@ def test_halves_are_joined_only_if_something_tells_that_they_belong_together(
     assert Path("a.part").read_bytes() == b"x" * 1000
 
 
-def test_a_date_tells_as_well_as_a_tag(server: Server) -> None:
+def test_a_date_is_a_validator(server: Server) -> None:
     date = "Mon, 01 Jan 2024 00:00:00 GMT"
     answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400], tag=None, headers={"Last-Modified": date})
     download(Source(server.url("file"), checked=False), Path("a.part"), pause=0.0)
     assert answer.asked[1]["If-Range"] == date
 
 
-def test_a_part_that_is_whole_is_not_fetched_again(server: Server) -> None:
+def test_a_complete_part_is_not_downloaded_again(server: Server) -> None:
     for size in (len(CONTENT), None):
         answer = server.answers["file"] = Answer()
         part = Path(f"{size}.part")
@@ -154,7 +154,7 @@ def test_a_part_that_is_whole_is_not_fetched_again(server: Server) -> None:
         assert part.read_bytes() == CONTENT
 
 
-def test_a_part_that_is_too_long_or_of_another_source_starts_anew(server: Server) -> None:
+def test_a_part_that_is_too_long_or_of_another_source_is_downloaded_again(server: Server) -> None:
     server.answers["file"] = server.answers["other"] = Answer(content=b"x" * 100)
     part = Path("a.part")
     for path, size in (("file", None), ("file", 100), ("other", 100)):
@@ -165,7 +165,7 @@ def test_a_part_that_is_too_long_or_of_another_source_starts_anew(server: Server
         assert part.read_bytes() == b"x" * 100
 
 
-def test_another_part_than_asked_for_is_not_appended(server: Server) -> None:
+def test_another_part_than_requested_is_not_appended(server: Server) -> None:
     answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400])
     part = Path("a.part")
 
@@ -209,7 +209,7 @@ def test_a_wrong_digest_names_both_and_sets_the_file_aside(server: Server, here:
 
 
 @pytest.mark.parametrize(("status", "tries"), [(404, 1), (403, 1), (410, 1), (500, 4), (503, 4), (429, 4)])
-def test_what_a_server_refuses(server: Server, status: int, tries: int) -> None:
+def test_error_responses(server: Server, status: int, tries: int) -> None:
     answer = server.answers["file"] = Answer(status=status, content=b"sorry")
     url = server.url("file")
     message = refusal(download, Source(url), Path("a.part"), pause=0.0)
@@ -223,7 +223,7 @@ def test_what_a_server_refuses(server: Server, status: int, tries: int) -> None:
     assert len(answer.asked) == tries
 
 
-def test_no_server_at_all(here: Path) -> None:
+def test_no_server(here: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/toy.zip"
@@ -236,7 +236,7 @@ def test_no_server_at_all(here: Path) -> None:
     assert os.listdir(here) == []
 
 
-def test_a_silent_server_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "TIMEOUT", 0.05)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -245,7 +245,7 @@ def test_a_silent_server_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "4 times (timed out)" in refusal(download, Source(url), Path("a.part"), pause=0.0)
 
 
-def test_a_server_that_proves_nothing_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_a_valid_certificate_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     class Opener:
         def open(self, *_: Any, **__: Any) -> None:
             error = ssl.SSLCertVerificationError()
@@ -289,7 +289,7 @@ def test_a_proxy_of_the_environment_is_used(server: Server, monkeypatch: pytest.
     assert Path("a.part").read_bytes() == CONTENT
 
 
-def test_two_at_once_do_not_mix(server: Server) -> None:
+def test_two_downloads_of_one_file_are_refused(server: Server) -> None:
     part = Path("a.part").absolute()
     with downloads._exclusive(part):
         message = refusal(download, Source(server.url("file")), part)
@@ -298,7 +298,7 @@ def test_two_at_once_do_not_mix(server: Server) -> None:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(1, 400), max_size=6), ranges=st.booleans(), length=st.booleans())
-def test_however_it_breaks_the_whole_is_whole(server: Server, cuts: list[int], ranges: bool, length: bool) -> None:
+def test_interrupted_downloads_are_completed(server: Server, cuts: list[int], ranges: bool, length: bool) -> None:
     content = CONTENT[:1000]
     server.answers["file"] = Answer(content=content, cuts=cuts, ranges=ranges, length=length)
     part = Path("any.part")
@@ -311,7 +311,7 @@ def test_however_it_breaks_the_whole_is_whole(server: Server, cuts: list[int], r
         assert part.read_bytes() == content
 
 
-def test_room_is_asked_for_before(server: Server, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_space_is_checked_before_downloading(server: Server, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1000))
     assert refusal(get, a_zip(server.url("file"))) == (
         f"there is no space for toy.zip; it needs 300 kB and {checkpoints(here)} has 1.0 kB left; "
@@ -322,7 +322,7 @@ def test_room_is_asked_for_before(server: Server, here: Path, monkeypatch: pytes
     assert "there is no space for toy.zip; it needs 300 kB" in message
 
 
-def test_a_full_disk_keeps_what_has_come(server: Server, here: Path) -> None:
+def test_a_full_disk_keeps_the_partial_download(server: Server, here: Path) -> None:
     code = f"""
 import resource, sys
 from pathlib import Path
@@ -344,6 +344,6 @@ except DataError as error:
     assert server.answers["file"].sent[1] == len(CONTENT) - 50_000
 
 
-def test_what_else_may_go_wrong_with_a_disk(here: Path) -> None:
+def test_other_write_errors(here: Path) -> None:
     error = disk.write_error(OSError(errno.EROFS, "Read-only file system"), here, "a")
     assert str(error) == f"a could not be written to {here}: Read-only file system"

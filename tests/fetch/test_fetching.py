@@ -147,7 +147,7 @@ def test_a_folder_of_the_users_choice_is_remembered(toy: Archive, here: Path) ->
     )
 
 
-def test_where_nothing_can_be_noted_the_data_set_still_comes(
+def test_a_data_set_is_installed_where_its_folder_cannot_be_noted(
     toy: Archive, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "data").write_text("in the way")
@@ -157,7 +157,7 @@ def test_where_nothing_can_be_noted_the_data_set_still_comes(
     assert fetch.data_folder() == here / "xdg" / "twoafc"
 
 
-def test_without_a_digest_it_says_so_and_notes_what_came(toy: Archive, server: Server, here: Path) -> None:
+def test_without_a_digest_the_sha256_is_noted(toy: Archive, server: Server, here: Path) -> None:
     unchecked = dataclasses.replace(toy, digest=None, stated_by=None)
     packed = server.answers["toy.tar.gz"].content
     assert get(unchecked).note == (
@@ -178,7 +178,7 @@ def test_other_digests_than_sha256_are_compared(toy: Archive, server: Server) ->
     assert get(right).note == "24 files; md5 as the publisher states it"
 
 
-def test_verify_tells_what_changed(toy: Archive, here: Path, offline: None) -> None:
+def test_verify_reports_what_changed(toy: Archive, here: Path, offline: None) -> None:
     Path("toy.tar.gz").write_bytes(tarred(FILES))
     (got,) = fetch.import_file("toy_val", Path("toy.tar.gz"), files={"toy_val": toy})
 
@@ -203,7 +203,7 @@ def test_verify_tells_what_changed(toy: Archive, here: Path, offline: None) -> N
     assert found() == ("damaged", "its list of files is damaged: 0 of 24 are in it")
 
 
-def test_a_data_set_that_the_user_put_there_is_left_alone(toy: Archive, here: Path) -> None:
+def test_a_data_set_installed_by_the_user_is_not_replaced(toy: Archive, here: Path) -> None:
     mine = here / "data" / "toy" / "2afc" / "val" / "cnn" / "judge"
     mine.mkdir(parents=True)
     got = get(toy)
@@ -290,7 +290,7 @@ fetch.import_file("toy_val", Path("toy.tar.gz"), files={{"toy_val": {toy!r}}}, p
     assert [state.state for state in fetch.verify(files={"toy_val": toy})] == ["there"]
 
 
-def test_a_damaged_data_set_is_replaced_when_it_is_asked_for(toy: Archive, here: Path, offline: None) -> None:
+def test_a_damaged_data_set_is_replaced_on_import(toy: Archive, here: Path, offline: None) -> None:
     Path("toy.tar.gz").write_bytes(tarred(FILES))
     (got,) = fetch.import_file("toy_val", Path("toy.tar.gz"), files={"toy_val": toy})
     (got.where / "cnn" / "p0" / "000001.png").unlink()
@@ -299,7 +299,7 @@ def test_a_damaged_data_set_is_replaced_when_it_is_asked_for(toy: Archive, here:
     assert tree(got.where) == FILES
 
 
-def test_what_verify_found_damaged_is_fetched_again(toy: Archive, server: Server) -> None:
+def test_a_data_set_that_verify_reported_damaged_is_fetched_again(toy: Archive, server: Server) -> None:
     got = get(toy)
     image = got.where / "cnn" / "p0" / "000001.png"
     whole = image.read_bytes()
@@ -417,7 +417,7 @@ def test_imports_from_a_folder_and_what_cannot_be_imported(here: Path, offline: 
     assert refusal(fetch.import_file, "a", here / "none", files=files) == f"no such file: {here / 'none'}"
 
 
-def test_weights_of_a_folder_are_known_by_what_they_hold(
+def test_weights_in_a_folder_are_recognised_by_their_tensors(
     here: Path, monkeypatch: pytest.MonkeyPatch, offline: None
 ) -> None:
     torch = pytest.importorskip("torch")
@@ -455,9 +455,7 @@ def test_a_folder_of_real_weights_by_command(
     assert next(line.split()[:4] for line in lines if "alexnet" in line) == ["alexnet", "there", "9.9", "MB"]
 
 
-def test_an_unreadable_file_is_blamed_on_the_weights_that_it_is_named_after(
-    here: Path, monkeypatch: pytest.MonkeyPatch, offline: None
-) -> None:
+def test_an_unreadable_file_is_reported_by_its_name(here: Path, monkeypatch: pytest.MonkeyPatch, offline: None) -> None:
     torch = pytest.importorskip("torch")
     (here / "given").mkdir()
     monkeypatch.setenv("TWOAFC_WEIGHTS", str(here / "given"))
@@ -478,7 +476,7 @@ def test_an_unreadable_file_is_blamed_on_the_weights_that_it_is_named_after(
     assert damaged("vgg16-397923af.pth") == ["alexnet", "vgg16"]
 
 
-def test_an_import_makes_half_of_a_download_needless(server: Server, here: Path) -> None:
+def test_an_import_removes_a_partial_download(server: Server, here: Path) -> None:
     server.answers["file"] = Answer(cuts=[1000, 0, 0, 0, 0])
     refusal(get, a_zip(server.url("file")))
     assert sorted(os.listdir(checkpoints(here))) == [".toy.zip.part", ".toy.zip.part.json"]
@@ -502,7 +500,7 @@ def test_a_full_disk_while_importing_leaves_nothing(here: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("with_torch", [True, False])
-def test_a_damaged_file_is_told_and_replaced_when_asked_for(
+def test_a_damaged_file_is_reported_and_replaced_on_request(
     server: Server, here: Path, monkeypatch: pytest.MonkeyPatch, with_torch: bool
 ) -> None:
     file, _ = toy_weights(url=server.url("file"))
@@ -521,14 +519,14 @@ def test_a_damaged_file_is_told_and_replaced_when_asked_for(
     assert (state.state, state.where, state.note) == ("there", where, "")
 
 
-def test_what_is_known_offline(shared: Path, monkeypatch: pytest.MonkeyPatch, offline: None) -> None:
+def test_status_offline(shared: Path, monkeypatch: pytest.MonkeyPatch, offline: None) -> None:
     monkeypatch.setenv("TWOAFC_WEIGHTS", str(shared / "weights"))
     states = {state.file.name: state.state for state in fetch.verify(["weights"])}
     assert states == {name: "missing" if name.startswith("pim") else "there" for name in weights.published()}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
-def test_a_distance_asks_for_what_it_needs(name: str, shared: Path, here: Path) -> None:
+def test_a_distance_needs_the_listed_files(name: str, shared: Path, here: Path) -> None:
     pytest.importorskip("torch")
     if name.startswith("pim"):
         assert f"twoafc fetch {NEEDS[name][0]}" in refusal(distance, name, weights=here)
@@ -701,7 +699,7 @@ def test_control_c_by_command(
     assert capsys.readouterr().err.startswith("the partial download is kept; run the same command to continue\n")
 
 
-def test_a_bar_on_a_terminal(known: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_on_a_terminal(known: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

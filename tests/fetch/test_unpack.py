@@ -228,7 +228,7 @@ def test_one_wrong_bit_changes_no_file_unseen(place: float, bit: int, which: str
     assert which == "zip" or found == FILES
 
 
-def test_room_is_asked_for_before_unpacking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_space_is_checked_before_unpacking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 10))
     for packed in (tarred(FILES), zipped(FILES)):
         assert "there is no space for the contents of packed; it needs" in refusal(unpacked, packed)

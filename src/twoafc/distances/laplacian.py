@@ -20,6 +20,7 @@ import numpy as np
 from twoafc.arrays import FloatArray
 from twoafc.distances.batches import Batch, in_pieces
 from twoafc.distances.structural import luma
+from twoafc.errors import require
 
 Border = Literal["constant", "symmetric", "reflect"]
 # A sum of separable kernels, each with its taps down a column and along a row.
@@ -271,13 +272,7 @@ def _concatenate(parts: list[Batch], *, axis: int) -> Batch:
         return parts[0]
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts, axis=axis)
-    shape = list(parts[0].shape)
-    shape[axis] = sum(part.shape[axis] for part in parts)
-    whole, start = parts[0].new_empty(shape), 0
-    for part in parts:
-        whole.narrow(axis, start, part.shape[axis]).copy_(part)
-        start += part.shape[axis]
-    return whole
+    return require("torch", extra="torch").cat(parts, dim=axis)
 
 
 def _like(images: Batch, matrix: FloatArray) -> Batch:
