@@ -78,7 +78,8 @@ def known() -> dict[str, File]:
     """
     table = json.loads(Path(__file__).with_name("datasets.json").read_text(encoding="utf-8"))
     del table["about"]
-    return {**published(), **{name: Archive(name, **row) for name, row in table.items()}}
+    defaults = table.pop("defaults")
+    return {**published(), **{name: Archive(name, **{**defaults, **row}) for name, row in table.items()}}
 
 
 def chosen(names: Iterable[str] | None = None, files: Files | None = None) -> list[File]:
