@@ -188,7 +188,7 @@ def _normalise(band: Batch, sigma: float, kernel: Kernel, border: Border) -> Bat
             None if side == IDENTITY else _neighbours(size, side, border)
             for size, side in zip(band.shape[2:], taps, strict=True)
         )
-        total = total + apply_operators(magnitude, down, across)
+        total = total + _apply(magnitude, down, across)
     return band / total
 
 
@@ -243,21 +243,14 @@ def _pyramid(
     """
     for _ in range(levels):
         height, width = images.shape[2:]
-        reduced = apply_operators(images, reduce(height), reduce(width))
-        yield images - apply_operators(reduced, expand(height), expand(width))
+        reduced = _apply(images, reduce(height), reduce(width))
+        yield images - _apply(reduced, expand(height), expand(width))
         images = reduced[:, :, trim : reduced.shape[2] - trim, trim : reduced.shape[3] - trim]
     yield images
 
 
-def apply_operators(images: Batch, down: Operator | None, across: Operator | None) -> Batch:
-    """Apply one operator down the columns of images and another across their rows; None leaves a side as it is.
-
-    Examples
-    --------
-    >>> images = np.arange(6.0).reshape(1, 1, 2, 3)
-    >>> apply_operators(images, banded(np.array([[1.0, 1.0]])), None)
-    array([[[[3., 5., 7.]]]])
-    """
+def _apply(images: Batch, down: Operator | None, across: Operator | None) -> Batch:
+    """Apply one operator down the columns of images and another across their rows; None leaves a side as it is."""
     if across is not None:
         parts = [images[..., at : at + matrix.shape[1]] @ _like(images, matrix).T for at, matrix in across]
         images = _concatenate(parts, axis=3)
@@ -280,14 +273,8 @@ def _like(images: Batch, matrix: FloatArray) -> Batch:
     return matrix if isinstance(images, np.ndarray) else images.new_tensor(matrix)
 
 
-def banded(matrix: FloatArray) -> Operator:
-    """Cut a banded matrix into blocks of rows, each without the zeros around it.
-
-    Examples
-    --------
-    >>> [(block.first, block.matrix.shape) for block in banded(np.eye(100))]
-    [(0, (64, 64)), (64, (36, 36))]
-    """
+def _banded(matrix: FloatArray) -> Operator:
+    """Cut a banded matrix into blocks of rows, each without the zeros around it."""
     blocks = []
     for start in range(0, len(matrix), BLOCK):
         rows = matrix[start : start + BLOCK]
@@ -298,7 +285,7 @@ def banded(matrix: FloatArray) -> Operator:
     return tuple(blocks)
 
 
-def filtering(
+def _filtering(
     size: int, taps: tuple[float, ...], border: Border, *, pad: tuple[int, int] | None = None, stride: int = 1
 ) -> FloatArray:
     """Make the banded matrix that correlates a side with taps.
@@ -318,7 +305,7 @@ def filtering(
 
     Examples
     --------
-    >>> filtering(3, (1.0, 2.0, 4.0), "reflect")
+    >>> _filtering(3, (1.0, 2.0, 4.0), "reflect")
     array([[2., 5., 0.],
            [1., 2., 4.],
            [0., 5., 2.]])
@@ -331,12 +318,12 @@ def filtering(
 
 @lru_cache(maxsize=SIZES)
 def _neighbours(size: int, taps: tuple[float, ...], border: Border) -> Operator:
-    return banded(filtering(size, taps, border))
+    return _banded(_filtering(size, taps, border))
 
 
 @lru_cache(maxsize=SIZES)
 def _halve(size: int) -> Operator:
-    return banded(filtering(size, LOW_PASS, "symmetric", stride=2))
+    return _banded(_filtering(size, LOW_PASS, "symmetric", stride=2))
 
 
 @lru_cache(maxsize=SIZES)
@@ -345,15 +332,15 @@ def _double(size: int) -> Operator:
     half = (size + 1) // 2
     spread = np.zeros((2 * (half + 2), half))
     spread[::2] = 2 * np.pad(np.eye(half), ((1, 1), (0, 0)), mode="edge")
-    doubled = filtering(len(spread), LOW_PASS, "constant") @ spread
-    return banded(doubled[2 : 2 + size])
+    doubled = _filtering(len(spread), LOW_PASS, "constant") @ spread
+    return _banded(doubled[2 : 2 + size])
 
 
 @lru_cache(maxsize=SIZES)
 def _halve_rgb(size: int) -> Operator:
     """Halve with the padding that makes the result ceil(size / 2) long, the smaller half of it in front."""
     padding = 2 * ((size + 1) // 2) + 3 - size
-    return banded(filtering(size, LOW_PASS, "reflect", pad=(padding // 2, padding - padding // 2), stride=2))
+    return _banded(_filtering(size, LOW_PASS, "reflect", pad=(padding // 2, padding - padding // 2), stride=2))
 
 
 @lru_cache(maxsize=SIZES)
@@ -362,17 +349,17 @@ def _double_rgb(size: int) -> Operator:
     half = (size + 1) // 2
     positions = np.arange(size) * (half - 1) / (size - 1)
     between = np.maximum(0, 1 - abs(positions[:, None] - np.arange(half)))
-    return banded(filtering(size, LOW_PASS, "reflect") @ between)
+    return _banded(_filtering(size, LOW_PASS, "reflect") @ between)
 
 
 @lru_cache(maxsize=SIZES)
 def _halve_2017(size: int) -> Operator:
     """Halve a side, with one pixel more at each end than the next level uses."""
-    return banded(filtering(size, LOW_PASS, "reflect", pad=(4, 4), stride=2))
+    return _banded(_filtering(size, LOW_PASS, "reflect", pad=(4, 4), stride=2))
 
 
 @lru_cache(maxsize=SIZES)
 def _double_2017(size: int) -> Operator:
     """Transpose of halving the mirrored side, without its margins."""
-    halve = filtering(size + 8, LOW_PASS, "constant", pad=(0, 0), stride=2)
-    return banded(2 * halve.T[4 : 4 + size])
+    halve = _filtering(size + 8, LOW_PASS, "constant", pad=(0, 0), stride=2)
+    return _banded(2 * halve.T[4 : 4 + size])
