@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from twoafc import Density, Spline, Triplets
-from twoafc.uniform import uniformise
+from twoafc.core import uniformise
 
 T, G, SIGMA, M = 151_400, 20, 1 / 44, 2
 PRIOR = 1e-3

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import expit
 
 from twoafc import Density, Settings, Triplets, evaluate
+from twoafc.inference import MEASURES, by_group, values_per_row
 from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import bar, errors, together, values_of
-from twoafc.scores import MEASURES, by_group, per_triplet
 
 SCORES = ("nll", "nll_per_vote", "agreement", "score_2afc", "score_2afc_distance")
 FRESH = 400_000
@@ -97,7 +97,7 @@ def truths(world: World, surfaces: dict[str, Callable], rng: np.random.Generator
         table = draw(world, size, rng, noises)
         for name, surface in surfaces.items():
             one = table[name]
-            for record in by_group(one, per_triplet(one, surface(one.d0, one.d1))):
+            for record in by_group(one, values_per_row(one, surface(one.d0, one.d1))):
                 for score in SCORES:
                     sums.setdefault((name, record["group"], score), []).append(record[score])
     return {key: float(np.mean(values)) for key, values in sums.items()}
@@ -119,7 +119,7 @@ def study(world: World, tables: int, seed: int) -> None:
         link, kept = together(table), {}
         for name, surface in surfaces.items():
             one, P = table[name], surface(table[name].d0, table[name].d1)
-            values = per_triplet(one, P)
+            values = values_per_row(one, P)
             kept[name] = values_of(one, P, values, link)
             bars = errors(kept[name], one.codes("group"), link)
             for record in by_group(one, values):
@@ -148,7 +148,7 @@ def false_alarms(world: World, tables: int, seed: int) -> dict[str, float]:
         link, kept = together(table), {}
         for name in "ab":
             one, P = table[name], surface(table[name].d0, table[name].d1)
-            kept[name] = values_of(one, P, per_triplet(one, P), link)
+            kept[name] = values_of(one, P, values_per_row(one, P), link)
         for record in compare(kept, link, estimator="density"):
             called.setdefault(record["measure"], []).append(record["different"])
     return {measure: 100 * float(np.mean(each)) for measure, each in called.items()}

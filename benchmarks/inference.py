@@ -13,10 +13,10 @@ import numpy as np
 
 from twoafc import Density, Triplets, check, evaluate, worlds
 from twoafc.diagnostics.goodness import goodness
+from twoafc.inference import values_per_row
 from twoafc.inference.ceiling import ceiling
 from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import errors, together, values_of
-from twoafc.scores import per_triplet
 
 GROUPS = ("cnn", "color", "deblur", "frameinterp", "superres", "traditional")
 
@@ -45,7 +45,7 @@ def study(per_reference: int) -> None:
     train, test = (table(*each, per_reference=per_reference) for each in ((151_400, 2, 1), (36_344, 5, 2)))
     print(f"{per_reference} triplets per reference; seconds")
     P = {name: Density().fit(train[name]).probability(*test.distances[name]) for name in test.distances}
-    values = {name: per_triplet(test[name], each) for name, each in P.items()}
+    values = {name: values_per_row(test[name], each) for name, each in P.items()}
     link, first = timed("what goes together", lambda: together(test))
     kept = {name: values_of(test[name], P[name], values[name], link) for name in P}
     parts = {

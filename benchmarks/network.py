@@ -15,10 +15,9 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from twoafc.binomial import log_pmf
+from twoafc.core import log_pmf, uniformise
 from twoafc.estimators.network import Network
-from twoafc.triplets import Triplets
-from twoafc.uniform import uniformise
+from twoafc.table import Triplets
 from twoafc.worlds import simulate, true_probability
 
 SEEDS = (0, 1, 2)

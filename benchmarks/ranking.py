@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from twoafc import Density, Network, Settings, Spline, Triplets, evaluate
-from twoafc.frames import read_frame
+from twoafc.table import read_frame
 
 ESTIMATORS = {
     "density (paper)": Density(),

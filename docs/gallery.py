@@ -1,4 +1,4 @@
-"""Draw the gallery of figures anew, from simulated votes: python docs/gallery.py."""
+"""Draw the gallery of figures from simulated votes: python docs/gallery.py."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from twoafc import Density, Spline, Triplets, metrics, photographs, plots, worlds
+from twoafc import Density, Spline, Triplets, metrics, plots, worlds
+from twoafc.core import uniformise
 from twoafc.diagnostics.calibration import calibration
 from twoafc.diagnostics.residuals import residual_map
 from twoafc.distances import distance
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together
 from twoafc.query import ask
-from twoafc.uniform import uniformise
-from twoafc.worked_example import worked_example
+from twoafc.reproduce import worked_example
 
 GALLERY = Path(__file__).parent / "images" / "gallery"
 COLUMN, PAGE = 3.3, 6.9
@@ -30,26 +30,26 @@ NAMES = ("ssim", "nlpd", "euclidean", "brightness")
 
 
 def panel(width: float = COLUMN, height: float = 2.6) -> Axes:
-    """Give the axes of a new figure."""
+    """Return the axes of a new figure."""
     return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
 @cache
 def world(name: str, triplets: int, votes: int | tuple[int, ...]) -> Triplets:
-    """Simulate votes in a world whose P is known."""
+    """Simulate votes in a world with a known P."""
     return Triplets.from_frame(worlds.simulate(name, triplets=triplets, votes=votes, seed=1))
 
 
 @cache
-def judged() -> tuple[photographs.PhotographTriplets, Triplets]:
-    """Make distorted photographs and let simulated people judge them, five to a triplet."""
-    made = photographs.photograph_triplets(3000, seed=7)
-    seen = photographs.observers(made.ref, made.x0, made.x1, 5, seed=8)
-    columns: dict[str, Any] = {"n": seen.n, "M": seen.M}
+def judged() -> tuple[worlds.PhotographTriplets, Triplets]:
+    """Simulate five votes on each of some distorted photographs."""
+    images = worlds.photograph_triplets(3000, seed=7)
+    simulated = worlds.observers(images.ref, images.x0, images.x1, 5, seed=8)
+    columns: dict[str, Any] = {"n": simulated.n, "M": simulated.M}
     for name in NAMES:
-        d = photographs.brightness if name == "brightness" else distance(name)
-        columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}
-    return made, Triplets.from_frame(columns)
+        d = worlds.brightness if name == "brightness" else distance(name)
+        columns |= {f"{name}_d0": d(images.ref, images.x0), f"{name}_d1": d(images.ref, images.x1)}
+    return images, Triplets.from_frame(columns)
 
 
 @cache
@@ -59,19 +59,19 @@ def fitted(name: str) -> Any:
 
 
 def held_out(name: str) -> Triplets:
-    """Give the photographs that no fit has seen."""
+    """Return the photographs that were not fitted."""
     table = judged()[1][name]
     return table.where(np.arange(TRAINED, len(table)))
 
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Give a mean over independent triplets and its 95 % interval."""
+    """Return a mean over independent triplets and its 95 % interval."""
     mean, error = values.mean(), 1.96 * values.std() / len(values) ** 0.5
     return float(mean), float(mean - error), float(mean + error)
 
 
 def over_plane(fit: Any, of: Callable[..., np.ndarray], size: int = 101) -> np.ndarray:
-    """Give values of a fit over the uniformised plane."""
+    """Return values of a fit over the uniformised plane."""
     d = fit.uniform.inverse(np.linspace(0, 1, size))
     return of(d[:, None], d[None, :])
 
@@ -92,7 +92,7 @@ def surfaces() -> Figure:
 
 
 def standard_error() -> Figure:
-    """How sure the two estimators are of their P."""
+    """Standard errors of P, by two estimators."""
     table = world("thurstone", 3000, 2)
     fits = {"density": Density(sigma="auto").fit(table), "spline": Spline().fit(table)}
     return plots.standard_errors({name: over_plane(fit, fit.standard_error) for name, fit in fits.items()})
@@ -134,15 +134,15 @@ def sweep() -> Figure:
 
 
 def forest() -> Figure:
-    """NLL of held-out photographs, between that of the true chances and that of tossed coins."""
+    """NLL of held-out photographs, between those of the true P and of P = 1/2."""
     rows = []
     for name, letters in zip(NAMES, ("a", "b", "c", "d"), strict=True):
         test = held_out(name)
         P = fitted(name).probability(test.d0, test.d1)
         rows.append(plots.ForestRow(name, *interval(-metrics.log_likelihood(test.n, test.M, P)), letters))
     coin = metrics.nll(test.n, test.M, np.full(len(test), 0.5))
-    made = judged()[0]
-    truth = photographs.observers(made.ref, made.x0, made.x1, 5, seed=8).P[TRAINED:]
+    images = judged()[0]
+    truth = worlds.observers(images.ref, images.x0, images.x1, 5, seed=8).P[TRAINED:]
     _, low, high = interval(-metrics.log_likelihood(test.n, test.M, truth))
     return plots.forest(
         rows, panel(height=1.7), label="NLL, nats", reference={"P = 1/2": coin, "true P": (low, high)}
@@ -160,7 +160,7 @@ def reliability() -> Figure:
 
 
 def residuals() -> Figure:
-    """What a surface that rises with d0 and falls with d1 must miss in a world that turns round."""
+    """What a monotone surface must miss in a world that is not monotone."""
     named = {}
     for name in ("weber", "turning"):
         table = world(name, 5000, 5)
@@ -171,7 +171,7 @@ def residuals() -> Figure:
 
 
 def votes() -> Figure:
-    """M, n and n / M where M varies."""
+    """M, n and n / M if M varies."""
     table = world("weber", 5000, (1, 2, 3, 3, 4, 5, 5, 5, 8))
     figure = Figure(figsize=(PAGE, 1.9), layout="constrained")
     for what, ax in zip(("M", "n", "share"), figure.subplots(1, 3), strict=True):
@@ -180,9 +180,11 @@ def votes() -> Figure:
 
 
 def pictures(row: int) -> list[np.ndarray]:
-    """Give x0, the reference and x1 of one triplet of photographs."""
-    made = judged()[0]
-    return [np.rint(255 * each[row].transpose(1, 2, 0)).astype(np.uint8) for each in (made.x0, made.ref, made.x1)]
+    """Return x0, the reference and x1 of one triplet of photographs."""
+    images = judged()[0]
+    return [
+        np.rint(255 * batch[row].transpose(1, 2, 0)).astype(np.uint8) for batch in (images.x0, images.ref, images.x1)
+    ]
 
 
 def answers(row: int, *names: str) -> dict[str, Mapping[str, Any]]:
@@ -195,7 +197,7 @@ def answers(row: int, *names: str) -> dict[str, Mapping[str, Any]]:
 
 
 def triplet_card() -> Figure:
-    """A triplet on which ssim was rightly sure."""
+    """A triplet on which ssim was right."""
     test = held_out("ssim")
     P = fitted("ssim").probability(test.d0, test.d1)
     row = TRAINED + int(np.flatnonzero((test.n == 4) & (P > 0.75))[0])

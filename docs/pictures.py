@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from twoafc import Density, Network, Spline, Triplets, plots, worlds
+from twoafc.core import Uniform
 from twoafc.demo import run
 from twoafc.results import surfaces_of
-from twoafc.uniform import Uniform
 
 IMAGES = Path(__file__).parent / "images"
 

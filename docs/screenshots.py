@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from twoafc import demo, photographs
+from twoafc import demo, worlds
 from twoafc.cli import main
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -74,8 +74,8 @@ def explorer(launched: Browser) -> None:
 
 def judged(home: Path, *, triplets: int) -> Path:
     """Make photographs, votes of simulated people and results, as the demonstration does, and keep the images."""
-    made = photographs.photograph_triplets(triplets, seed=0)
-    votes = photographs.observers(made.ref, made.x0, made.x1, 5, seed=1)
+    made = worlds.photograph_triplets(triplets, seed=0)
+    votes = worlds.observers(made.ref, made.x0, made.x1, 5, seed=1)
     columns: dict[str, Any] = {"n": votes.n, "M": votes.M, "group": made.table["group"]}
     for role in ("ref", "x0", "x1"):
         (home / role).mkdir()

@@ -10,7 +10,7 @@ import pytest
 from twoafc import engine
 from twoafc.counts import Counts, tally
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 LOCAL = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
 """The engines that start at once."""

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
 from twoafc import results
-from twoafc.plots import saving
+from twoafc.plots import style
 
-AS_SAVED = saving._same_bytes
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def panel() -> Axes:
+    """Axes of the width of a column of print."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(3.3, 2.6)).subplots()
+
+
+AS_SAVED = style._reproducible
 """How figures are really written."""
 
 
@@ -19,15 +31,15 @@ def quick_pdf() -> Iterator[None]:
     """Put fonts into PDF glyph by glyph: as TrueType, which `plots.save` takes, they cost more than all the drawing."""
     import matplotlib
 
-    real = saving._same_bytes
+    real = style._reproducible
 
     @contextmanager
-    def same_bytes() -> Iterator[None]:
+    def quick() -> Iterator[None]:
         with real(), matplotlib.rc_context({"pdf.fonttype": 3}):
             yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saving, "_same_bytes", same_bytes)
+        patch.setattr(style, "_reproducible", quick)
         yield
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 from twoafc import card, results
 from twoafc.estimators import Density, Estimator
 from twoafc.evaluation import Settings, evaluate
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 HOSTILE = '<script>document.title="stolen"</script>'
 ESTIMATORS: dict[str, Estimator] = {"density": Density(sigma=0.1)}

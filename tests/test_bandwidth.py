@@ -9,7 +9,7 @@ from twoafc.estimators import Density
 from twoafc.estimators.bandwidth import _clusters_left_out, _triplets_left_out, _Votes, choose_width
 from twoafc.estimators.kernel import Width
 from twoafc.metrics import nll
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 def slow_left_out(

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2, hypergeom
 
-from twoafc.binomial import pmf_table
+from twoafc.core import pmf_table
 from twoafc.inference import mixture
 from twoafc.inference.ceiling import Ceiling, ceiling, explained
 from twoafc.inference.ceiling_bounds import functions_of
@@ -23,8 +23,7 @@ from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixture import Mixtures
 from twoafc.inference.mixture_votes import Histogram, chances, folded_pmf, folding
 from twoafc.metrics import expected_nll, score_2afc
-from twoafc.triplets import Triplets
-from twoafc.votes import merge
+from twoafc.table import Triplets, merge_votes
 
 MEASURES = ("nll", "gain", "score_2afc")
 
@@ -351,7 +350,7 @@ def test_people_agree_on_clic_as_often_as_known(shared: Path) -> None:
     columns = ["ref", "x0", "x1", "choice"]
     votes = pl.read_csv(shared / "data" / "clic2021" / "oracle.csv", has_header=False, new_columns=columns)
     votes = votes.filter(pl.col("x0") != pl.col("x1"))
-    merged = merge(votes.drop("choice"), len(votes))
+    merged = merge_votes(votes.drop("choice"), len(votes))
     choice = np.where(merged.swapped, 1 - votes["choice"].to_numpy(), votes["choice"].to_numpy())
     n, M = np.bincount(merged.row, choice).astype(int), np.bincount(merged.row)
     found = ceiling(n, M)

@@ -19,7 +19,7 @@ import twoafc
 from commands import refused
 from conftest import random_table
 from twoafc.cli import COMMANDS, main
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture(autouse=True)

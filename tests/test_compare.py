@@ -18,7 +18,7 @@ from twoafc.compare import compare_results
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network
 from twoafc.evaluation import Settings, evaluate
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 NOISE = {"a": 0.1, "bb": 1.2}
 

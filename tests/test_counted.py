@@ -14,6 +14,7 @@ from scipy.special import expit, ndtr
 
 from conftest import random_table
 from twoafc import Density, Network, Settings, Spline, Triplets, evaluate, worlds
+from twoafc.core import Uniform
 from twoafc.counted import ByReference, CountedTriplets
 from twoafc.counts import Counts, Lattice, tally
 from twoafc.errors import DataError
@@ -24,16 +25,15 @@ from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference
 from twoafc.evaluation.left_out import _fit
+from twoafc.evaluation.loop import Job, Prediction, Run
 from twoafc.evaluation.reach import ceiling_of
 from twoafc.evaluation.records import Scored
-from twoafc.evaluation.runs import Job, Prediction, Run
+from twoafc.inference import by_group, values_per_row
 from twoafc.inference.ceiling import ceiling
 from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Errors, Together, errors, values_of
 from twoafc.places import Places, roundest
-from twoafc.scores import by_group, per_triplet
-from twoafc.uniform import Uniform
 
 rows = st.lists(
     st.tuples(
@@ -154,7 +154,7 @@ def test_scores_and_error_bars_of_counts_are_those_of_the_triplets(drawn: Drawn)
     table, repeated = counted_and_repeated(drawn)
     each = np.repeat(np.arange(len(drawn)), table.count)
     P = np.clip(np.linspace(0.1, 0.9, len(drawn)), 0.02, 0.98)
-    one, other = per_triplet(table, P), per_triplet(repeated, P[each])
+    one, other = values_per_row(table, P), values_per_row(repeated, P[each])
     for a, b in zip(by_group(table, one), by_group(repeated, other), strict=True):
         assert a.pop("group") == b.pop("group")
         assert a == pytest.approx(b, rel=1e-9)
@@ -173,10 +173,10 @@ def test_error_bars_by_reference_are_those_of_the_triplets(drawn: Drawn, referen
     P = np.linspace(0.1, 0.9, len(drawn))
     plain = Together(Dependence(len(repeated), ((np.arange(len(drawn)) % references)[each],), ""))
     prediction = Prediction(Run("distance", "density", None, Density().fit(table)), "test", table, P, False)
-    one, link = by_reference(Scored(prediction, values_of(table, P, per_triplet(table, P), plain), []))
+    one, link = by_reference(Scored(prediction, values_of(table, P, values_per_row(table, P), plain), []))
     assume("clustered" in link.told)
     assert one.values is not None
-    values = values_of(repeated, P[each], per_triplet(repeated, P[each]), plain)
+    values = values_of(repeated, P[each], values_per_row(repeated, P[each]), plain)
     assert_same_errors(errors(one.values, one.codes, link), errors(values, repeated.groups, plain))
     of_counts, of_rows = ceiling_of(one, link), ceiling(repeated.n, repeated.M, clusters=plain.rows)
     assert of_counts.nll_lowest == pytest.approx(of_rows.nll_lowest, abs=1e-6, nan_ok=True)
@@ -636,7 +636,7 @@ def test_models_that_do_not_merge_are_refused_with_the_reason() -> None:
 
 
 def test_a_model_whose_counts_were_tampered_with_is_refused(tmp_path: Path) -> None:
-    from twoafc import modelfile
+    from twoafc.files import save_archive
 
     fit = fit_counts(Density(), tally(random_table(50)))
     name, path = "density", tmp_path / "m.npz"
@@ -658,11 +658,11 @@ def test_a_model_whose_counts_were_tampered_with_is_refused(tmp_path: Path) -> N
             "the counts that it carries are not usable: the file holds other, which no counts have",
         ),
     ):
-        modelfile.save(path, name, own, arrays | changed)
+        save_archive(path, name, own, arrays | changed)
         with pytest.raises(DataError) as caught:
             load(path)
         assert str(caught.value) == f"{path} is not a usable model; {message}"
-    modelfile.save(path, name, own, {key: each for key, each in arrays.items() if key != "counts_card"})
+    save_archive(path, name, own, {key: each for key, each in arrays.items() if key != "counts_card"})
     with pytest.raises(DataError, match="is not a usable model; it holds counts_M, which no density model has"):
         load(path)
 

@@ -13,7 +13,7 @@ from twoafc.cli import main
 from twoafc.counts import tally
 from twoafc.errors import DataError
 from twoafc.evaluation import sources
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import random_table
-from twoafc import modelfile
 from twoafc.counted import CountedTriplets
 from twoafc.counts import Counts, Lattice, merge, tally
 from twoafc.counts.cells import KEY, gathered
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.files import save_archive
+from twoafc.table import Triplets
 
 distances = st.one_of(
     st.just(0.0),
@@ -327,11 +327,11 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
 
 
 def test_other_files_are_refused(kept: Counts, tmp_path: Path) -> None:
-    modelfile.save(tmp_path / "m.npz", "density", {}, {})
+    save_archive(tmp_path / "m.npz", "density", {}, {})
     with pytest.raises(DataError, match=r"m\.npz holds no counts; it holds a model of kind 'density'$"):
         Counts.load(tmp_path / "m.npz")
     card, arrays = kept.stored()
-    modelfile.save(tmp_path / "c.npz", "counts", card, {**arrays, "M": 0 * arrays["M"]})
+    save_archive(tmp_path / "c.npz", "counts", card, {**arrays, "M": 0 * arrays["M"]})
     with pytest.raises(
         DataError, match=r"c\.npz holds no usable counts; M must be at least 1; in the file some are not$"
     ):

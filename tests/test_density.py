@@ -12,12 +12,13 @@ from scipy.special import expit, gammaln
 from scipy.stats import binom, rankdata
 
 from conftest import random_table
+from twoafc.core import Uniform
 from twoafc.errors import DataError
+from twoafc.estimators import Spline
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.grid import interpolated_variance
 from twoafc.metrics import agreement, nll, score_2afc_distance
-from twoafc.triplets import Triplets
-from twoafc.uniform import Uniform
+from twoafc.table import Triplets
 
 rows = st.lists(
     st.tuples(st.integers(0, 4), st.integers(1, 4), st.floats(0.0, 9.0), st.floats(0.0, 9.0)), min_size=1, max_size=25
@@ -343,3 +344,10 @@ def test_a_restored_fit_is_checked() -> None:
     skewed[0, 0, 1] += 1
     with pytest.raises(DataError, match="sums of votes must be symmetric; those of the model are not"):
         DensityFit.restore({"grid_size": 3}, arrays | {"sums": skewed})
+
+
+@pytest.mark.parametrize("settings", [Density(), Spline()])
+def test_nan_is_refused_as_a_distance(settings: Density | Spline) -> None:
+    fit = settings.fit(random_table())
+    with pytest.raises(ValueError, match=r"a distance must be a number; index 1 has nan \(1 of 3\)"):
+        fit.probability([0.1, np.nan, 0.2], 0.3)

@@ -27,7 +27,7 @@ from twoafc import engine
 from twoafc.counts import Counts, Lattice
 from twoafc.engine import bulk, table
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 # Dask, of pandas that is newer than it.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")

@@ -11,7 +11,7 @@ import pytest
 from counting import HEAD, LOCAL, ROWS, TAKEN, plainly, refusal
 from twoafc import engine
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask, of pandas that is newer than it
 

@@ -17,7 +17,7 @@ from twoafc import engine, evaluate, evaluate_counts
 from twoafc.counts import tally
 from twoafc.engine import counting, parts
 from twoafc.evaluation import Settings
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 # Dask, of pandas that is newer than it.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")

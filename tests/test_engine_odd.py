@@ -21,7 +21,7 @@ from twoafc.counts import Counts, Lattice, merge
 from twoafc.engine import bulk, parts
 from twoafc.engine.window import Kinds, Window
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 # Dask, of pandas that is newer than it.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")

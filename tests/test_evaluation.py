@@ -10,9 +10,8 @@ from conftest import random_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network, estimator
 from twoafc.evaluation import Evaluation, Settings, evaluate
-from twoafc.folds import assign
 from twoafc.metrics import nll, score_2afc_distance
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets, assign_folds
 
 
 def wide(T: int, seed: int, **columns: Any) -> Triplets:
@@ -98,7 +97,7 @@ def test_cross_validation_scores_triplets_that_the_fit_has_not_seen() -> None:
     pooled = np.average([part["nll"] for part in parts], weights=[part["triplets"] for part in parts])
     assert one(found, split="test")["nll"] == pytest.approx(pooled, rel=1e-12)
     # By hand: the fold that holds the first reference.
-    fold = assign(train, 4, seed=5)
+    fold = assign_folds(train, 4, seed=5)
     held = fold == fold[0]
     fit = Density(sigma=0.1).fit(train["good"].where(~held))
     by_hand = fit.probability(train["good"].d0[held], train["good"].d1[held])

@@ -13,7 +13,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import estimator
 from twoafc.evaluation import Settings, evaluate
 from twoafc.folder import Results
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from twoafc.estimators import kernel
 from twoafc.estimators.kernel import Width, kernel_sums
 from twoafc.estimators.spline import fit_alike
 from twoafc.evaluation import gathering
+from twoafc.inference import by_group, values_per_row
 from twoafc.inference.counted import alone
 from twoafc.inference.errorbars import Together, errors, values_of
 from twoafc.places import Places
-from twoafc.scores import by_group, per_triplet
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def assert_scored_alike(table: CountedTriplets, P: np.ndarray) -> CountedTriplet
     fewer, level = gathering.gathered(table, P)
     assert fewer.count.sum() == table.count.sum()
     links = Together(alone(fewer)), Together(alone(table))
-    values = per_triplet(fewer, level), per_triplet(table, P[table.place])
+    values = values_per_row(fewer, level), values_per_row(table, P[table.place])
     for a, b in zip(by_group(fewer, values[0]), by_group(table, values[1]), strict=True):
         assert a.pop("group") == b.pop("group")
         assert a == pytest.approx(b, rel=1e-5, abs=1e-5)
@@ -134,7 +134,7 @@ def test_votes_against_certainty_stay_impossible(table: CountedTriplets) -> None
     P = np.where(np.arange(len(table.places.d0)) % 2, 1.0, 0.0)
     fewer, level = gathering.gathered(table, P)
     assert set(level) == {0.0, 1.0}
-    assert per_triplet(fewer, level)["nll"].max() == np.inf
+    assert values_per_row(fewer, level)["nll"].max() == np.inf
 
 
 @pytest.mark.parametrize("at", [1.0, 0.5])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from twoafc.core import Uniform
 from twoafc.diagnostics.calibration import calibration, slope
 from twoafc.diagnostics.dispersion import intraclass_correlation
 from twoafc.diagnostics.goodness import goodness
@@ -16,8 +17,7 @@ from twoafc.diagnostics.residuals import residual_map
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Together, together
 from twoafc.metrics import nll
-from twoafc.triplets import Triplets
-from twoafc.uniform import Uniform
+from twoafc.table import Triplets
 
 
 def alone(T: int) -> Together:

@@ -14,6 +14,7 @@ from scipy import stats
 from scipy.special import expit
 
 from conftest import random_table
+from twoafc.inference import MEASURES, by_group, values_per_row
 from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means, drawn_rows, row_weights
 from twoafc.inference.comparisons import COMPARED, compare, lettered, sentence
 from twoafc.inference.dependence import Dependence, dependence
@@ -22,8 +23,7 @@ from twoafc.inference.intervals import Interval, holm, p_value, share_interval, 
 from twoafc.inference.letters import letters
 from twoafc.inference.observers import moves
 from twoafc.metrics import log_likelihood
-from twoafc.scores import MEASURES, by_group, per_triplet
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 ALONE = "each triplet stands alone"
 
@@ -184,7 +184,7 @@ def test_holm_goes_down_the_ordered_p_values() -> None:
 
 def scored(table: Triplets, P: np.ndarray) -> tuple[Values, Together, list[dict[str, Any]]]:
     link = together(table)
-    values = per_triplet(table, P)
+    values = values_per_row(table, P)
     return values_of(table, P, values, link), link, by_group(table, values)
 
 
@@ -233,7 +233,7 @@ def test_few_observers_are_taken_as_given_and_said() -> None:
 def test_the_nll_per_vote_is_a_ratio() -> None:
     table, P = grouped(400, 2)
     values, link, _ = scored(table, P)
-    found = errors(values, table.codes("group"), link)["all"].se[-1]
+    found = errors(values, table.codes("group"), link)["all"].se[len(values.measures)]
     weights = row_weights(link.rows, 4000, np.random.default_rng(0))
     drawn = (weights @ values.columns[:, 0]) / (weights @ table.M)
     assert found == pytest.approx(drawn.std(), rel=0.06)
@@ -330,7 +330,7 @@ def three(T: int = 400) -> tuple[dict[str, Values], Together]:
     table = Triplets.from_frame({"n": rng.binomial(3, expit(5 * (d0 - d1))), "M": [3] * T, "d0": d0, "d1": d1})
     link = together(table)
     surfaces = {"poor": np.full(T, 0.5), "good": expit(5 * (d0 - d1)), "near": expit(4.8 * (d0 - d1))}
-    return {name: values_of(table, P, per_triplet(table, P), link) for name, P in surfaces.items()}, link
+    return {name: values_of(table, P, values_per_row(table, P), link) for name, P in surfaces.items()}, link
 
 
 def test_comparisons_are_paired_t_tests() -> None:
@@ -447,7 +447,7 @@ def test_intervals_cover_the_truth_and_the_test_keeps_its_level(clustered: bool)
     for _ in range(tables):
         table, P = draw(T, 30)
         link = together(table)
-        values = {name: values_of(table, each, per_triplet(table, each), link) for name, each in P.items()}
+        values = {name: values_of(table, each, values_per_row(table, each), link) for name, each in P.items()}
         for name, each in values.items():
             error = errors(each, None, link)["all"]
             ends = bar("nll", each.columns[:, 0].mean(), error.se[0], error.units, skew=error.skew[0])

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twoafc.jnd import Pairs
 
 from twoafc import DataError, Triplets, join_columns
-from twoafc.jnd import Pairs
 
 VOTES = {"triplet": ["s", "t"], "n": [1, 2], "M": [2, 2]}
 SHOWN = {"ref": ["r", "r", "r"], "x0": ["a", "b", "a"], "x1": ["b", "a", "a"], "n": [0, 1, 1], "M": [1, 1, 1]}

@@ -20,7 +20,7 @@ from conftest import random_table
 from twoafc.cli import main
 from twoafc.counts import Counts, Lattice, tally
 from twoafc.estimators.origin import fit_counts
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,11 +29,47 @@ def test_nll_is_the_mean_of_binomial_log_probabilities(table: tuple[np.ndarray, 
 @given(tables)
 def test_agreement_measures_the_distance_to_the_most_likely_count(table: tuple[np.ndarray, ...]) -> None:
     n, M, P = table
-    slow = [100 - 100 * abs(min(int(np.floor((b + 1) * c)), b) - a) / b for a, b, c in zip(n, M, P, strict=True)]
+    slow = []
+    for a, b, c in zip(n, M, P, strict=True):
+        place = (b + 1) * c
+        modes = {min(int(np.floor(place)), b), max(int(np.ceil(place)) - 1, 0)}
+        slow.append(np.mean([100 - 100 * abs(mode - a) / b for mode in modes]))
     assert metrics.agreement(n, M, P) == pytest.approx(np.mean(slow), rel=1e-12)
     # No count is likelier than the one called most likely.
     for m, p, mode in zip(M, P, metrics.most_likely(M, P), strict=True):
         assert stats.binom.pmf(mode, m, p) >= stats.binom.pmf(np.arange(m + 1), m, p).max() * (1 - 1e-9)
+
+
+@given(tables)
+def test_agreement_favours_neither_side(table: tuple[np.ndarray, ...]) -> None:
+    n, M, _ = table
+    half = np.full(len(n), 0.5)
+    np.testing.assert_allclose(metrics.agreement(n, M, half), metrics.agreement(M - n, M, half), rtol=1e-12)
+    assert metrics.agreement(3, 5, 0.5) == metrics.agreement(2, 5, 0.5) == 90
+
+
+@given(tables)
+def test_the_2afc_score_is_a_mean_over_triplets_and_over_votes(table: tuple[np.ndarray, ...]) -> None:
+    n, M, P = table
+    agreed = np.where(P > 0.5, n, np.where(P < 0.5, M - n, M / 2))
+    assert metrics.score_2afc(n, M, P) == pytest.approx(np.mean(100 * agreed / M), rel=1e-12)
+    assert metrics.score_2afc_votes(n, M, P) == pytest.approx(100 * agreed.sum() / M.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("score", [metrics.nll, metrics.nll_per_vote, metrics.agreement, metrics.score_2afc])
+@pytest.mark.parametrize(
+    ("n", "M", "P", "message"),
+    [
+        (1, 2, 1.5, "P must lie in [0, 1]; index 0 has P=1.5 (1 of 1)"),
+        ([1, 1], 2, [0.5, np.nan], "P must lie in [0, 1]; index 1 has P=nan (1 of 2)"),
+        ([1, 3], [2, 2], 0.5, "n must lie in [0, M]; index 1 has n=3, M=2 (1 of 2)"),
+        (-1, 2, 0.5, "n must lie in [0, M]; index 0 has n=-1, M=2 (1 of 1)"),
+        (0, 0, 0.5, "M must be at least 1; index 0 has M=0 (1 of 1)"),
+    ],
+)
+def test_impossible_arguments_are_refused_by_their_rule(score: Any, n: Any, M: Any, P: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        score(n, M, P)
 
 
 def test_the_most_likely_count_never_exceeds_the_votes() -> None:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import twoafc
 from conftest import random_table
-from twoafc import modelfile
 from twoafc.errors import DataError
+from twoafc.files import read_archive, save_archive
 
 
 @pytest.fixture(scope="module")
@@ -106,23 +106,23 @@ def test_changed_settings_are_refused(saved: Path, tmp_path: Path) -> None:
 
 
 def test_changed_numbers_with_a_new_checksum_still_meet_the_checks(saved: Path, tmp_path: Path) -> None:
-    name, kept, arrays = modelfile.read(saved)
+    name, kept, arrays = read_archive(saved)
     path = tmp_path / "model.npz"
-    modelfile.save(path, name, kept, arrays | {"sums": -arrays["sums"]})
+    save_archive(path, name, kept, arrays | {"sums": -arrays["sums"]})
     assert refusal(path) == (
         f"{path} is not a usable model; sums over votes must not be negative; those of the model are"
     )
-    modelfile.save(path, name, kept | {"sigma": -1.0}, arrays)
+    save_archive(path, name, kept | {"sigma": -1.0}, arrays)
     assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number or auto; found -1.0"
-    modelfile.save(path, name, {"sigma": 0.1, "grid_size": 4}, arrays)
+    save_archive(path, name, {"sigma": 0.1, "grid_size": 4}, arrays)
     assert refusal(path) == f"{path} is not a whole model; its settings have no prior"
-    modelfile.save(path, name, kept, arrays | {"payload": np.zeros(3)})
+    save_archive(path, name, kept, arrays | {"payload": np.zeros(3)})
     assert refusal(path) == f"{path} is not a usable model; it holds payload, which no density model has"
-    modelfile.save(path, name, kept, arrays | {"squared_sums": -arrays["squared_sums"]})
+    save_archive(path, name, kept, arrays | {"squared_sums": -arrays["squared_sums"]})
     assert refusal(path).endswith("sums over votes must not be negative; those of the model are")
-    modelfile.save(path, name, kept | {"colour": "red"}, arrays)
+    save_archive(path, name, kept | {"colour": "red"}, arrays)
     assert refusal(path).startswith(f"{path} is not a usable model; ")
-    modelfile.save(path, name, kept, {key: array for key, array in arrays.items() if key != "at_most"})
+    save_archive(path, name, kept, {key: array for key, array in arrays.items() if key != "at_most"})
     assert refusal(path) == f"{path} is not a whole model; it has no at_most"
 
 
@@ -141,9 +141,9 @@ def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
     )
     np.savez(path, card=as_card([1]))
     assert "expected 'twoafc model 1', found [1]" in refusal(path)
-    modelfile.save(path, "oracle", {}, {})
+    save_archive(path, "oracle", {}, {})
     assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads density, network, spline"
-    modelfile.save(path, None, {}, {})  # type: ignore[arg-type]
+    save_archive(path, None, {}, {})  # type: ignore[arg-type]
     assert refusal(path) == f"{path} is not a twoafc model; its card names no estimator"
 
 

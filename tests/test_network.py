@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 
-from twoafc import modelfile
-from twoafc.binomial import log_coefficient, log_pmf
+from twoafc.core import log_coefficient, log_pmf, uniformise
 from twoafc.errors import DataError
 from twoafc.estimators.network import Network, NetworkFit
 from twoafc.estimators.perceptron import (
@@ -27,8 +26,8 @@ from twoafc.estimators.perceptron import (
     mean_loss,
     mirrored_rows,
 )
-from twoafc.triplets import Triplets
-from twoafc.uniform import uniformise
+from twoafc.files import read_archive
+from twoafc.table import Triplets
 from twoafc.worlds import simulate, true_probability
 
 
@@ -256,14 +255,15 @@ def test_a_distance_that_says_nothing_is_no_failure_of_the_run():
     assert not fit.diverged
 
 
-def test_P_takes_any_shapes_that_broadcast_and_keeps_nan():
+def test_P_takes_any_shapes_that_broadcast_and_refuses_nan():
     fit = Network(solver="lbfgs").fit(table())
     d0, d1 = np.linspace(0.1, 2, 300)[:, None], np.array([0.5, 1.0])
     P = fit.probability(d0, d1)
     assert P.shape == (300, 2)
     assert P.dtype == np.float64
     np.testing.assert_allclose(fit.probability(d0[7, 0], d1[1]), P[7, 1], rtol=1e-12)
-    assert np.isnan(fit.probability([np.nan, 1.0], 1.0)).tolist() == [True, False]
+    with pytest.raises(ValueError, match=r"a distance must be a number; index 0 has nan \(1 of 2\)"):
+        fit.probability([np.nan, 1.0], 1.0)
     assert fit.probability([], []).shape == (0,)
 
 
@@ -315,7 +315,7 @@ def test_a_saved_model_gives_the_same_P(settings, tmp_path):
     train = table(triplets=200)
     fit = settings.fit(train)
     fit.save(tmp_path / "model.npz")
-    name, stored, arrays = modelfile.read(tmp_path / "model.npz")
+    name, stored, arrays = read_archive(tmp_path / "model.npz")
     again = NetworkFit.restore(stored, arrays)
     assert (name, again.settings, again.reason) == ("network", settings, fit.reason)
     np.testing.assert_array_equal(again.probability(train.d0, train.d1), fit.probability(train.d0, train.d1))

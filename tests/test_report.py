@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from twoafc.jnd import report as pairs_report
 
 from commands import refused
 from conftest import random_table
@@ -28,11 +29,10 @@ from twoafc.errors import DataError
 from twoafc.estimators import estimator
 from twoafc.evaluation import Settings, evaluate
 from twoafc.folder import Results
-from twoafc.jnd import report as pairs_report
 from twoafc.pictures import Pictures
 from twoafc.report import grids, svg, verdict
 from twoafc.report.page import heading, too_many_groups
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -247,7 +247,7 @@ def test_differences_have_the_better_first_and_signs_that_agree(told: dict[str, 
 
 
 def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(told: dict[str, Any]) -> None:
-    past = [record | {"explained_low": -0.2, "explained_high": 1.3} for record in told["scores"]]
+    past = [record | {"explained_low": -20.0, "explained_high": 130.0} for record in told["scores"]]
     shown = tables.summary(past, columns=tables.SHORT)
     assert {row[shown.header.index("explained %")] for row in shown.rows} == {"0 to 100"}
 

@@ -9,14 +9,14 @@ import pytest
 from conftest import random_table
 from twoafc import metrics
 from twoafc.estimators import Density
-from twoafc.scores import MEASURES, by_group, mean_of_groups, over_seeds, per_triplet, pooled
+from twoafc.inference import MEASURES, by_group, mean_of_groups, over_seeds, pooled, values_per_row
 
 
 def test_groups_pooled_and_mean_are_the_plain_scores() -> None:
     groups = np.array(["a", "b", "b", "c"] * 50)
     table = random_table(200, group=groups)
     P = Density(sigma=0.1).fit(table).probability(table.d0, table.d1)
-    records = {record["group"]: record for record in by_group(table, per_triplet(table, P))}
+    records = {record["group"]: record for record in by_group(table, values_per_row(table, P))}
     assert list(records) == ["a", "b", "c", "mean", "all"]
     for name, rows in {"a": groups == "a", "b": groups == "b", "all": np.full(200, True)}.items():
         n, M, p, d0, d1 = table.n[rows], table.M[rows], P[rows], table.d0[rows], table.d1[rows]
@@ -45,7 +45,7 @@ def test_groups_pooled_and_mean_are_the_plain_scores() -> None:
 
 def test_without_groups_there_is_one_record() -> None:
     table = random_table(20)
-    (record,) = by_group(table, per_triplet(table, np.full(20, 0.5)))
+    (record,) = by_group(table, values_per_row(table, np.full(20, 0.5)))
     assert record["group"] == "all"
     assert record["triplets"] == 20
     assert record["ties_model"] == 20
@@ -53,13 +53,13 @@ def test_without_groups_there_is_one_record() -> None:
 
 def test_one_group_has_no_mean_of_groups() -> None:
     table = random_table(20, group=["g"] * 20)
-    assert [record["group"] for record in by_group(table, per_triplet(table, np.full(20, 0.5)))] == ["g", "all"]
+    assert [record["group"] for record in by_group(table, values_per_row(table, np.full(20, 0.5)))] == ["g", "all"]
 
 
 def test_simulated_scores_can_be_drawn() -> None:
     table = random_table(3000)
     P = np.random.default_rng(0).random(3000)
-    exact, drawn = (per_triplet(table, P, simulated_seed=seed) for seed in (None, 3))
+    exact, drawn = (values_per_row(table, P, simulated_seed=seed) for seed in (None, 3))
     n = metrics.simulate(table.M, P, seed=3)
     np.testing.assert_array_equal(drawn["nll_simulated"], -metrics.log_likelihood(n, table.M, P))
     np.testing.assert_array_equal(drawn["agreement_simulated"], metrics.agreement_per_triplet(n, table.M, P))

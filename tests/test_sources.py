@@ -13,7 +13,7 @@ from twoafc import worlds
 from twoafc.cli import main
 from twoafc.counts import Lattice, tally
 from twoafc.evaluation import evaluate_counts
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture(autouse=True)

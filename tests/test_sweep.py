@@ -18,12 +18,11 @@ from twoafc import metrics
 from twoafc.cli import main
 from twoafc.estimators import Density
 from twoafc.evaluation import Settings, evaluate
-from twoafc.folds import assign
 from twoafc.inference.comparisons import COMPARED, sentence
 from twoafc.inference.intervals import holm
 from twoafc.sweep import GRID_SIZES, SIGMAS, Sweep, sweep, written
 from twoafc.sweep.points import nodes_for
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets, assign_folds
 
 
 def table(T: int, seed: int) -> Triplets:
@@ -149,7 +148,7 @@ def test_p_values_are_corrected_over_the_distances(found: Sweep) -> None:
 
 def test_without_a_test_table_sigma_is_chosen_without_the_triplets_that_are_scored() -> None:
     found = sweep(TRAIN, sigmas=[0.1], grid_sizes=(), grid_size=25, folds=2, seed=4, distances=["b"])
-    table, fold = TRAIN["b"], assign(TRAIN, 2, seed=4)
+    table, fold = TRAIN["b"], assign_folds(TRAIN, 2, seed=4)
     P = {"automatic": np.empty(len(table)), "paper": np.empty(len(table))}
     for k in range(2):
         kept, left = table.where(fold != k), table.where(fold == k)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from conftest import random_table
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 GOOD: dict[str, list[Any]] = {"n": [1, 0, 3], "M": [2, 1, 3], "d0": [0.1, 0.2, 0.3], "d1": [0.3, 0.2, 0.1]}
 VOTES: dict[str, list[Any]] = {

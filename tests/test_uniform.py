@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
+from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
-from twoafc.uniform import Uniform, uniformise
 
 values = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=1, max_size=40)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from twoafc.whole import whole_file
+from twoafc.files import whole_file
 
 
 def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:

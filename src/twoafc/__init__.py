@@ -14,18 +14,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoafc import counts, datasets, engine, fetch, jnd, metrics, plots, reproduce, worlds
+    from twoafc import counts, datasets, engine, fetch, metrics, plots, reproduce, worlds
     from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
-    from twoafc.estimators import Density, Network, Spline
+    from twoafc.estimators import Density, Network, Spline, load
     from twoafc.evaluation import Settings, evaluate, evaluate_counts
-    from twoafc.jnd.models import load
-    from twoafc.jnd.pairs import Pairs
-    from twoafc.join import join_columns
     from twoafc.measurement.run import measure
     from twoafc.promises import check_distance
-    from twoafc.triplets import Triplets
+    from twoafc.table import Pairs, Triplets, join_columns
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,7 +43,6 @@ __all__ = [
     "evaluate",
     "evaluate_counts",
     "fetch",
-    "jnd",
     "join_columns",
     "load",
     "measure",
@@ -62,17 +58,17 @@ _HOMES = {
     "Density": "twoafc.estimators",
     "Finding": "twoafc.diagnostics",
     "Network": "twoafc.estimators",
-    "Pairs": "twoafc.jnd.pairs",
+    "Pairs": "twoafc.table",
     "Settings": "twoafc.evaluation",
     "Spline": "twoafc.estimators",
-    "Triplets": "twoafc.triplets",
+    "Triplets": "twoafc.table",
     "check": "twoafc.diagnostics",
     "check_distance": "twoafc.promises",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
     "evaluate_counts": "twoafc.evaluation",
-    "join_columns": "twoafc.join",
-    "load": "twoafc.jnd.models",
+    "join_columns": "twoafc.table",
+    "load": "twoafc.estimators",
     "measure": "twoafc.measurement.run",
 }
 

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from twoafc.counts import Counts
-from twoafc.estimators import DensityFit, Estimator, NetworkFit
+from twoafc.estimators import DensityCurve, DensityFit, Estimator, NetworkFit, SplineCurve
 from twoafc.evaluation import Run, Settings
-from twoafc.triplets import Triplets
+from twoafc.inference import DRAWS
+from twoafc.table import Votes
 
 LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
 
 
-def describe(table: Triplets, *paths: str | Path) -> dict[str, Any]:
+def describe(table: Votes, *paths: str | Path) -> dict[str, Any]:
     """Tell which table it was: its size, a hash of its contents and, where it came from files, of these."""
     digest = hashlib.sha256()
     for name, column in {"n": table.n, "M": table.M}.items():
@@ -31,7 +32,8 @@ def describe(table: Triplets, *paths: str | Path) -> dict[str, Any]:
     for name in table.labels.columns:
         digest.update("\0".join([name, *table.labels[name]]).encode())
     told: dict[str, Any] = {
-        "triplets": len(table),
+        f"{table.row}s": len(table),
+        **({"same": table.share} if table.k == 1 else {}),
         "votes": int(table.M.sum()),
         "M": [int(m) for m in np.unique(table.M)],
         "contents_sha256": digest.hexdigest(),
@@ -70,18 +72,28 @@ def of_evaluation(
     runs: Sequence[Run],
 ) -> dict[str, Any]:
     """Put together the card of an evaluation: versions, machine and time, tables, settings, and what each fit says."""
+    pairs = any("pairs" in table for table in data.values())
     return {
+        **({"kind": "pairs"} if pairs else {}),
         "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
         "machine": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": dict(data),
         "estimators": {name: _settings(each) for name, each in estimators.items()},
         "settings": asdict(settings),
-        "tie_rule": {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[settings.ties],
+        "tie_rule": _tie_rule(settings, pairs),
         "seed": settings.seed,
-        "simulated": "exact expectation" if settings.simulated_seed is None else f"seed {settings.simulated_seed}",
+        "simulated": f"exact expectation; of the average precision the mean over {DRAWS} draws"
+        if pairs
+        else "exact expectation",
         "fits": [_fit(run) for run in runs],
     }
+
+
+def _tie_rule(settings: Settings, pairs: bool) -> str:
+    if pairs:
+        return "pairs at one distance enter the ranking of the average precision together"
+    return {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[settings.ties]
 
 
 def _settings(each: Estimator) -> Any:
@@ -95,6 +107,10 @@ def _fit(run: Run) -> dict[str, Any]:
         told |= {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
     if isinstance(run.fit, NetworkFit):
         told |= {"training_nll": run.fit.training_nll.tolist(), "diverged": run.fit.diverged}
+    if isinstance(run.fit, DensityCurve):
+        told |= {"sigma": run.fit.settings.sigma, "grid_size": run.fit.settings.grid_size}
+    if isinstance(run.fit, SplineCurve):
+        told |= {"link": run.fit.link, "lapse": run.fit.lapse, "dispersion": run.fit.dispersion}
     if run.binning is not None:
         told["binning"] = asdict(run.binning)
     return told

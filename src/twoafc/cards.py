@@ -17,12 +17,12 @@ from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.failures import TELLING
+from twoafc.files import Kept
 from twoafc.folder import Results, plain
-from twoafc.frames import write_frame
 from twoafc.images import ImageError, decode, eight_bits
-from twoafc.kept import Kept
 from twoafc.pictures import Pictures
 from twoafc.query import Answer, answer, model
+from twoafc.table import write_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.columns import LABELS
 from twoafc.errors import DataError
 from twoafc.folder import Results
+from twoafc.inference import Record, values_per_row
 from twoafc.inference.comparisons import COMPARED, compare, lettered
 from twoafc.inference.errorbars import Values, mean_values, together, values_of
 from twoafc.metrics import Ties
-from twoafc.scores import Record, per_triplet
-from twoafc.triplets import Triplets
+from twoafc.table import LABELS, Triplets
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
         values = {name: _values(part, votes, results[0].ties) for (name, each), part in parts.items() if each == label}
         found = compare(values, link, estimator=label)
         comparisons += found
-        for measure in COMPARED:
+        for measure in COMPARED[2]:
             means = {name: float(each.columns[:, each.measures.index(measure)].mean()) for name, each in values.items()}
             letters += _lettered(found, means, label, measure)
     _require(comparisons, list(parts))
@@ -81,7 +80,7 @@ def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) ->
 
 
 def _lettered(found: Sequence[Record], means: Mapping[str, float], label: str, measure: str) -> list[Record]:
-    told = lettered(found, means, measure, better=COMPARED[measure].better)
+    told = lettered(found, means, measure, better=COMPARED[2][measure].better)
     head = {"estimator": label, "measure": measure}
     return [{"distance": name, **head, "value": means[name], "letters": letter} for name, letter in told.items()]
 
@@ -90,10 +89,10 @@ def _own(results: Results) -> Comparison:
     """What a folder says of itself."""
     tested = results.triplets.select("triplet").n_unique()
     letters: list[Record] = []
-    shown = [r for r in results.scores if f"{next(iter(COMPARED))}_letters" in r]
+    shown = [r for r in results.scores if f"{next(iter(COMPARED[2]))}_letters" in r]
     for label in dict.fromkeys(record["estimator"] for record in results.comparisons):
         pairs = [record for record in results.comparisons if record["estimator"] == label]
-        for measure in COMPARED:
+        for measure in COMPARED[2]:
             means = {r["distance"]: r[measure] for r in shown if r["estimator"] == label and r[measure] is not None}
             letters += _lettered(pairs, means, label, measure)
     _require(results.comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in results.scores)))
@@ -169,4 +168,4 @@ def _values(runs: Sequence[pl.DataFrame], votes: pl.DataFrame | None, ties: Ties
     finite = [run["P"].to_numpy() for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
     if not finite:
         raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
-    return mean_values([values_of(table, P, per_triplet(table, P, ties=ties), link, ties=ties) for P in finite])
+    return mean_values([values_of(table, P, values_per_row(table, P, ties=ties), link, ties=ties) for P in finite])

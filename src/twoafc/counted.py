@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.binomial import log_coefficient
-from twoafc.blocks import blocks
+from twoafc.core import Uniform, blocks_of, log_coefficient
 from twoafc.counts import Counts
 from twoafc.counts.cells import Spans, coded, numbers_of, widened
 from twoafc.kinds import Kinds, kinds
 from twoafc.places import Places, placed
-from twoafc.rows import Groups
-from twoafc.uniform import Uniform
+from twoafc.table import Groups
 
 ShortArray = NDArray[np.int32]
 
@@ -89,7 +87,7 @@ class CountedTriplets:
     Examples
     --------
     >>> from twoafc.counts import tally
-    >>> from twoafc.triplets import Triplets
+    >>> from twoafc.table import Triplets
     >>> counts = tally(Triplets.from_frame({"n": [1, 1, 0], "M": [2, 2, 1], "d0": [5, 5, 3], "d1": [1, 1, 3]}))
     >>> table = CountedTriplets.of(counts)
     >>> table.d0.round(1), table.d1.round(1), table.count
@@ -107,6 +105,14 @@ class CountedTriplets:
     groups: Groups | None = None
     wide: IntArray | None = None
     references: ByReference | None = None
+
+    k: ClassVar[int] = 2
+    row: ClassVar[str] = "triplet"
+
+    @property
+    def columns(self) -> tuple[FloatArray, ...]:
+        """Distances of x0 and x1."""
+        return self.d0, self.d1
 
     @classmethod
     def of(cls, counts: Counts, onto: CountedTriplets | None = None) -> CountedTriplets:
@@ -155,7 +161,7 @@ class CountedTriplets:
         columns = (n, M, np.ones(len(row)), log_coefficient(n, M), n * n, n * M, M * M)
         of_kind = np.stack(columns, axis=1, dtype=np.float64)
         sums = np.zeros((len(columns), len(self.places.d0)))
-        for some in blocks(len(self)):
+        for some in blocks_of(len(self)):
             place, kind, count = self.place[some], number[some], self.count[some].astype(np.float64)
             low = int(place.min())
             held = np.bincount(place - low)
@@ -207,7 +213,7 @@ def _in_order(bin0: ShortArray, bin1: ShortArray, sign: NDArray[np.int8]) -> tup
     place = np.empty(len(bin0), dtype=np.int32)
     first: list[IntArray] = []
     spans, before, last = _spans(bin0, bin1), 0, -1
-    for some in blocks(len(bin0)):
+    for some in blocks_of(len(bin0)):
         code = numbers_of({"bin0": bin0[some], "bin1": bin1[some], "sign": sign[some]}, spans)
         new = np.concatenate([code[:1] != last, code[1:] != code[:-1]])
         first.append(np.flatnonzero(new) + some.start)

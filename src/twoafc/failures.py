@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.binomial import log_pmf
+from twoafc.core import log_pmf
 from twoafc.errors import DataError
 from twoafc.folder import Results
 from twoafc.outcomes import outcomes

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twoafc.distances import as_array
-from twoafc.distortions import Images
 from twoafc.trial import DISTORTIONS, Raised, Subject, Trial, Values
+from twoafc.worlds import Images
 
 # Relative to how much spoiling changes a value: less than SAME is rounding; less than ZERO is rounding that a root or
 # an angle has made larger.

@@ -14,12 +14,13 @@ import polars as pl
 
 from twoafc.errors import DataError
 from twoafc.estimators import Loaded, load
+from twoafc.inference import Record
 from twoafc.metrics import Ties
-from twoafc.scores import Record
+from twoafc.table import ENDS
 
 Key = tuple[str, str, int | None]
 """Distance, estimator and seed of a fit."""
-COLUMNS = {"triplet", "n", "M", "distance", "estimator", "seed", "diverged", "d0", "d1", "P", "nll"}
+COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +41,6 @@ class Results:
     def read(cls, folder: str | Path) -> Results:
         """Read a folder of results of triplets; anything else is refused with a `DataError`."""
         folder = Path(folder)
-        if (folder / "pairs.parquet").is_file():
-            raise DataError(f"{folder} holds results of pairs; how they compare is told in its comparisons.csv")
         path = folder / "scores.json"
         if not path.is_file():
             raise DataError(f"{folder} is not a folder of results; it has no scores.json")
@@ -52,6 +51,11 @@ class Results:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is not that of a result; run twoafc evaluate again") from error
         return cls(folder, told)
+
+    @property
+    def row(self) -> str:
+        """What a row of the tested table is: triplet or pair."""
+        return "pair" if self.told["card"].get("kind") == "pairs" else "triplet"
 
     @property
     def card(self) -> dict[str, Any]:
@@ -87,12 +91,13 @@ class Results:
     @cached_property
     def triplets(self) -> pl.DataFrame:
         """P and NLL of every tested triplet, in long form."""
-        path = self.folder / "triplets.parquet"
+        path = self.folder / f"{self.row}s.parquet"
         if not path.is_file():
-            raise DataError(f"{self.folder} tells nothing of single triplets; it has no triplets.parquet")
+            raise DataError(f"{self.folder} tells nothing of single {self.row}s; it has no {path.name}")
         frame = _parquet(path)
-        if not set(frame.columns) >= COLUMNS:
-            missing = ", ".join(sorted(COLUMNS - set(frame.columns)))
+        needed = COLUMNS | {self.row, *ENDS[1 if self.row == "pair" else 2]}
+        if not set(frame.columns) >= needed:
+            missing = ", ".join(sorted(needed - set(frame.columns)))
             raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
         return frame
 
@@ -129,7 +134,9 @@ class Results:
         path = self._model(distance, estimator)
         if path is None:
             raise DataError(f"{self.folder} has no model of {distance}, {estimator}")
-        return load(path)
+        fit: Any = load(path)
+        loaded: Loaded = fit
+        return loaded
 
     def _model(self, distance: str, estimator: str) -> Path | None:
         files = dict(zip(self.fits, model_files(self.fits), strict=True))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.blocks import blocks
+from twoafc.core import blocks_of
 
 MOST = 2**22
 """Combinations of n, M and group that an array has room for; where there could be more, rows are sorted."""
@@ -36,17 +36,17 @@ def kinds(n: NDArray[Any], M: NDArray[Any], group: NDArray[np.int64] | None = No
         return code if group is None else code + group[some] * pairs
 
     if pairs * groups > MOST:
-        code = np.concatenate([codes(some) for some in blocks(len(n))])
+        code = np.concatenate([codes(some) for some in blocks_of(len(n))])
         _, row, number = np.unique(code, return_index=True, return_inverse=True)
         return Kinds(number.astype(np.uint32), row)
     code = np.empty(len(n), dtype=np.min_scalar_type(pairs * groups))
     first = np.full(pairs * groups, -1)
-    for some in blocks(len(n)):
+    for some in blocks_of(len(n)):
         code[some] = codes(some)
         new = np.flatnonzero(first.take(code[some]) < 0)
         first[code[some][new]] = new + some.start
     used = first >= 0
     place = (np.cumsum(used) - 1).astype(np.min_scalar_type(int(used.sum())))
-    for some in blocks(len(n)):
+    for some in blocks_of(len(n)):
         code[some] = place.take(code[some])
     return Kinds(code, first[used])

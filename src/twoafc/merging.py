@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twoafc import estimators, modelfile
+from twoafc import estimators
 from twoafc.counts import Counts, merge
 from twoafc.counts.counts import KIND
 from twoafc.counts.twice import doubtful, refuse_twice
 from twoafc.estimators import Loaded
 from twoafc.estimators.origin import asked, carried, fit_counts
+from twoafc.files import read_archive
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +45,9 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
     """
     if len(paths) < 2:
         raise ValueError(f"name two files to merge, or more; found {len(paths)}")
-    read = [(str(path), modelfile.read(path)[0] == KIND) for path in paths]
-    models = [estimators.load(name) for name, counted in read if not counted]
+    read = [(str(path), read_archive(path)[0] == KIND) for path in paths]
+    loaded = [estimators.load(name) for name, counted in read if not counted]
+    models = [model for model in loaded if isinstance(model, estimators.Surface)]
     counts = [Counts.load(name) for name, counted in read if counted]
     names = [name for name, counted in read if not counted] + [name for name, counted in read if counted]
     held = [*carried(models, names), *counts]

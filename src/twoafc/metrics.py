@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.binomial import counts_width, likely_counts, log_pmf
+from twoafc.core import counts_width, likely_counts, log_pmf
 
 AT_ONCE = 2**20
 Ties = Literal["half", "x0"]
@@ -29,7 +29,7 @@ def log_likelihood(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     >>> log_likelihood([1, 2], [2, 2], [0.5, 0.5]).round(4)
     array([-0.6931, -1.3863])
     """
-    return log_pmf(n, M, P)
+    return log_pmf(*_checked(n, M, P))
 
 
 def nll(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> float:
@@ -55,7 +55,7 @@ def nll_per_vote(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> float:
 
 
 def most_likely(M: ArrayLike, P: ArrayLike) -> NDArray[np.int64]:
-    """Most likely count of Binomial(M, P): floor((M + 1) P), at most M.
+    """Most likely count of Binomial(M, P): floor((M + 1) P), at most M; of two equally likely ones the larger.
 
     Examples
     --------
@@ -67,8 +67,19 @@ def most_likely(M: ArrayLike, P: ArrayLike) -> NDArray[np.int64]:
 
 
 def agreement_per_triplet(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
-    """Agreement of each triplet: ``100 - 100 |mode - n| / M`` (eq. 4)."""
-    return np.asarray(100 - 100 * np.abs(most_likely(M, P) - np.asarray(n)) / np.asarray(M))
+    """Agreement of each triplet: ``100 - 100 |mode - n| / M`` (eq. 4).
+
+    Where two counts are equally likely, as at P = 1/2 with odd M, it is the mean for both: neither side is favoured.
+    """
+    n, M, P = _checked(n, M, P)
+    return np.asarray(100 - 100 * _off_mode(n, M, P) / M)
+
+
+def _off_mode(n: FloatArray, M: FloatArray, P: FloatArray) -> FloatArray:
+    """Distance of counts from the most likely one, or its mean where two are equally likely."""
+    place = (M + 1) * P
+    upper, lower = np.minimum(np.floor(place), M), np.maximum(np.ceil(place) - 1, 0)
+    return np.asarray((np.abs(upper - n) + np.abs(lower - n)) / 2)
 
 
 def agreement(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> float:
@@ -76,8 +87,8 @@ def agreement(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> float:
 
     Examples
     --------
-    >>> agreement([3, 5], [5, 5], [0.5, 0.5])
-    80.0
+    >>> agreement([3, 5], [5, 5], [0.6, 0.5])
+    75.0
     """
     return float(agreement_per_triplet(n, M, P).mean())
 
@@ -96,19 +107,36 @@ def choice(margin: ArrayLike, *, ties: Ties = "half") -> FloatArray:
 
 def score_2afc_per_triplet(n: ArrayLike, M: ArrayLike, c: ArrayLike) -> FloatArray:
     """Share of the votes that each choice c agrees with: 100 (c n/M + (1 - c)(1 - n/M)) (eq. 5)."""
-    share, c = np.asarray(n) / np.asarray(M), np.asarray(c)
+    n, M, c = _checked(n, M, c, name="c")
+    share = n / M
     return np.asarray(100 * (c * share + (1 - c) * (1 - share)))
 
 
 def score_2afc(n: ArrayLike, M: ArrayLike, P: ArrayLike, *, ties: Ties = "half") -> float:
-    """2AFC score of the model, which chooses x1 where P > 1/2.
+    """2AFC score of the model, which chooses x1 where P > 1/2: a mean over triplets.
+
+    Where M varies it is not the share of all votes: see `score_2afc_votes`.
 
     Examples
     --------
     >>> score_2afc([3, 1], [5, 5], [0.7, 0.9])
     40.0
     """
-    return float(score_2afc_per_triplet(n, M, choice(np.asarray(P) - 0.5, ties=ties)).mean())
+    n, M, P = _checked(n, M, P)
+    return float(score_2afc_per_triplet(n, M, choice(P - 0.5, ties=ties)).mean())
+
+
+def score_2afc_votes(n: ArrayLike, M: ArrayLike, P: ArrayLike, *, ties: Ties = "half") -> float:
+    """Share of all votes that the model agrees with, which chooses x1 where P > 1/2: a mean over votes.
+
+    Examples
+    --------
+    >>> score_2afc_votes([3, 2], [5, 2], [0.7, 0.9]), score_2afc([3, 2], [5, 2], [0.7, 0.9])
+    (71.42857142857143, 80.0)
+    """
+    n, M, P = _checked(n, M, P)
+    agreed = score_2afc_per_triplet(n, M, choice(P - 0.5, ties=ties))
+    return float(np.average(agreed, weights=np.broadcast_to(M, agreed.shape)))
 
 
 def score_2afc_distance(n: ArrayLike, M: ArrayLike, d0: ArrayLike, d1: ArrayLike, *, ties: Ties = "half") -> float:
@@ -149,7 +177,7 @@ def expected_agreement_per_triplet(M: ArrayLike, P: ArrayLike) -> FloatArray:
 
     def expected(m: int, p: FloatArray) -> FloatArray:
         counts = likely_counts(m, p)
-        off = np.abs(counts - most_likely(m, p)[:, None]) / m
+        off = _off_mode(counts.astype(np.float64), np.asarray(m, dtype=np.float64), p[:, None]) / m
         return np.asarray(100 - 100 * np.sum(np.exp(log_pmf(counts, m, p[:, None])) * off, axis=1))
 
     return _by_votes(expected, M, P)
@@ -188,8 +216,26 @@ def simulate(M: ArrayLike, P: ArrayLike, *, seed: int) -> NDArray[np.int64]:
     return np.asarray(np.random.default_rng(seed).binomial(M, P), dtype=np.int64)
 
 
+def _checked(n: ArrayLike, M: ArrayLike, P: ArrayLike, *, name: str = "P") -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Take votes and chances as numbers, or raise a ValueError that names the rule which one of them breaks."""
+    n, M, P = (np.asarray(value, dtype=np.float64) for value in (n, M, P))
+    rules = (
+        ("M must be at least 1", M >= 1, {"M": M}),
+        ("n must lie in [0, M]", (n >= 0) & (n <= M), {"n": n, "M": M}),
+        (f"{name} must lie in [0, 1]", (P >= 0) & (P <= 1), {name: P}),
+    )
+    for rule, right, values in rules:
+        if not right.all():
+            place = int(np.argmin(right.ravel()))
+            shown = (f"{key}={np.broadcast_to(value, right.shape).ravel()[place]:g}" for key, value in values.items())
+            wrong = int((~right).sum())
+            raise ValueError(f"{rule}; index {place} has {', '.join(shown)} ({wrong} of {right.size})")
+    return n, M, P
+
+
 def _by_votes(formula: Callable[[int, FloatArray], FloatArray], M: ArrayLike, P: ArrayLike) -> FloatArray:
     """Apply a formula that sums over j = 0..M to all triplets with the same M at once."""
+    _checked(0, M, P)
     M, P = np.broadcast_arrays(np.asarray(M), np.asarray(P, dtype=np.float64))
     values = np.empty(P.shape)
     for m in np.unique(M):

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform
 from twoafc.counts import Lattice
 from twoafc.counts.atoms import MANY, Atoms, crowded, marginals
-from twoafc.uniform import Uniform
 
 SIXTH = 1 / 6
 """Of two distances spread evenly over one bin the larger lies two thirds up it on average, a sixth above the middle."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twoafc.distances import Distance, OneByOne, wrong_shape
-from twoafc.distortions import Images
 from twoafc.faults import (
     at_least_0,
     direction,
@@ -28,6 +27,7 @@ from twoafc.faults import (
     symmetric,
 )
 from twoafc.trial import Raised, Subject, Trial, photographs, spoiled, subject_of
+from twoafc.worlds import Images
 
 LARGER = (96, 128, 176, 224, 256)
 """Sizes tried where the one asked for is too small."""

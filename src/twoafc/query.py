@@ -7,20 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.columns import LABELS
 from twoafc.errors import DataError
 from twoafc.estimators import Fit, Loaded
 from twoafc.folder import Results
 from twoafc.metrics import log_likelihood
 from twoafc.outcomes import distances, outcomes
+from twoafc.table import ENDS, LABELS
 
 MOST_VOTES = 10_000
 Answer = dict[str, Any]
 """P, its standard error where known, d0, d1, votes, and for each count j its probability and NLL."""
 
 
-def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None) -> Answer:
+def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
     """Give P with its standard error and, for each j = 0..M, its probability and NLL.
+
+    Parameters
+    ----------
+    d : float
+        d0 and d1 of a triplet, or the one distance of a pair.
 
     Examples
     --------
@@ -36,12 +41,14 @@ def ask(fit: Fit, d0: float, d1: float, votes: int, observed: int | None = None)
         raise ValueError(f"votes must be at most {MOST_VOTES}, since each count is listed; found {votes}")
     if observed is not None and not 0 <= observed <= votes:
         raise ValueError(f"observed must lie in [0, {votes}], the votes; found {observed}")
-    if not (np.isfinite(d0) and np.isfinite(d1)):
-        raise ValueError(f"distances must be finite; found d0={d0}, d1={d1}")
-    P = float(fit.probability(d0, d1))
+    named = dict(zip(ENDS[len(d)], d, strict=True))
+    if not np.isfinite(d).all():
+        shown = ", ".join(f"{name}={value}" for name, value in named.items())
+        raise ValueError(f"distances must be finite; found {shown}")
+    P = float(fit.probability(*d))
     if not np.isfinite(P):
         raise DataError("the model gives no P; the run that made it diverged")
-    head = {"d0": d0, "d1": d1, "votes": votes, "P": P, "standard_error": _error(fit, d0, d1)}
+    head = {**named, "votes": votes, "P": P, "standard_error": _error(fit, *d)}
     return head | {"counts": counts(P, votes, observed)}
 
 
@@ -60,8 +67,8 @@ def counts(P: float, votes: int, observed: int | None = None) -> list[dict[str, 
     ]
 
 
-def _error(fit: Fit, d0: float, d1: float) -> float | None:
-    return float(fit.standard_error(d0, d1)) if hasattr(fit, "standard_error") else None
+def _error(fit: Fit, *d: float) -> float | None:
+    return float(fit.standard_error(*d)) if hasattr(fit, "standard_error") else None
 
 
 def ask_triplet(

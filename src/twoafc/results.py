@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc import plots, report, tables
+from twoafc.core import Uniform
 from twoafc.evaluation import Evaluation, Run
-from twoafc.folder import Results, model_files, plain
-from twoafc.frames import write_frame
-from twoafc.kept import Kept
-from twoafc.uniform import Uniform
+from twoafc.files import Kept
+from twoafc.folder import model_files, plain
+from twoafc.plots.curves import Shown, curves, shown
+from twoafc.table import Pairs, write_frame
 
 RESULTS = Kept("scores.json", "results", ("models", "figures"))
 check_folder, whole = RESULTS.check, RESULTS.whole
@@ -43,10 +44,8 @@ def write(
 def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None:
     write_frame(evaluation.frame(), folder / "scores.csv")
     if evaluation.triplets is not None:
-        write_frame(evaluation.triplets, folder / "triplets.parquet")
-    shown = [tables.summary(evaluation.scores), tables.summary(evaluation.scores, split="train")]
-    shown += [t for m in ("nll", "agreement", "score_2afc") if (t := tables.by_group(evaluation.scores, m))]
-    shown += [tables.comparison_table(evaluation.comparisons, m) for m in _measures(evaluation.comparisons)]
+        write_frame(evaluation.triplets, folder / f"{evaluation.row}s.parquet")
+    shown = tables.all_tables(evaluation.scores, evaluation.comparisons)
     for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
         reading = tables.READING if evaluation.comparisons else tables.BARS
         remarks = [reading, f"error bars: {evaluation.error_bars}", *evaluation.remarks()]
@@ -72,15 +71,15 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
         ],
     }
     RESULTS.tell(folder, {**card, "notes": evaluation.notes, "error_bars": evaluation.error_bars}, told)
-    report.put(folder, report.page(Results.read(folder)))
-
-
-def _measures(comparisons: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(record["measure"] for record in comparisons))
+    report.write(folder)
 
 
 def _draw(folder: Path, evaluation: Evaluation) -> None:
     for estimator in dict.fromkeys(run.estimator for run in evaluation.runs):
+        if evaluation.row == "pair":
+            drawn = curves(_curves(evaluation, estimator))
+            plots.save(drawn, *(folder / f"curves-{plain(estimator)}.{ending}" for ending in ("svg", "pdf")), dpi=150)
+            continue
         held = {name: found for (name, label), found in evaluation.goodness.items() if label == estimator}
         figures = {
             "surfaces": plots.surfaces(surfaces_of([run for run in evaluation.runs if run.estimator == estimator])),
@@ -91,6 +90,17 @@ def _draw(folder: Path, evaluation: Evaluation) -> None:
             if figure is not None:
                 stem = f"{name}-{plain(estimator)}"
                 plots.save(figure, *(folder / f"{stem}.{ending}" for ending in ("svg", "pdf")), dpi=150)
+
+
+def _curves(evaluation: Evaluation, estimator: str) -> dict[str, Shown]:
+    """Curves over the tested pairs, by distance."""
+    assert evaluation.triplets is not None
+    named = {}
+    for run in evaluation.runs:
+        if run.estimator == estimator and run.distance not in named:
+            rows = evaluation.triplets.filter(distance=run.distance, estimator=estimator).select("n", "M", "d")
+            named[run.distance] = shown(run.fit, Pairs.from_frame(rows))
+    return named
 
 
 def surfaces_of(runs: list[Run], size: int = 101) -> dict[str, NDArray[np.float64]]:

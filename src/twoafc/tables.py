@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twoafc.scores import Record
+from twoafc.inference import Record
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,47 @@ class Column:
     decimals: int
 
 
-COLUMNS = (
-    Column("nll", "NLL ↓", 4),
-    Column("explained", "explained %", 0),
-    Column("nll_simulated", "NLL if P were true", 4),
-    Column("nll_per_vote", "NLL per vote ↓", 4),
-    Column("agreement", "AJ % ↑", 2),
-    Column("score_2afc", "2AFC % ↑", 2),
-    Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
-)
-SHORT = tuple(column for column in COLUMNS if column.name not in ("nll_simulated", "nll_per_vote"))
-"""What fits a terminal."""
+COLUMNS = {
+    2: (
+        Column("nll", "NLL ↓", 4),
+        Column("explained", "explained %", 0),
+        Column("nll_simulated", "NLL if P were true", 4),
+        Column("nll_per_vote", "NLL per vote ↓", 4),
+        Column("agreement", "AJ % ↑", 2),
+        Column("score_2afc", "2AFC % ↑", 2),
+        Column("score_2afc_votes", "2AFC % of votes ↑", 2),
+        Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
+    ),
+    1: (
+        Column("nll", "NLL ↓", 4),
+        Column("nll_floor", "NLL of a constant P", 4),
+        Column("nll_simulated", "NLL if P were true", 4),
+        Column("nll_per_vote", "NLL per vote ↓", 4),
+        Column("agreement", "AJ % ↑", 2),
+        Column("average_precision", "AP % ↑, distance only", 2),
+        Column("average_precision_simulated", "AP if P were true", 2),
+    ),
+}
+"""Measures of triplets (2) and of pairs (1)."""
+GROUPED = {2: ("nll", "agreement", "score_2afc"), 1: ("nll", "agreement", "average_precision")}
+"""Measures that are shown by group."""
+
+
+def kind(scores: Sequence[Record]) -> int:
+    """Distances of a row of the scored tables: 2 of triplets, 1 of pairs."""
+    return 1 if "pairs" in scores[0] else 2
+
+
+def columns_of(scores: Sequence[Record]) -> tuple[Column, ...]:
+    """Measures of some scores, as a table shows them."""
+    return COLUMNS[kind(scores)]
+
+
+def short(scores: Sequence[Record]) -> list[Column]:
+    """Those of them that fit a terminal."""
+    return [c for c in columns_of(scores) if not c.name.endswith(("_simulated", "_per_vote", "_votes"))]
+
+
 BARS = "± standard error"
 READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
 MOST_GROUPS = 40
@@ -43,8 +73,9 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def summary(scores: Sequence[Record], *, split: str = "test", columns: Sequence[Column] = COLUMNS) -> Table:
-    """Every distance and estimator on one split, all triplets pooled, the best likelihood first."""
+def summary(scores: Sequence[Record], *, split: str = "test", columns: Sequence[Column] = ()) -> Table:
+    """Every distance and estimator on one split, all rows pooled, the best likelihood first."""
+    columns = columns or columns_of(scores)
     columns = [column for column in columns if column.name != "explained" or any("explained_low" in r for r in scores)]
     records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
     rows = [
@@ -57,10 +88,10 @@ def summary(scores: Sequence[Record], *, split: str = "test", columns: Sequence[
 
 
 def by_group(
-    scores: Sequence[Record], measure: str = "nll", *, split: str = "test", columns: Sequence[Column] = COLUMNS
+    scores: Sequence[Record], measure: str = "nll", *, split: str = "test", columns: Sequence[Column] = ()
 ) -> Table | None:
     """One measure by group, with the mean of groups and the pooled value last; None where there are no groups."""
-    column = next(column for column in columns if column.name == measure)
+    column = next(column for column in columns or columns_of(scores) if column.name == measure)
     groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
     if not 3 <= len(groups) <= MOST_GROUPS:
         return None
@@ -74,6 +105,14 @@ def by_group(
         for pair in whole
     )
     return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
+
+
+def all_tables(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Table]:
+    """All tables of a result, in order."""
+    tables = [summary(scores), summary(scores, split="train")]
+    tables += [table for measure in GROUPED[kind(scores)] if (table := by_group(scores, measure))]
+    measures = dict.fromkeys(record["measure"] for record in comparisons)
+    return tables + [comparison_table(comparisons, measure) for measure in measures]
 
 
 def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
@@ -102,9 +141,7 @@ def _estimator(record: Record) -> str:
 def _number(record: Record, column: Column) -> str:
     """Write a value with its error bar, or its spread over seeds, and its letters."""
     if column.name == "explained":
-        ends = record.get("explained_low"), record.get("explained_high")
-        # Sampling can carry an end past what there is to explain; the record has it as it came.
-        return "–" if None in ends else " to ".join(f"{100 * min(max(end, 0.0), 1.0):.0f}" for end in ends)  # type: ignore[operator,type-var]
+        return explained(record.get("explained_low"), record.get("explained_high")) or "–"
     value, spread = record.get(column.name), record.get(f"{column.name}_se", record.get(f"{column.name}_sd"))
     if value is None:
         return "–"
@@ -113,9 +150,26 @@ def _number(record: Record, column: Column) -> str:
     return " ".join([text, *([record[f"{column.name}_letters"]] if record.get(f"{column.name}_letters") else [])])
 
 
-def comparison_table(comparisons: Sequence[Record], measure: str, columns: Sequence[Column] = COLUMNS) -> Table:
+def explained(low: float | None, high: float | None) -> str | None:
+    """Write the share explained, an interval in %; None where it is not known.
+
+    Examples
+    --------
+    >>> explained(38.7, 64.2), explained(-12.0, -3.0), explained(-2.0, 104.0)
+    ('39 to 64', 'worse than guessing', '0 to 100')
+    """
+    if low is None or high is None:
+        return None
+    if high < 0:
+        return "worse than guessing"
+    # Sampling can carry an end past what there is to explain; the record has it unchanged.
+    ends = [f"{min(max(end, 0.0), 100.0):.0f}" for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
     """All pairs of distances under one measure, as one row each."""
-    column = next(column for column in columns if column.name == measure)
+    column = next(column for columns in COLUMNS.values() for column in columns if column.name == measure)
     places = column.decimals
     rows = tuple(
         (

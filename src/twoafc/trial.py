@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.distances import Distance, Kind, Own, as_array, call_with_copies, detect_kind
-from twoafc.distortions import Images, distort
-from twoafc.photographs import LEAST_CONTRAST, photograph
+from twoafc.worlds import LEAST_CONTRAST, Images, distort, photograph
 
 Values = NDArray[np.float64]
 

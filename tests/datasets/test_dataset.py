@@ -16,7 +16,7 @@ from PIL import Image
 import trees
 from twoafc.datasets import PAIRS, Dataset, open_dataset
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 def folder_of_all(root: Path) -> dict[str, Path]:

@@ -11,7 +11,7 @@ import pytest
 
 from twoafc.datasets import read_quadruples
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 SHOWN = {"Response": [1, 0, 1], "s1": [1, 2, 1], "s2": [3, 4, 3], "s3": [4, 5, 4], "s4": [9, 7, 9]}
 

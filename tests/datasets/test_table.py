@@ -16,7 +16,7 @@ import trees
 from twoafc.datasets import open_dataset, open_table
 from twoafc.datasets.dataset import count_votes
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @pytest.fixture

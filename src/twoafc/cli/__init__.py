@@ -9,7 +9,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 import twoafc
-from twoafc.legible import legible
+from twoafc.files import legible
 
 app = App(
     name="twoafc",

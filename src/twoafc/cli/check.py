@@ -27,17 +27,17 @@ def check(
     """
     from twoafc.diagnostics import check as look
     from twoafc.errors import DataError
-    from twoafc.jnd.names import file_holds_pairs
-    from twoafc.triplets import Triplets
+    from twoafc.table import Triplets, read_votes
 
-    for path in (table, test):
-        if path is not None and file_holds_pairs(path):
+    tables = [read_votes([path]) for path in (table, test) if path is not None]
+    for path, one in zip((table, test), tables, strict=False):
+        if not isinstance(one, Triplets):
             raise DataError(f"{path} holds pairs (NAME_d); twoafc check looks at triplets (NAME_d0, NAME_d1)")
-    found = look(Triplets.read(table), None if test is None else Triplets.read(test))
+    found = look(*tables)  # type: ignore[arg-type]
     if json:
         import dataclasses
 
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
         print(strict_json([dataclasses.asdict(finding) for finding in found]))
     elif not quiet:

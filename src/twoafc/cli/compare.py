@@ -38,14 +38,14 @@ def compare(
         raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
     found = compare_results(results)
     if json:
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
         print(strict_json({"comparisons": found.comparisons, "letters": found.letters, "notes": found.notes}, indent=1))
     if json or quiet:
         return
     for each in measure:
         pairs = [record for record in found.comparisons if record["measure"] == each]
-        heading = next(column.heading for column in tables.COLUMNS if column.name == each)
+        heading = next(c.heading for columns in tables.COLUMNS.values() for c in columns if c.name == each)
         rows = [
             (r["distance"], r["estimator"], f"{r['value']:.4f}" if each == "nll" else f"{r['value']:.2f}", r["letters"])
             for r in found.letters

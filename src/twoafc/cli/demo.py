@@ -1,4 +1,4 @@
-"""`twoafc demo`: the whole way, on photographs that the package makes itself."""
+"""`twoafc demo`: the whole evaluation, on photographs that the package distorts itself."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def demo(
     Parameters
     ----------
     out
-        Folder of results, with the two tables beside them; an earlier demonstration there is replaced.
+        Folder of results, with the two tables; an earlier demonstration there is replaced.
     triplets
-        Number of triplets, a quarter of them for the test.
+        Number of triplets; a quarter of them are the test set.
     seed
         Seed.
     json
         Print scores.json instead of the table.
     quiet
-        Print nothing but errors, and JSON where it is asked for.
+        Print nothing but errors, and JSON if requested.
     """
     from twoafc.demo import STORY, run
 
     with progress(quiet) as show:
-        found = run(out, triplets=triplets, seed=seed, progress=show)
+        evaluation = run(out, triplets=triplets, seed=seed, progress=show)
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
     if json or quiet:
         return
     say(STORY)
-    tell(found, out)
-    print(f"The tables themselves: {out / 'train.csv'}, {out / 'test.csv'}. The same again:")
+    tell(evaluation, out)
+    print(f"Tables: {out / 'train.csv'}, {out / 'test.csv'}. To repeat the evaluation:")
     print(f"  twoafc evaluate --train {out / 'train.csv'} --test {out / 'test.csv'} --out my-results")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from twoafc.cli.counted import evaluate_counted
-from twoafc.cli.pairs import evaluate_pairs, tell_pairs
 from twoafc.cli.show import Several, Switch, progress, say, tell
 
 if TYPE_CHECKING:
-    from twoafc.triplets import Triplets
+    from twoafc.table import Votes
 
 HINT = (
     "hint: density smooths as the paper does, which costs some hundredths of a nat of its own, more for better\n"
@@ -30,10 +29,8 @@ def evaluate(
     seeds: int = 1,
     seed: int = 0,
     sigma: float | Literal["auto"] | None = None,
-    sigma_along: float | Literal["auto"] | None = None,
     grid_size: int | None = None,
     ties: Literal["half", "x0"] = "half",
-    simulated_seed: int | None = None,
     error_bars: Literal["analytic", "bootstrap", "refit"] = "analytic",
     draws: int = 200,
     engine: Literal["polars", "duckdb", "dask", "spark"] | None = None,
@@ -67,14 +64,10 @@ def evaluate(
         Seed of the folds and of the first run.
     sigma
         Kernel width of the density estimator, on distances uniformised to [0, 1], or auto; default 1/44.
-    sigma_along
-        Its width along the diagonal d0 = d1, or auto; default the same.
     grid_size
         Nodes along each axis of the density estimator; default 20.
     ties
         A tie counts one half, as in the field, or as a choice of x0, as in the paper's formula.
-    simulated_seed
-        Draw the simulated scores with this seed instead of giving their exact expectation.
     error_bars
         Of the fitted surfaces on other triplets, by formula (analytic) or from drawn tables (bootstrap); or of
         surfaces fitted anew to drawn training tables as well (refit).
@@ -102,8 +95,7 @@ def evaluate(
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
     from twoafc.evaluation.sources import Counting, Source
-    from twoafc.jnd.names import file_holds_pairs
-    from twoafc.triplets import Triplets
+    from twoafc.table import read_votes
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
@@ -112,13 +104,11 @@ def evaluate(
         seeds=seeds,
         seed=seed,
         ties=ties,
-        simulated_seed=simulated_seed,
         error_bars=error_bars,
         draws=draws,
     )
     chosen = {name: find(name) for name in estimator}
-    settings_given = {"sigma": sigma, "sigma_along": sigma_along, "grid_size": grid_size}
-    given = {name: value for name, value in settings_given.items() if value is not None}
+    given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
     if given and "density" not in chosen:
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:
@@ -127,18 +117,6 @@ def evaluate(
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
     results.check_folder(out, [path for each in parts.values() for path in each])
     counting = Counting(engine, per_octave, keep_refs)
-    if any(file_holds_pairs(path) for each in parts.values() for path in each):
-        paths = _single(parts)
-        if counting != Counting():
-            raise ValueError("tables of triplets can be counted; these are pairs, so leave --engine and its like out")
-        if strict:
-            raise ValueError("--strict asks for the checks of triplets; there are none for pairs")
-        scored = evaluate_pairs(paths, chosen, settings, distances=distance, out=out, quiet=quiet)
-        if json:
-            print((out / "scores.json").read_text(encoding="utf-8"))
-        elif not quiet:
-            tell_pairs(scored, out)
-        return
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
@@ -148,7 +126,7 @@ def evaluate(
         elif not quiet:
             tell(found, out)
         return
-    tables = {role: Triplets.read_parts(each) for role, each in parts.items()}
+    tables = {role: read_votes(each) for role, each in parts.items()}
     if strict:
         _refuse_warnings(tables, distance)
     with progress(quiet) as show:
@@ -159,20 +137,14 @@ def evaluate(
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:
         tell(found, out)
-        if set(chosen) == {"density"} and not given:
+        if set(chosen) == {"density"} and not given and found.row == "triplet":
             say(HINT)
 
 
-def _single(parts: dict[str, list[Path]]) -> dict[str, Path]:
-    """Give the one file of each table; pairs are not read from several."""
-    several = next((each for each in parts.values() if len(each) > 1), None)
-    if several:
-        raise ValueError(f"a table of pairs lies in one file; found {len(several)}, {several[0]} and others")
-    return {role: each[0] for role, each in parts.items()}
-
-
-def _refuse_warnings(tables: dict[str, Triplets], distances: tuple[str, ...] | None) -> None:
+def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None) -> None:
     """Raise DataError if the tables have what `twoafc check` warns of, before any work is done."""
+    if any(table.k == 1 for table in tables.values()):
+        raise ValueError("--strict asks for the checks of triplets; there are none for pairs")
     from dataclasses import replace
 
     from twoafc.diagnostics import check
@@ -181,7 +153,7 @@ def _refuse_warnings(tables: dict[str, Triplets], distances: tuple[str, ...] | N
     # Those that will be evaluated: asked for, or in all tables.
     shared = set.intersection(*(set(table.distances) for table in tables.values()))
     names = [name for name in next(iter(tables.values())).distances if name in (distances or shared)]
-    asked = {
+    asked: dict[str, Any] = {
         role: replace(table, distances={name: table.distances[name] for name in names if name in table.distances})
         for role, table in tables.items()
     }

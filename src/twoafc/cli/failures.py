@@ -50,9 +50,9 @@ def failures(
     """
     from twoafc import cards
     from twoafc.failures import disagreements, surprising
+    from twoafc.files import strict_json
     from twoafc.folder import Results
     from twoafc.outcomes import distances
-    from twoafc.plainjson import strict_json
 
     if images is not None and out is None:
         raise ValueError("--images is for the cards; say where to write them with --out")

@@ -183,7 +183,7 @@ def _tell_failures(failures: list[Failure], written: Path | None) -> None:
 def _summary(found: Measured, out: Path, seconds: float) -> str:
     from dataclasses import asdict
 
-    from twoafc.plainjson import strict_json
+    from twoafc.files import strict_json
 
     told = {
         "out": None if found.table is None else str(out),

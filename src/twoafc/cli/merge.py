@@ -34,7 +34,7 @@ def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) 
     merged.made.save(out)
     counts = merged.counts
     if json:
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
         kind = "counts" if merged.made is counts else type(merged.made).__name__.removesuffix("Fit").lower()
         told = {"distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import twoafc
-from twoafc.cli.pairs import ask_pairs
 from twoafc.cli.show import Several, Switch, hushed, print_table, say
 
 
@@ -85,7 +84,7 @@ def _ask_model(
     observed: int | None,
     json: bool,
 ) -> None:
-    from twoafc.jnd.curves import FittedCurve
+    from twoafc.estimators import DensityCurve, SplineCurve
     from twoafc.query import ask
 
     if model.is_dir():
@@ -93,15 +92,18 @@ def _ask_model(
     if votes is None:
         raise ValueError("a model is asked about a number of votes; give --votes")
     fit = twoafc.load(model)
-    if isinstance(fit, FittedCurve):
-        answer, what, where = ask_pairs(fit, d, votes, observed), "same", f"the chance of same at d = {d}"
+    if isinstance(fit, DensityCurve | SplineCurve):
+        if d is None:
+            raise ValueError("the model is of pairs and takes one distance; give --d instead of --d0 and --d1")
+        answer, what = ask(fit, d, votes=votes, observed=observed), "same"
+        where = f"the chance of same at d = {d}"
     elif d0 is None or d1 is None:
         raise ValueError("the model is of triplets and takes two distances; give --d0 and --d1")
     else:
-        answer, what = ask(fit, d0, d1, votes, observed), "x1"
+        answer, what = ask(fit, d0, d1, votes=votes, observed=observed), "x1"
         where = f"the chance that x1 is chosen at d0 = {d0:g}, d1 = {d1:g}"
     if json:
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
         print(strict_json(answer))
         return
@@ -124,8 +126,8 @@ def _ask_results(
     json: bool,
 ) -> None:
     from twoafc import cards
+    from twoafc.files import strict_json
     from twoafc.folder import Results, plain
-    from twoafc.plainjson import strict_json
     from twoafc.query import ask_triplet
 
     results = Results.read(folder)

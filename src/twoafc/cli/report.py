@@ -22,16 +22,10 @@ def report(results: Path, *, images: Path | None = None, json: Switch = False, q
         Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc import report as pages
-    from twoafc.jnd import report as pairs
 
-    if (results / "pairs.parquet").is_file():
-        if images is not None:
-            raise ValueError("--images shows triplets; these are results of pairs")
-        path = pairs.write(results)
-    else:
-        path = pages.write(results, images)
+    path = pages.write(results, images)
     if json:
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
         print(strict_json({"report": str(path), "bytes": path.stat().st_size}))
     elif not quiet:

@@ -1,4 +1,4 @@
-"""`twoafc reproduce`: the paper's experiments on its data sets, each figure beside the printed one."""
+"""`twoafc reproduce`: the paper's experiments on its data sets, each value beside the printed one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def reproduce(
     seed: int = 0,
     quiet: Switch = False,
 ) -> None:
-    """Run the paper's experiments and write its tables and figures, each figure beside the printed one.
+    """Run the paper's experiments and write its tables and figures, each value beside the printed one.
 
-    Either data set alone will do, and the other may come later into the same folder; `twoafc fetch` gets them. A run
-    that was stopped goes on where it was when the same command is given again. Distances whose weights are not there
-    are left out, with a note, unless they are asked for.
+    One data set is enough, and the other can be added later to the same folder; `twoafc fetch` downloads them. The same
+    command resumes a run that was stopped. Distances whose weights are missing are left out, with a note, unless they
+    are requested.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ def reproduce(
     clic
         Folder of CLIC 2021, with clic2021_test (the paper's training set) and clic2021_valid in it.
     out
-        Folder to write: tables, figures, results, and the page index.html.
+        Output folder: tables, figures, results, and the page index.html.
     synthetic
-        Run on generated sets in the same layouts instead; no figure then means anything.
+        Run on generated sets in the same layouts instead; the values are then meaningless.
     distance
-        A distance, once for each, as `twoafc measure` takes them; default the paper's six.
+        A distance, as for `twoafc measure`; repeat the option for several. Default: the paper's six.
     limit
-        Triplets of each split, drawn before anything is measured: a quick look.
+        Triplets of each split, drawn before anything is measured, for a quick look.
     seeds
         Runs of the network.
     seed
@@ -58,29 +58,28 @@ def reproduce(
     options = Options(distance, limit, seeds, seed)
     try:
         with warnings.catch_warnings(), rate(quiet) as show:
-            warnings.filterwarnings("ignore", module=r"PIL\b")  # what it warns of, the list of failures tells
-            found = run(out, bapps=bapps, clic=clic, synthetic=synthetic, options=options, progress=show)
+            warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
+            reproduction = run(out, bapps=bapps, clic=clic, synthetic=synthetic, options=options, progress=show)
     except KeyboardInterrupt:
-        told = "interrupted; what is finished is kept, and the same command goes on from there"
-        print(f"twoafc: {told}", file=sys.stderr)
+        print("twoafc: interrupted; run the same command again to resume", file=sys.stderr)
         raise SystemExit(130) from None
     if not quiet:
-        _tell(found)
+        _report(reproduction)
 
 
-def _tell(found: Reproduction) -> None:
-    from twoafc.reproduce.written import as_table, below
-
-    if found.warning:
-        say(f"warning: not comparable. {found.warning}")
-    told: dict[str, None] = {}
-    for layout in found.tables:
-        if layout.name in ("bapps", "clic"):
-            table = as_table(layout)
-            print_table(table.caption, table.header, table.rows)
-            told |= dict.fromkeys(below(layout))
-    # What is said of both tables is said once, and what the warning has said not again.
-    say(*(line for line in told if line not in found.warning))
-    say(*(f"note: {note}" for note in found.notes))
-    print(f"Tables: {found.folder / 'tables'}; figures: {found.folder / 'figures'}; all of it on one page:")
-    print(f"  {found.folder / 'index.html'}")
+def _report(reproduction: Reproduction) -> None:
+    if reproduction.warning:
+        say(f"warning: not comparable. {reproduction.warning}")
+    notes: dict[str, None] = {}
+    for table in reproduction.tables:
+        if table.name in ("bapps", "clic"):
+            text = table.text()
+            print_table(text.caption, text.header, text.rows)
+            notes |= dict.fromkeys(table.footnotes())
+    # Each note is printed once, and the warning is not repeated.
+    say(*(note for note in notes if note not in reproduction.warning))
+    say(*(f"note: {note}" for note in reproduction.notes))
+    print(
+        f"Tables: {reproduction.folder / 'tables'}; figures: {reproduction.folder / 'figures'}; everything on one page:"
+    )
+    print(f"  {reproduction.folder / 'index.html'}")

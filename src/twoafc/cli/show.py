@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from twoafc.legible import legible
+from twoafc.files import legible
 
 if TYPE_CHECKING:
     from twoafc.evaluation import Evaluation, Progress
@@ -31,7 +31,7 @@ def tell(found: Evaluation, out: Path) -> None:
     from twoafc import tables
     from twoafc.evaluation.reach import told_ceiling
 
-    table = tables.summary(found.scores, columns=tables.SHORT)
+    table = tables.summary(found.scores, columns=tables.short(found.scores))
     print_table(table.caption, table.header, table.rows)
     if found.error_bars:
         say(tables.READING if found.comparisons else tables.BARS, f"error bars: {found.error_bars}")

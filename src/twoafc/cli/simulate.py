@@ -23,7 +23,7 @@ def simulate(
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
-    """Write a table of simulated votes with the true chance P of choosing x1 in a column.
+    """Write a table of simulated votes with the true probability P of choosing x1 in a column.
 
     Parameters
     ----------
@@ -34,22 +34,22 @@ def simulate(
     triplets
         Number of rows, T.
     votes
-        Votes per triplet, M; given several times, each triplet draws one.
+        Votes per triplet, M; if given several times, each triplet draws one.
     lapse
         Share of votes cast at random.
     references
-        Number of references that the triplets share; default one each.
+        Number of references shared by the triplets; default one each.
     distances
         lognormal, uniform, heavy or discrete.
     seed
         Seed.
     json
-        Print what was written as JSON.
+        Print a summary as JSON.
     quiet
-        Print nothing but errors, and JSON where it is asked for.
+        Print nothing but errors, and JSON if requested.
     """
     from twoafc import worlds
-    from twoafc.frames import write_frame
+    from twoafc.table import write_frame
 
     frame = worlds.simulate(
         world,
@@ -62,12 +62,9 @@ def simulate(
     )
     write_frame(frame, out)
     if json:
-        from twoafc.plainjson import strict_json
+        from twoafc.files import strict_json
 
-        print(
-            strict_json(
-                {"out": str(out), "world": world, "triplets": len(frame), "votes": frame["M"].sum(), "seed": seed}
-            )
-        )
+        votes_cast = frame["M"].sum()
+        print(strict_json({"out": str(out), "world": world, "triplets": len(frame), "votes": votes_cast, "seed": seed}))
     elif not quiet:
         print(f"{len(frame)} simulated triplets of world {world}: {out}")

@@ -56,20 +56,21 @@ def sweep(
     from twoafc import card
     from twoafc.errors import DataError
     from twoafc.evaluation import Settings
-    from twoafc.jnd.names import file_holds_pairs
     from twoafc.sweep import sweep as run
     from twoafc.sweep.written import FOLDER, remarks, summary, write
-    from twoafc.triplets import Triplets
+    from twoafc.table import Triplets, read_votes
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
     settings = Settings(folds=5 if folds is None else folds, seed=seed)
     paths = {"train": train} | ({"test": test} if test else {})
     FOLDER.check(out, paths.values())
-    for path in paths.values():
-        if file_holds_pairs(path):
+    tables = {}
+    for role, path in paths.items():
+        table = read_votes([path])
+        if not isinstance(table, Triplets):
             raise DataError(f"{path} is a table of pairs; a sweep takes triplets, with NAME_d0 and NAME_d1")
-    tables = {role: Triplets.read(path) for role, path in paths.items()}
+        tables[role] = table
     alone = sigma is None and grid_size is None
     with progress(quiet) as show:
         found = run(
@@ -89,7 +90,7 @@ def sweep(
         print((out / FOLDER.name).read_text(encoding="utf-8"))
     elif not quiet:
         for parameter in found.parameters:
-            table = summary(found, parameter)
-            print_table(table.caption, table.header, table.rows)
+            shown = summary(found, parameter)
+            print_table(shown.caption, shown.header, shown.rows)
         say(*remarks(found))
         print(f"Sweep: {out}")

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.blocks import blocks
+from twoafc.core import blocks_of
 from twoafc.counts.lattice import Lattice
 
 Atoms = Mapping[float, int]
@@ -53,7 +53,7 @@ def marginals(
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Count the distances in each bin, d0 and d1 pooled, and tell the bins in which most pairs are ties."""
     held, within, ties = np.zeros((3, lattice.bins))
-    for some in blocks(len(count)):
+    for some in blocks_of(len(count)):
         first, second, times = bin0[some], bin1[some], count[some].astype(np.float64)
         new = np.flatnonzero(np.diff(first, prepend=-1))  # mostly in order, so that many of one bin are added at once
         np.add.at(held, first[new], np.add.reduceat(times, new))

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import IntArray
-from twoafc.blocks import blocks
+from twoafc.core import blocks_of
 from twoafc.counts.lattice import Lattice
 
 Key = Mapping[str, type[pl.DataType]]
@@ -114,7 +114,7 @@ def _in_blocks(frame: pl.DataFrame, spans: Spans) -> Iterator[IntArray]:
     # One that is the same everywhere may not be laid out in memory yet.
     varying = [name for name, (least, most) in spans.items() if most > least] or [*spans][:1]
     columns = {name: frame[name].to_numpy() for name in varying}
-    for some in blocks(len(frame)):
+    for some in blocks_of(len(frame)):
         yield numbers_of({name: column[some] for name, column in columns.items()}, spans)
 
 

@@ -21,12 +21,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc import modelfile
 from twoafc.counts.atoms import Atoms, joined
 from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered, widened
 from twoafc.counts.lattice import Lattice
 from twoafc.counts.stored import NOTES, TRIPLETS, Stored, packed, unpacked
 from twoafc.errors import DataError
+from twoafc.files import read_archive, save_archive
 
 KIND = "counts"
 """What a file of counts says that it holds, where one of a model names its estimator."""
@@ -61,7 +61,7 @@ class Counts:
     Examples
     --------
     >>> from twoafc.counts import tally
-    >>> from twoafc.triplets import Triplets
+    >>> from twoafc.table import Triplets
     >>> votes = {"n": [3, 3, 0], "M": [5, 5, 2], "ssim_d0": [0.4, 0.4, 0], "ssim_d1": [0.2, 0.2, 0]}
     >>> counts = tally(Triplets.from_frame(votes)["ssim"])
     >>> counts
@@ -138,7 +138,7 @@ class Counts:
         Examples
         --------
         >>> from twoafc.counts import tally
-        >>> from twoafc.triplets import Triplets
+        >>> from twoafc.table import Triplets
         >>> table = Triplets.from_frame({"n": [1, 1], "M": [2, 2], "d0": [0.404, 0.405], "d1": [0.2, 0.2]})
         >>> len(tally(table).cells), len(tally(table).coarser().cells)
         (2, 1)
@@ -160,7 +160,7 @@ class Counts:
         Examples
         --------
         >>> from twoafc.counts import tally
-        >>> from twoafc.triplets import Triplets
+        >>> from twoafc.table import Triplets
         >>> counts = tally(Triplets.from_frame({"n": [1, 0] * 50, "M": [2] * 100, "d0": [3] * 100, "d1": [2] * 100}))
         >>> parts = counts.split(2, seed=0)
         >>> merge(parts) == counts, [len(part) for part in parts]
@@ -194,12 +194,12 @@ class Counts:
     def save(self, path: str | Path) -> None:
         """Write the counts as .npz; a crash leaves the old file or none."""
         card, arrays = self.stored()
-        modelfile.save(path, KIND, card, arrays)
+        save_archive(path, KIND, card, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Counts:
         """Read counts back; a file of another kind, or one that was changed, is refused with a `DataError`."""
-        kind, card, arrays = modelfile.read(path)
+        kind, card, arrays = read_archive(path)
         if kind != KIND:
             raise DataError(f"{path} holds no counts; it holds a model of kind {kind!r}")
         try:

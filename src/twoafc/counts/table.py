@@ -12,7 +12,7 @@ from twoafc.counts.cells import CLUSTER_KEY, KEY, cluster_lattice, gathered, wid
 from twoafc.counts.counts import Counts
 from twoafc.counts.lattice import Lattice
 from twoafc.errors import DataError
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 def tally(table: Triplets, lattice: Lattice | None = None, *, keep_refs: bool = False) -> Counts:

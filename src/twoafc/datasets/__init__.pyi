@@ -1,3 +1,4 @@
+from .bapps import TWO_AFC as TWO_AFC
 from .bapps import bapps_subsets as bapps_subsets
 from .bapps import open_bapps as open_bapps
 from .bapps import open_bapps_jnd as open_bapps_jnd

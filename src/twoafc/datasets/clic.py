@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.columns import choices, labels_of
 from twoafc.datasets.dataset import Dataset, Progress, count_votes, note_missing
 from twoafc.errors import DataError
 from twoafc.images import ENDINGS, ImageError, read_pixels
-from twoafc.votes import TRIPLET
+from twoafc.table import TRIPLET, choices_of, labels_of
 
 ANSWERS = "oracle.csv"
 """Name of the file of answers in the folder of the images."""
@@ -73,7 +72,7 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 def _dataset(frame: pl.DataFrame, folder: Path) -> Dataset:
-    labels, choice = labels_of(frame, _line), choices(frame, _line)
+    labels, choice = labels_of(frame, _line), choices_of(frame, _line)
     table, merged = count_votes(labels, choice)
     notes = [f"{len(frame)} judgements of {labels['ref'].n_unique()} originals", *merged]
     table = table.insert_column(0, pl.Series("triplet", np.arange(len(table))).cast(pl.String))

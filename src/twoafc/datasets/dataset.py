@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.images import ImageError, Pixels, as_float, read_pixels
-from twoafc.votes import QUADRUPLE, TRIPLET, merge
+from twoafc.table import QUADRUPLE, TRIPLET, merge_votes
 
 PAIR = ("ref", "x")
 PAIRS = {
@@ -227,7 +227,7 @@ def count_votes(labels: pl.DataFrame, choice: IntArray) -> tuple[pl.DataFrame, l
     >>> table.row(0), notes
     (('r', 'a', 'b', 1, 2), ['2 votes on 1 triplet: repeats are merged, of which 1 was shown the other way round'])
     """
-    merged = merge(labels, len(choice))
+    merged = merge_votes(labels, len(choice))
     T = len(merged.first)
     M = np.bincount(merged.row, minlength=T)
     n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=T).astype(np.int64)

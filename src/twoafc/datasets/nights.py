@@ -13,11 +13,9 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import IntArray
-from twoafc.columns import Where, counts, labels_of, numbers, refuse
 from twoafc.datasets.dataset import Dataset, note_missing
 from twoafc.errors import DataError
-from twoafc.frames import read_frame
-from twoafc.votes import TRIPLET
+from twoafc.table import TRIPLET, Where, counts_of, labels_of, numbers_of, read_frame, refuse
 
 COLUMNS = ("id", "votes", "left_vote", "right_vote", "ref_path", "left_path", "right_path")
 UNANIMOUS = "only unanimous triplets were published: n is 0 or M, and nothing shows how people differ"
@@ -72,13 +70,13 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path, split: str | None)
 
 def _votes(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
     """Return n and M: the sides' votes are counts if they add up to ``votes``, otherwise 1 and 0 for all and none."""
-    left, right, votes = (numbers(frame, name, where) for name in ("left_vote", "right_vote", "votes"))
+    left, right, votes = (numbers_of(frame, name, where) for name in ("left_vote", "right_vote", "votes"))
     all_or_none = (left + right == 1) & ((left == 0) | (left == 1))
     wrong = ~(all_or_none | (left + right == votes))
     rule = "left_vote and right_vote must be 1 and 0, or add up to votes"
     refuse(wrong, rule, where, lambda row: f"{left[row]:g} and {right[row]:g} of {votes[row]:g}")
     votes_table = pl.DataFrame({"n": np.where(all_or_none, right * votes, right), "M": votes})
-    return counts(votes_table, where)
+    return counts_of(votes_table, where)
 
 
 def _split_rows(frame: pl.DataFrame, split: str) -> pl.Series:

@@ -14,11 +14,9 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import FloatArray
-from twoafc.columns import Where, numbers, refuse
 from twoafc.datasets.dataset import count_votes
 from twoafc.errors import DataError
-from twoafc.frames import as_frame, read_frame, row_name
-from twoafc.votes import QUADRUPLE
+from twoafc.table import QUADRUPLE, Where, as_frame, numbers_of, read_frame, refuse, row_name
 
 RESPONSES = ("response", "resp")
 STIMULI = ("s1", "s2", "s3", "s4")
@@ -59,7 +57,7 @@ def _read(frame: pl.DataFrame, where: Where, scale: Sequence[float] | None) -> p
         raise DataError(f"no column {absent}; expected Response, s1, s2, s3 and s4; found {', '.join(frame.columns)}")
     if frame.is_empty():
         raise DataError("the table has no rows")
-    answer = numbers(frame, response, where)
+    answer = numbers_of(frame, response, where)
     refuse((answer != 0) & (answer != 1), "Response must be 0 or 1", where, lambda row: f"Response={answer[row]:g}")
     shown = [_values(frame, name, scale, where) for name in STIMULI]
     labels = pl.DataFrame(
@@ -71,7 +69,7 @@ def _read(frame: pl.DataFrame, where: Where, scale: Sequence[float] | None) -> p
 
 
 def _values(frame: pl.DataFrame, name: str, scale: Sequence[float] | None, where: Where) -> FloatArray:
-    values = numbers(frame, name, where)
+    values = numbers_of(frame, name, where)
     refuse(~np.isfinite(values), f"{name} must be finite", where, lambda row: f"{name}={values[row]}")
     if scale is None:
         return values

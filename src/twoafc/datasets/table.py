@@ -9,12 +9,21 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.columns import Where, choices, counts, labels_of, refuse, says_votes
 from twoafc.datasets.dataset import PAIR, Dataset, count_votes, note_missing
 from twoafc.errors import DataError
-from twoafc.frames import check_unique, read_frame
 from twoafc.images import ENDINGS
-from twoafc.votes import QUADRUPLE, TRIPLET
+from twoafc.table import (
+    QUADRUPLE,
+    TRIPLET,
+    Where,
+    check_unique,
+    choices_of,
+    counts_of,
+    labels_of,
+    read_frame,
+    refuse,
+    says_votes,
+)
 
 
 def open_table(path: str | Path, *, folder: str | Path | None = None) -> Dataset:
@@ -72,9 +81,9 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
         raise DataError("the table has no rows")
     labels = _labels(frame, roles, where)
     if votes_given:
-        table, notes = count_votes(labels, choices(frame, where))
+        table, notes = count_votes(labels, choices_of(frame, where))
     else:
-        n, M = counts(frame, where)
+        n, M = counts_of(frame, where)
         table, notes = labels.with_columns(n=pl.Series(n), M=pl.Series(M)), []
     table, renamed = _identified(table)
     measured = [name for name in frame.columns if name in ("d", "d0", "d1") or name.endswith(("_d", "_d0", "_d1"))]

@@ -14,7 +14,7 @@ from twoafc.diagnostics.shuffled import shuffled
 from twoafc.diagnostics.units import units
 from twoafc.diagnostics.values import values
 from twoafc.diagnostics.view import view
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 def check(train: Triplets, test: Triplets | None = None) -> list[Finding]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from twoafc.diagnostics.finding import Finding, listed, share_of
 from twoafc.diagnostics.view import View
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 UNLIKE = 1.3
 """Ratio of the mean M of two tables from which their NLLs are not to be compared."""

@@ -14,7 +14,7 @@ from twoafc.diagnostics.observed import asymmetry, lapses
 from twoafc.diagnostics.residuals import ResidualMap, residual_map
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import pdtrc
 
 from twoafc.diagnostics.view import View
-from twoafc.triplets import Triplets
-from twoafc.votes import QUADRUPLE, TRIPLET
+from twoafc.table import QUADRUPLE, TRIPLET, Triplets
 
 Keys = NDArray[np.uint64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import Interval, p_value, share_interval, t_interval
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Shares of the votes, those where P is surest, in which a bound on lapses is sought."""

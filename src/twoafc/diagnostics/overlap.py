@@ -10,7 +10,7 @@ from twoafc.arrays import IntArray
 from twoafc.diagnostics.finding import Finding, listed, share_of
 from twoafc.diagnostics.keys import accident, accident_between, by_distances, by_names, hashed, mixed
 from twoafc.diagnostics.view import View
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 
 def overlap(train: View, test: View) -> list[Finding]:

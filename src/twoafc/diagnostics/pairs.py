@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 FEWEST = 20
 ROUNDING = 1e-3

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import uniformise
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import p_value
-from twoafc.uniform import uniformise
 
 CELLS = 8
 FEWEST_EXPECTED = 5.0

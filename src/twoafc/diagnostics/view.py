@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform, uniformise
 from twoafc.diagnostics.relation import Relation, relate
-from twoafc.folds import repeated_units
-from twoafc.triplets import Triplets
-from twoafc.uniform import Uniform, uniformise
+from twoafc.table import Triplets, repeated_units
 
 QUANTILES = 1024
 MOSTLY_ONE = 0.9

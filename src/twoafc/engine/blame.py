@@ -10,13 +10,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import LABELS, RESERVED_GROUPS, Where, choices, counts, distance, labels_of, refuse
 from twoafc.engine.csv_parts import polars_csv
 from twoafc.engine.parts import csv_head, first_line, is_parquet, is_remote
 from twoafc.engine.program import collected
 from twoafc.engine.rules import broken_choice, broken_counts, broken_distance, broken_name
 from twoafc.errors import DataError
-from twoafc.frames import row_name
+from twoafc.table import (
+    LABELS,
+    RESERVED_GROUPS,
+    Where,
+    choices_of,
+    counts_of,
+    finite_column,
+    labels_of,
+    refuse,
+    row_name,
+)
 
 Pairs = Mapping[str, tuple[str, str]]
 SLICE = 1_000_000
@@ -27,9 +36,9 @@ ROW = "\0row"
 def check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
     """Raise a `DataError` that names the first rule that some rows break, if they break any."""
     labels_of(frame, where)
-    choices(frame, where) if "choice" in frame.columns else counts(frame, where)
+    choices_of(frame, where) if "choice" in frame.columns else counts_of(frame, where)
     for pair in pairs.values():
-        for name, values in zip(pair, distance(frame, pair, where), strict=True):
+        for name, values in zip(pair, (finite_column(frame, column, where) for column in pair), strict=True):
             rule = f"{name} must be at least 0 to be counted"
             refuse(values < 0, rule, where, _told(name, values))
 

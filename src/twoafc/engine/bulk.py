@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import MOST_VOTES
 from twoafc.counts.cells import KEY, gathered
 from twoafc.counts.counts import renumbered
 from twoafc.counts.lattice import Lattice
 from twoafc.engine.found import Found
 from twoafc.engine.unfolding import unfolded
 from twoafc.engine.window import NOWHERE, STEP, Kinds, Window
+from twoafc.table import MOST_VOTES
 
 ROOM = 48_000_000
 """Places of all dense arrays together, two or four bytes each."""

@@ -13,9 +13,9 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from twoafc.columns import LABELS
 from twoafc.engine.parts import Head
 from twoafc.errors import require
+from twoafc.table import LABELS
 
 
 def polars_csv(path: str, head: Head | None, **scan: Any) -> pl.LazyFrame:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from twoafc.columns import RESERVED_GROUPS
+from twoafc.table import RESERVED_GROUPS
 
 
 class Found(NamedTuple):

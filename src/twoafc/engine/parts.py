@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from twoafc.columns import LABELS
 from twoafc.errors import DataError
-from twoafc.frames import READABLE, all_named, csv_header
+from twoafc.table import LABELS, READABLE, all_named, csv_header
 
 PARQUET = (".parquet", ".pq")
 END = 2**16

@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals as nw
 
-from twoafc.columns import MOST_VOTES
+from twoafc.table import MOST_VOTES
 
 
 def broken_distance(name: str) -> Any:

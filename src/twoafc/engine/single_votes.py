@@ -7,9 +7,8 @@ from typing import Any
 
 import narwhals as nw
 
-from twoafc.columns import MOST_VOTES
 from twoafc.engine.rules import broken_choice, broken_distance, broken_name
-from twoafc.votes import QUADRUPLE, TRIPLET
+from twoafc.table import MOST_VOTES, QUADRUPLE, TRIPLET
 
 TURNED, LEAST = "twoafc_turned", "_twoafc_least"
 Pairs = Mapping[str, tuple[str, str]]

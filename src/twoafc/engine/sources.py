@@ -16,11 +16,11 @@ from typing import Any
 
 import polars as pl
 
-from twoafc.columns import LABELS
 from twoafc.engine.csv_parts import dask_csv, duckdb_csv, polars_csv, spark_csv
 from twoafc.engine.parts import Head, csv_head, is_parquet, is_remote
 from twoafc.engine.session import spark_session
 from twoafc.errors import DataError, require
+from twoafc.table import LABELS
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
 Columns = Sequence[str] | None

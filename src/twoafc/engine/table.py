@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.columns import LABELS, distance_names, says_votes
 from twoafc.counts.lattice import Lattice
 from twoafc.counts.stored import TRIPLETS, UNIDENTIFIED, VOTES
 from twoafc.engine.bulk import Pairs, Progress, bulk
@@ -23,6 +22,7 @@ from twoafc.engine.program import bin_of, collected, counted
 from twoafc.engine.single_votes import LEAST, described, identifying, merged_votes, room, unlike_votes
 from twoafc.engine.sources import ENGINES, Schemas, polars_frame, spark_selected, spoken
 from twoafc.errors import DataError
+from twoafc.table import LABELS, distance_columns, says_votes
 
 SAMPLE = 100_000
 
@@ -225,7 +225,7 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
     for name in columns:
         if not isinstance(name, str):
             raise DataError(f"names of columns must be text; found {name!r}")
-    pairs = distance_names(columns)
+    pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
     votes = says_votes(columns)
     if not pairs:
         raise DataError(

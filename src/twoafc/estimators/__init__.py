@@ -8,59 +8,67 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from twoafc import modelfile
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
+from twoafc.estimators.density_curve import DensityCurve
 from twoafc.estimators.network import Network, NetworkFit
 from twoafc.estimators.origin import carrying, split
 from twoafc.estimators.spline import Spline, SplineFit
-
-if TYPE_CHECKING:
-    from twoafc.triplets import Triplets
+from twoafc.estimators.spline_curve import SplineCurve
+from twoafc.files import read_archive
 
 __all__ = [
+    "Curve",
     "Density",
+    "DensityCurve",
     "DensityFit",
     "Estimator",
     "Fit",
     "Network",
     "NetworkFit",
     "Spline",
+    "SplineCurve",
     "SplineFit",
+    "Surface",
     "estimator",
     "load",
 ]
 
 
 class Fit(Protocol):
-    """What fitting gives: the chance that x1 is chosen, as a function of the two distances."""
+    """What fitting gives: the chance of x1 as a function of d0 and d1, or that of "same" as a function of d."""
 
-    def probability(self, d0: ArrayLike, d1: ArrayLike) -> NDArray[np.float64]:
-        """Chance that x1 is chosen."""
+    @property
+    def probability(self) -> Callable[..., NDArray[np.float64]]:
+        """Chance of a vote for x1 (triplets, from d0 and d1) or "same" (pairs, from d)."""
         ...
 
 
 class Estimator(Protocol):
     """What any estimator, a user's own too, must do."""
 
-    def fit(self, table: Triplets) -> Fit:
+    def fit(self, table: Any) -> Fit:
         """Fit P to a table with one distance."""
         ...
 
 
 Ours = Density | Network | Spline
-Loaded = DensityFit | NetworkFit | SplineFit
+Surface = DensityFit | NetworkFit | SplineFit
+Curve = DensityCurve | SplineCurve
+Loaded = Surface
 SETTINGS: dict[str, Any] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
 AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
-FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], Loaded]] = {
+FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], Surface | Curve]] = {
     "density": DensityFit.restore,
     "network": NetworkFit.restore,
     "spline": SplineFit.restore,
+    "pairs-density": DensityCurve.restore,
+    "pairs-spline": SplineCurve.restore,
 }
 
 
@@ -93,12 +101,12 @@ def estimator(name: str) -> Estimator:
     return estimator
 
 
-def load(path: str | Path) -> Loaded:
+def load(path: str | Path) -> Surface | Curve:
     """Read a saved model; a file that is not one, or was changed, is refused with a `DataError`."""
-    name, settings, arrays = modelfile.read(path)
+    name, settings, arrays = read_archive(path)
     if name not in FITS:
         raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(FITS)}")
-    missing = {field.name for field in dataclasses.fields(SETTINGS[name])} - set(settings)
+    missing = {field.name for field in dataclasses.fields(SETTINGS[name.removeprefix("pairs-")])} - set(settings)
     if missing:
         raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:
@@ -107,7 +115,7 @@ def load(path: str | Path) -> Loaded:
         foreign = set(own) - set(fit.arrays())
         if foreign:
             raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")
-        return carrying(fit, origin)
+        return fit if isinstance(fit, Curve) else carrying(fit, origin)
     except KeyError as error:
         raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
     except (TypeError, ValueError) as error:

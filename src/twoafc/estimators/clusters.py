@@ -8,9 +8,7 @@ import numpy as np
 
 from twoafc.arrays import IntArray
 from twoafc.counted import CountedTriplets
-from twoafc.folds import repeated_units
-from twoafc.rows import Rows
-from twoafc.triplets import Triplets
+from twoafc.table import Rows, Triplets, repeated_units
 
 
 class Clusters(NamedTuple):

@@ -8,14 +8,14 @@ from functools import cached_property
 from math import ceil
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from twoafc import modelfile
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_width
@@ -33,8 +33,11 @@ from twoafc.estimators.kernel import (
 )
 from twoafc.estimators.origin import Origin
 from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
-from twoafc.rows import Rows
-from twoafc.uniform import Uniform
+from twoafc.files import save_archive
+from twoafc.table import Pairs, Rows, Triplets
+
+if TYPE_CHECKING:
+    from twoafc.estimators.density_curve import DensityCurve
 
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
@@ -60,7 +63,7 @@ class Density:
 
     Examples
     --------
-    >>> from twoafc.triplets import Triplets
+    >>> from twoafc.table import Triplets
     >>> table = Triplets.from_frame({"n": [2, 0], "M": [2, 2], "d0": [0.9, 0.1], "d1": [0.2, 0.6]})
     >>> fit = Density(sigma=0.2).fit(table)
     >>> fit.probability([0.9, 0.2], [0.2, 0.9]).round(3)
@@ -83,14 +86,24 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
-    def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit:
-        """Fit P to a table with one distance; `uniform` holds the map fixed instead of learning it from the table."""
+    @overload
+    def fit(self, table: Pairs, *, uniform: Uniform | None = None) -> DensityCurve: ...
+    @overload
+    def fit(self, table: Triplets | CountedTriplets, *, uniform: Uniform | None = None) -> DensityFit: ...
+    @overload
+    def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
+    def fit(self, table: Rows | Pairs, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
+        """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
+        if isinstance(table, Pairs):
+            from twoafc.estimators.density_curve import fit_density
+
+            return fit_density(self, table)
         if isinstance(table, CountedTriplets):
             return self._fit_counts(table, uniform or table.uniform)
         if uniform is None:
             uniform, u0, u1 = table.uniformised()
         else:
-            u0, u1 = uniform(table.d0), uniform(table.d1)
+            u0, u1 = (uniform(d) for d in table.columns)
         data = (u0, u1, table.n, table.M)
         chosen = self if self._settled else self._chosen(table, data)
         width, size, count = chosen.width, chosen.grid_size, table.count
@@ -234,4 +247,4 @@ class DensityFit:
 
     def save(self, path: str | Path) -> None:
         """Write the model; `twoafc.load` reads it."""
-        modelfile.save(path, "density", asdict(self.settings), self.arrays())
+        save_archive(path, "density", asdict(self.settings), self.arrays())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.binomial import log_coefficient
+from twoafc.core import log_coefficient
 
 CHUNK = 4096
 """Triplets handled at once, so that their kernels stay in the processor's cache."""

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from twoafc import modelfile
 from twoafc.arrays import FloatArray
-from twoafc.binomial import log_coefficient
+from twoafc.core import Uniform, log_coefficient, require_numbers
 from twoafc.errors import DataError
 from twoafc.estimators.origin import Origin
 from twoafc.estimators.perceptron import (
@@ -28,8 +27,8 @@ from twoafc.estimators.perceptron import (
     mirrored_rows,
     write_inputs,
 )
-from twoafc.rows import Rows
-from twoafc.uniform import Uniform
+from twoafc.files import save_archive
+from twoafc.table import Rows
 
 TOLERANCE = 0.01
 """Share by which a training NLL may exceed that of P = 1/2.
@@ -63,7 +62,7 @@ class Network:
 
     Examples
     --------
-    >>> from twoafc.triplets import Triplets
+    >>> from twoafc.table import Triplets
     >>> table = Triplets.from_frame({"n": [2, 0], "M": [2, 2], "d0": [0.9, 0.1], "d1": [0.2, 0.6]})
     >>> fit = Network(solver="lbfgs").fit(table)
     >>> fit.probability([0.9, 0.2], [0.2, 0.9]).round(3)
@@ -92,13 +91,15 @@ class Network:
 
     def fit(self, table: Rows) -> NetworkFit:
         """Fit P to a table with one distance; a run that explodes gives no warning but a fit that says so."""
+        if table.k == 1:
+            raise ValueError("network has no form for pairs; use density or spline")
         if len(table.n) == 0:
             raise DataError("the network needs at least one triplet to learn from; the table has none")
         count = table.count
         if count is not None and self.solver == "adam":
             raise ValueError("Adam takes triplets one at a time, and counts have none; use Network(solver='lbfgs')")
         uniform, u0, u1 = table.uniformised()
-        x0, x1 = (u0, u1) if self.inputs == "uniform" else (table.d0, table.d1)
+        x0, x1 = (u0, u1) if self.inputs == "uniform" else table.columns
         rows = mirrored_rows(x0, x1, table.n, table.M)
         with np.errstate(all="ignore"):
             if self.solver == "adam":
@@ -177,7 +178,7 @@ class NetworkFit:
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; NaN where the run gave no number."""
-        d0, d1 = np.broadcast_arrays(np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64))
+        d0, d1 = np.broadcast_arrays(require_numbers(d0), require_numbers(d1))
         x0, x1 = (d0, d1) if self.uniform is None else (self.uniform(d0), self.uniform(d1))
         X = np.empty((d0.size, 6))
         with np.errstate(all="ignore"):
@@ -204,7 +205,7 @@ class NetworkFit:
 
     def save(self, path: str | Path) -> None:
         """Write the model; `twoafc.load` reads it."""
-        modelfile.save(path, "network", asdict(self.settings), self.arrays())
+        save_archive(path, "network", asdict(self.settings), self.arrays())
 
 
 def _check(arrays: Mapping[str, NDArray[Any]], network: Network) -> None:

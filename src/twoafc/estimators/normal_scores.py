@@ -1,69 +1,75 @@
-"""Normal scores of distances, by a smooth map: the axis on which a spline is fitted."""
+"""Normal scores of distances: the axis on which a spline is fitted.
+
+A score depends on the ranks of the training distances alone, so that no increasing change of a distance moves it.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from twoafc.arrays import FloatArray
-from twoafc.uniform import Uniform
+from twoafc.core import Uniform
 
-STEP, REACH = 0.5, 3.0
-"""Knots of the map, in normal scores."""
+USUAL = 1.5
+"""Times its lowest value that the reluctance to compare across a rank (see `normal_scores`) may have on one scale."""
+PRIOR = 3.0
+"""Triplets added to those that compare across a rank, and to those that would by chance."""
+MOST_STRETCH = 1.4
 
 
-class NormalScores:
-    """z(d), increasing and smooth: the distribution function's normal score at a few knots, and a curve through them.
+class Scores(NamedTuple):
+    """Normal scores of the distinct training values, and how much wider than normal they were before they were scaled.
 
-    The exact distribution function is rough, with the noise of every training distance in it; choices that depend
-    smoothly on d would depend roughly on it, and no smooth surface could follow. The map need only spread the distances
-    well: any bend that it leaves, the surface takes up.
+    ``stretch`` is 1 where all triplets live on one scale, and up to `MOST_STRETCH` where they live on several: a spline
+    then takes so many times its usual number of functions.
+    """
+
+    values: FloatArray
+    stretch: float
+
+
+def normal_scores(uniform: Uniform, d0: FloatArray, d1: FloatArray, count: FloatArray | None = None) -> Scores:
+    """Give each distinct training distance the normal score of its mid-rank.
+
+    Where triplets live on very different scales, hardly any compares distances on the two sides of the rank that
+    separates them, and choices change within a small step of rank there. The axis is stretched at such ranks: by how
+    much fewer triplets compare across them than would if d0 and d1 were paired at random, beyond what is usual in the
+    table.
+
+    Parameters
+    ----------
+    uniform : Uniform
+        The map of the training distances.
+    d0, d1 : arrays, shape (T,)
+        The training distances; pairs of images have no d1: pass d0 alone, with an empty d1.
+    count : array, shape (T,), optional
+        Triplets that each row stands for.
 
     Examples
     --------
-    >>> d = np.exp(np.random.default_rng(0).normal(size=2000))
-    >>> z = NormalScores(Uniform.learn(d[:1000], d[1000:]))
-    >>> z(np.exp([-1.0, 0.0, 1.0])).round(1)
-    array([-1.,  0.,  1.])
+    >>> d = np.exp(np.random.default_rng(0).normal(size=(2, 1000)))
+    >>> uniform = Uniform.learn(*d)
+    >>> scores = normal_scores(uniform, *d)
+    >>> np.interp(np.exp([-1.0, 0.0, 1.0]), uniform.values, scores.values).round(1), round(scores.stretch, 1)
+    (array([-0.9,  0. ,  1. ]), 1.0)
     """
-
-    def __init__(self, uniform: Uniform) -> None:
-        self.uniform = uniform
-
-    @property
-    def peak(self) -> float:
-        """The largest distance, by which all are divided first: differences of huge ones would not fit in a float."""
-        return float(np.abs(self.uniform.values[[0, -1]]).max()) or 1.0
-
-    @cached_property
-    def knots(self) -> tuple[FloatArray, FloatArray]:
-        """Distances and their normal scores, both increasing: those training values that come nearest to even steps."""
-        levels = self.uniform.levels
-        wanted = ndtr(np.arange(-REACH, REACH + STEP / 2, STEP))
-        place = np.unique(np.clip(np.searchsorted(levels, wanted), 0, len(levels) - 1))
-        values, scores = self.uniform.values[place], ndtri(levels[place])
-        # Two values that only rounding keeps apart would make a cliff between them.
-        x = values / self.peak
-        apart = np.diff(x, prepend=-np.inf) > 1e-9 * (x[-1] - x[0])
-        return values[apart], scores[apart]
-
-    def __call__(self, d: ArrayLike) -> FloatArray:
-        """Normal scores of distances of any shape; outside the training range, those of its ends."""
-        # Here, because it brings scipy.optimize along, which takes longer than the rest of the package.
-        from scipy.interpolate import PchipInterpolator
-
-        values, scores = self.knots
-        d = np.clip(np.asarray(d, dtype=np.float64), self.uniform.values[0], self.uniform.values[-1]) / self.peak
-        values = values / self.peak
-        span = values[-1] - values[0]
-        if span < np.finfo(np.float64).tiny:
-            return np.full(d.shape, scores.mean())
-        x, places = (d - values[0]) / span, (values - values[0]) / span
-        curve = PchipInterpolator(places, scores)
-        inside = np.clip(x, 0.0, 1.0)
-        straight = curve(inside) + (x - inside) * curve.derivative()(np.where(x < inside, 0.0, 1.0))
-        least, most = ndtri(self.uniform.levels[[0, -1]])
-        return np.asarray(np.clip(straight, min(least, scores[0]), max(most, scores[-1])))
+    scores = ndtri(uniform.levels)
+    if not len(d1) or len(scores) < 2:
+        return Scores(scores, 1.0)
+    last = len(scores) - 1
+    ends = [np.minimum(np.searchsorted(uniform.values, end(d0, d1)), last) for end in (np.minimum, np.maximum)]
+    begun, done = (np.cumsum(np.bincount(end, count, len(scores)))[:-1] for end in ends)
+    below = uniform.at_most[:-1] / uniform.at_most[-1]
+    by_chance = 2 * below * (1 - below) * (len(d0) if count is None else count.sum())
+    reluctance = (by_chance + PRIOR) / (begun - done + PRIOR)
+    steps = np.diff(scores) * np.maximum(1.0, reluctance / (USUAL * np.quantile(reluctance, 0.05)))
+    stretched = scores[0] + np.concatenate([[0.0], np.cumsum(steps)])
+    share = np.diff(uniform.at_most, prepend=0) / uniform.at_most[-1]
+    spread = [np.sqrt(share @ (each - share @ each) ** 2) for each in (scores, stretched)]
+    if spread[1] <= spread[0]:
+        return Scores(scores, 1.0)
+    ratio = float(spread[1] / spread[0])
+    return Scores((stretched - share @ stretched) / ratio + share @ scores, min(ratio, MOST_STRETCH))

@@ -15,7 +15,7 @@ from twoafc.counts import Counts, merge
 from twoafc.errors import DataError
 
 if TYPE_CHECKING:
-    from twoafc.estimators import Loaded, Ours
+    from twoafc.estimators import Ours, Surface
 
 PREFIX = "counts_"
 CARD = "counts_card"
@@ -62,7 +62,7 @@ def split(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], 
         raise DataError(f"the counts that it carries are not usable: {error}") from error
 
 
-def carrying(fit: Loaded, origin: Origin | None) -> Loaded:
+def carrying(fit: Surface, origin: Origin | None) -> Surface:
     """Give a restored fit its counts, which must be those of its map."""
     if origin is None:
         return fit
@@ -72,7 +72,7 @@ def carrying(fit: Loaded, origin: Origin | None) -> Loaded:
     return replace(fit, origin=origin)
 
 
-def fit_counts(estimator: Ours, counts: Counts, table: CountedTriplets | None = None) -> Loaded:
+def fit_counts(estimator: Ours, counts: Counts, table: CountedTriplets | None = None) -> Surface:
     """Fit P to counts; the model carries them, for `refit`.
 
     Parameters
@@ -95,7 +95,7 @@ def fit_counts(estimator: Ours, counts: Counts, table: CountedTriplets | None = 
     return replace(fit, origin=Origin(asdict(estimator), counts))
 
 
-def refit(models: Sequence[Loaded], *, names: Sequence[str] | None = None) -> Loaded:
+def refit(models: Sequence[Surface], *, names: Sequence[str] | None = None) -> Surface:
     """Fit one model to the counts of several, as if all their triplets had been counted together.
 
     Parameters
@@ -109,7 +109,7 @@ def refit(models: Sequence[Loaded], *, names: Sequence[str] | None = None) -> Lo
     return fit_counts(asked(models[0]), merge(carried(models, names), names=names))
 
 
-def carried(models: Sequence[Loaded], names: Sequence[str]) -> list[Counts]:
+def carried(models: Sequence[Surface], names: Sequence[str]) -> list[Counts]:
     """Give the counts that some models carry; models without any, or of unlike settings, are refused by name."""
     found = []
     for name, model in zip(names, models, strict=False):
@@ -125,7 +125,7 @@ def carried(models: Sequence[Loaded], names: Sequence[str]) -> list[Counts]:
     return found
 
 
-def asked(model: Loaded) -> Ours:
+def asked(model: Surface) -> Ours:
     """Give the settings that were asked for of a model that carries counts."""
     assert model.origin is not None
     return type(model.settings)(**model.origin.asked)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
-from twoafc import modelfile
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform, require_numbers
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
-from twoafc.estimators.basis import PARTS, antisymmetric, parts
+from twoafc.estimators.basis import PARTS, antisymmetric, antisymmetric_slopes, parts
 from twoafc.estimators.cells import Cells, gather, gather_sums
 from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.dispersion import between_clusters, between_triplets
 from twoafc.estimators.monotone import nearest_monotone
-from twoafc.estimators.normal_scores import NormalScores
+from twoafc.estimators.normal_scores import MOST_STRETCH, Scores, normal_scores
 from twoafc.estimators.origin import Origin
-from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse_of, solve
-from twoafc.rows import Rows
-from twoafc.uniform import Uniform
+from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse_of, normal, solve
+from twoafc.files import save_archive
+from twoafc.table import Pairs, Rows, Triplets
 
+if TYPE_CHECKING:
+    from twoafc.estimators.spline_curve import SplineCurve
+
+OfScores = Callable[[FloatArray, FloatArray], FloatArray]
+"""A function of the normal scores of d0 and d1."""
 ROUNDS = 10
 """Rounds of scoring that a fit of known smoothness takes at most."""
 
@@ -69,17 +75,29 @@ class Spline:
             raise ValueError(f"monotone must be True or False; found {self.monotone!r}")
         object.__setattr__(self, "size", int(self.size))
 
-    def fit(self, table: Rows) -> SplineFit:
+    @overload
+    def fit(self, table: Pairs) -> SplineCurve: ...
+    @overload
+    def fit(self, table: Triplets | CountedTriplets) -> SplineFit: ...
+    @overload
+    def fit(self, table: Rows) -> SplineFit | SplineCurve: ...
+    def fit(self, table: Rows | Pairs) -> SplineFit | SplineCurve:
         """Fit P to a table with one distance."""
-        scores, cells, cell = _gathered(table)
-        part, roughness = parts(self.size)
-        X = antisymmetric(cells.z0, cells.z1, self.size)
+        if isinstance(table, Pairs):
+            from twoafc.estimators.spline_curve import fit_spline
+
+            return fit_spline(self, table)
+        uniform, scores, cells, cell = _gathered(table)
+        size = round(self.size * scores.stretch)
+        part, roughness = parts(size)
+        X = antisymmetric(cells.z0, cells.z1, size)
         clusters = clusters_of(table)
         if clusters is None:
             dispersion_of = between_triplets(cells)
         else:
             unit, row, times = clusters
-            turned = np.where(table.d0 < table.d1, table.M - table.n, table.n)
+            d0, d1 = table.columns
+            turned = np.where(d0 < d1, table.M - table.n, table.n)
             dispersion_of = between_clusters(cell[row], unit, turned[row], table.M[row], times)
         first, *others = LINKS if self.link == "auto" else (self.link,)
         solutions = {first: solve(Problem(cells, X, part, roughness, first), dispersion_of)}
@@ -88,25 +106,28 @@ class Spline:
         for link in others:
             solutions[link] = solve(Problem(cells, X, part, roughness, link), dispersion=shared)
         link = max(solutions, key=lambda name: solutions[name].evidence)
-        return _finished(self, scores.uniform, link, solutions[link])
+        return _finished(self, uniform, scores.values, size, link, solutions[link])
 
 
-def _gathered(table: Rows) -> tuple[NormalScores, Cells, IntArray]:
-    """Gather the triplets of a table in cells; give also the map, and the cell of each row."""
+def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, IntArray]:
+    """Gather the triplets of a table in cells; return also the map, the scores, and the cell of each row."""
     if not isinstance(table, CountedTriplets):
-        scores = NormalScores(table.uniformised()[0])
-        return scores, *gather(scores(table.d0), scores(table.d1), table.n, table.M, table.count)
-    scores, places, votes = NormalScores(table.uniform), table.places, table.votes
-    sums = (votes.n, votes.M, votes.nn, votes.nM, votes.MM)
-    cells, cell = gather_sums(scores(places.d0), scores(places.d1), *sums)
-    return scores, cells, cell[table.place]
+        uniform = table.uniformised()[0]
+        scores = normal_scores(uniform, *table.columns)
+        z0, z1 = (np.interp(d, uniform.values, scores.values) for d in table.columns)
+        return uniform, scores, *gather(z0, z1, table.n, table.M)
+    uniform, places, votes = table.uniform, table.places, table.votes
+    scores = normal_scores(uniform, places.d0, places.d1, votes.triplets)
+    z0, z1 = (np.interp(d, uniform.values, scores.values) for d in (places.d0, places.d1))
+    cells, cell = gather_sums(z0, z1, votes.n, votes.M, votes.nn, votes.nM, votes.MM)
+    return uniform, scores, cells, cell[table.place]
 
 
 def fit_alike(fit: SplineFit, table: Rows) -> SplineFit:
     """Fit P to a table with the smoothness, the dispersion and the link that another fit has chosen."""
-    scores, cells, _ = _gathered(table)
-    part, roughness = parts(fit.settings.size)
-    problem = Problem(cells, antisymmetric(cells.z0, cells.z1, fit.settings.size), part, roughness, fit.link)
+    uniform, scores, cells, _ = _gathered(table)
+    part, roughness = parts(fit.size)
+    problem = Problem(cells, antisymmetric(cells.z0, cells.z1, fit.size), part, roughness, fit.link)
     theta = fit.theta
     for _ in range(ROUNDS):
         before, theta = theta, problem.climb(theta, fit.precision, fit.dispersion)
@@ -115,32 +136,43 @@ def fit_alike(fit: SplineFit, table: Rows) -> SplineFit:
     if fit.settings.monotone:
         information = problem.scores(theta)[-1][:-1, :-1] / fit.dispersion
         fitted = np.diag(fit.precision[part] * roughness) + information
-        theta = np.append(nearest_monotone(theta[:-1], fitted, fit.settings.size), theta[-1])
-    return replace(fit, uniform=scores.uniform, theta=theta, origin=None)
+        theta = np.append(nearest_monotone(theta[:-1], fitted, fit.size), theta[-1])
+    return replace(fit, uniform=uniform, scores=scores.values, theta=theta, origin=None)
+
+
+def _size_of(theta: FloatArray) -> int:
+    """Number of functions of one distance whose antisymmetric products have so many coefficients."""
+    return round((1 + math.sqrt(max(8 * len(theta) - 7, 0))) / 2)
 
 
 LEAST_FREEDOM = 1.5
 """Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
 worth less than that could not have been seen."""
 CHUNK = 16384
+ROUGHNESS = 0.02
+"""Variance of a sample's distribution function about its smooth part, times the size of the sample: a Brownian bridge
+less its first five components. With it 95 % intervals of P cover 90 to 96 % in eight simulated worlds, without it 88 to
+95 %."""
 
 
-def _finished(settings: Spline, uniform: Uniform, link: str, solution: Solution) -> SplineFit:
+def _finished(
+    settings: Spline, uniform: Uniform, scores: FloatArray, size: int, link: str, solution: Solution
+) -> SplineFit:
     """Put a solution in its final form: the covariance for standard errors and, where asked for, monotonicity."""
-    part, roughness = parts(settings.size)
+    part, roughness = parts(size)
     precision = solution.precision.copy()
     own = np.diag(solution.information)[:-1]
     for k in range(1, len(PARTS)):
         of_part = part == k
         precision[k] = _loosened(precision[k], own[of_part], roughness[of_part])
     prior = np.append(precision[part] * roughness, 1.0)
-    covariance = np.linalg.inv(solution.information + np.diag(prior))
-    covariance = (covariance + covariance.T) / 2
+    inverse = np.linalg.inv(solution.information + np.diag(prior))
+    covariance: FloatArray = np.asarray((inverse + inverse.T) / 2, dtype=np.float64)
     theta = solution.theta
     if settings.monotone:
         fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
-        theta = np.append(nearest_monotone(theta[:-1], fitted, settings.size), theta[-1])
-    return SplineFit(settings, uniform, link, theta, np.asarray(covariance), solution.precision, solution.dispersion)
+        theta = np.append(nearest_monotone(theta[:-1], fitted, size), theta[-1])
+    return SplineFit(settings, uniform, scores, link, theta, covariance, solution.precision, solution.dispersion)
 
 
 def _loosened(precision: float, information: FloatArray, roughness: FloatArray) -> float:
@@ -166,6 +198,8 @@ class SplineFit:
     ----------
     settings : Spline
     uniform : Uniform
+    scores : array, shape (K,)
+        Normal scores of the distinct training distances, increasing.
     link : "logit" or "probit"
         The one that was taken.
     theta : array, shape (size (size - 1) / 2 + 1,)
@@ -182,6 +216,7 @@ class SplineFit:
 
     settings: Spline
     uniform: Uniform
+    scores: FloatArray
     link: str
     theta: FloatArray
     covariance: FloatArray
@@ -190,39 +225,61 @@ class SplineFit:
     origin: Origin | None = None
 
     @property
+    def size(self) -> int:
+        """Smooth functions of each distance: more than the settings ask for where distances live on several scales."""
+        return _size_of(self.theta)
+
+    @property
     def lapse(self) -> float:
         """Share of votes that the surface takes to be cast at random."""
         return lapse_of(self.theta[-1])[0]
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
-        return self._by_chunks(lambda P, jacobian: P, d0, d1)
+        return self._by_chunks(self._chance, d0, d1)
 
     def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Give the standard error of P, smoothness and lapse rate taken as unknown; 0 where d0 = d1."""
+        """Standard error of P, with smoothness, lapse rate and ranks taken as estimated; 0 where d0 = d1."""
+        return self._by_chunks(self._error, d0, d1)
 
-        def error(P: FloatArray, jacobian: FloatArray) -> FloatArray:
-            return np.asarray(np.sqrt(np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian)))
-
-        return self._by_chunks(error, d0, d1)
-
-    def _by_chunks(self, value: Any, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        z0, z1 = np.broadcast_arrays(self._score(d0), self._score(d1))
+    def _by_chunks(
+        self, value: Callable[[FloatArray, FloatArray], FloatArray], d0: ArrayLike, d1: ArrayLike
+    ) -> FloatArray:
+        z = (np.interp(require_numbers(d), self.uniform.values, self.scores) for d in (d0, d1))
+        z0, z1 = np.broadcast_arrays(*z)
         flat0, flat1 = z0.ravel(), z1.ravel()
         values = np.empty(flat0.shape)
         for start in range(0, len(values), CHUNK):
             piece = slice(start, start + CHUNK)
-            X = antisymmetric(flat0[piece], flat1[piece], self.settings.size)
-            values[piece] = value(*chances(self.theta, X, self.link))
+            values[piece] = value(flat0[piece], flat1[piece])
         return values.reshape(z0.shape)
 
-    @cached_property
-    def _score(self) -> NormalScores:
-        return NormalScores(self.uniform)
+    def _chance(self, z0: FloatArray, z1: FloatArray) -> FloatArray:
+        return chances(self.theta, antisymmetric(z0, z1, self.size), self.link)[0]
+
+    def _error(self, z0: FloatArray, z1: FloatArray) -> FloatArray:
+        _, jacobian = chances(self.theta, antisymmetric(z0, z1, self.size), self.link)
+        variance = np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian)
+        # The roughness of the ranks moves z0 and z1, and where they are close both alike.
+        moved0 = self._slope(z0, z1) * self._rank_error(z0)
+        moved1 = self._slope(z1, z0) * self._rank_error(z1)
+        alike = np.exp(-np.abs(ndtr(z0) - ndtr(z1)) * self.settings.size)
+        return np.asarray(np.sqrt(variance + moved0**2 + moved1**2 - 2 * alike * moved0 * moved1))
+
+    def _slope(self, z: FloatArray, other: FloatArray) -> FloatArray:
+        """Derivative of P by the first score; by the second it is minus that at the mirrored place."""
+        f = antisymmetric(z, other, self.size) @ self.theta[:-1]
+        rise = antisymmetric_slopes(z, other, self.size) @ self.theta[:-1]
+        return np.asarray((1 - self.lapse) * LINKS[self.link](f)[1] * rise)
+
+    def _rank_error(self, z: FloatArray) -> FloatArray:
+        """Standard error of a score that ranks in a sample have and no smooth surface takes up."""
+        u = ndtr(z)
+        return np.asarray(np.sqrt(np.minimum(ROUGHNESS, u * (1 - u)) / self.uniform.at_most[-1]) / normal(z)[1])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
-        own = {name: getattr(self, name) for name in ("theta", "covariance", "precision")}
+        own = {name: getattr(self, name) for name in ("scores", "theta", "covariance", "precision")}
         link = np.array(list(LINKS).index(self.link))
         carried = self.origin.arrays() if self.origin else {}
         return {**self.uniform.arrays(), **own, "dispersion": np.array(self.dispersion), "link": link, **carried}
@@ -231,12 +288,24 @@ class SplineFit:
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SplineFit:
         """Build a fit from the settings and arrays of a saved model, checking all of them."""
         spline = Spline(**settings)
-        p = spline.size * (spline.size - 1) // 2 + 1
-        shapes = {"theta": (p,), "covariance": (p, p), "precision": (len(PARTS),), "dispersion": ()}
+        uniform = Uniform.restore(arrays)
+        p = len(arrays["theta"]) if arrays["theta"].ndim == 1 else 0
+        shapes = {
+            "scores": uniform.values.shape,
+            "theta": (p,),
+            "covariance": (p, p),
+            "precision": (len(PARTS),),
+            "dispersion": (),
+        }
         for name, shape in shapes.items():
             array = arrays[name]
             if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
                 raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
+        size = _size_of(arrays["theta"])
+        if size * (size - 1) // 2 + 1 != p or not spline.size <= size <= round(spline.size * MOST_STRETCH):
+            raise DataError(f"theta must have the coefficients of {spline.size} functions or a few more; found {p}")
+        if (np.diff(arrays["scores"]) <= 0).any():
+            raise DataError("the scores must be increasing; those of the model are not")
         covariance, link = arrays["covariance"], arrays["link"]
         if (covariance != covariance.T).any() or np.linalg.eigvalsh(covariance)[0] < -1e-9 * abs(covariance).max():
             raise DataError("the covariance must be symmetric and positive; that of the model is not")
@@ -247,8 +316,8 @@ class SplineFit:
         if spline.link not in ("auto", list(LINKS)[int(link)]):
             raise DataError(f"the link must be the one asked for, {spline.link}; that of the model is another")
         own = (arrays["theta"], covariance, arrays["precision"], float(arrays["dispersion"]))
-        return cls(spline, Uniform.restore(arrays), list(LINKS)[int(link)], *own)
+        return cls(spline, uniform, arrays["scores"], list(LINKS)[int(link)], *own)
 
     def save(self, path: str | Path) -> None:
         """Write the model; `twoafc.load` reads it."""
-        modelfile.save(path, "spline", asdict(self.settings), self.arrays())
+        save_archive(path, "spline", asdict(self.settings), self.arrays())

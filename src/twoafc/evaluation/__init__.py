@@ -2,7 +2,7 @@
 
 from twoafc.evaluation.counted import evaluate_counts
 from twoafc.evaluation.evaluation import Evaluation, evaluate
-from twoafc.evaluation.runs import Run
+from twoafc.evaluation.loop import Run
 from twoafc.evaluation.settings import Progress, Settings
 
 __all__ = ["Evaluation", "Progress", "Run", "Settings", "evaluate", "evaluate_counts"]

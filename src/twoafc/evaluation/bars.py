@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.evaluation.records import ALL_MEASURES, Scored
-from twoafc.evaluation.refits import Key
+from twoafc.evaluation.loop import Key
+from twoafc.evaluation.records import Scored
+from twoafc.inference import Record, all_measures
 from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
 from twoafc.inference.comparisons import compare
 from twoafc.inference.errorbars import Errors, Together, Values, errors
-from twoafc.scores import Record
 
 
 class Bars(Protocol):
@@ -39,7 +39,7 @@ class Analytic:
 
     def of_scores(self, one: Scored, link: Together) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
-        return {} if one.values is None else errors(one.values, one.codes, link)
+        return {} if one.values is None else errors(one.values, one.codes, link, one.grouped)
 
     def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
@@ -62,12 +62,14 @@ class Bootstrap:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
         if one.values is None:
             return {}
-        drawn = bootstrap_errors(one.values, one.codes, link.drawable, draws=self.draws, seed=self.seed)
-        found = errors(one.values, one.codes, link)
+        drawn = bootstrap_errors(
+            one.values, one.codes, link.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
+        )
+        found = errors(one.values, one.codes, link, one.grouped)
         if link.votes is None:
             return {group: error._replace(se=drawn[group]) for group, error in found.items()}
         # Observers are not drawn: what their votes add comes by the formula.
-        rows = errors(one.values, one.codes, Together(link.rows, None))
+        rows = errors(one.values, one.codes, Together(link.rows, None), one.grouped)
         return {
             group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
             for group, error in found.items()
@@ -108,7 +110,7 @@ class Refit:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
         if one.values is None:
             return {}
-        found = errors(one.values, one.codes, link)
+        found = errors(one.values, one.codes, link, one.grouped)
         beside = self.on_test and one.prediction.split == "test"
         return {
             group: error._replace(se=np.hypot(error.se if beside else 0.0, self._spread(one, group)))
@@ -118,7 +120,7 @@ class Refit:
     def _spread(self, one: Scored, group: str) -> FloatArray:
         drawn = self.replicates.get((*one.key, one.prediction.split, group))
         if drawn is None:
-            return np.full(len(ALL_MEASURES), np.nan)
+            return np.full(len(all_measures(one.prediction.table.k)), np.nan)
         known = np.isfinite(drawn)
         # Of a group that hardly any drawn table has, nothing is known.
         enough = (known.mean(axis=0) > 0.5) & (known.sum(axis=0) > 1)

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
+from twoafc.core import Uniform
 from twoafc.counted import CountedTriplets
-from twoafc.estimators import Density, DensityFit, Loaded, Network, SplineFit
+from twoafc.estimators import Density, DensityFit, Network, SplineFit, Surface
 from twoafc.estimators.spline import fit_alike
 from twoafc.evaluation.unresolved import Unresolved, unresolved
-from twoafc.uniform import Uniform
 
 BLOCKS = 20
 """The plane of uniformised distances is looked at in so many blocks each way, those that hold triplets."""
@@ -57,7 +57,7 @@ class Binning:
     beyond: float
 
 
-def binning(fit: Loaded, table: CountedTriplets) -> Binning:
+def binning(fit: Surface, table: CountedTriplets) -> Binning:
     """Estimate the error that bins bring to a fit to counts: from wider bins, and from what the bins themselves hide.
 
     What the step from bins four times as wide to two changes, divided by `FALL`, and what that from two to one does
@@ -92,7 +92,7 @@ def binning(fit: Loaded, table: CountedTriplets) -> Binning:
     )
 
 
-def _by_widening(fit: Loaded, table: CountedTriplets, d0: FloatArray, d1: FloatArray) -> FloatArray:
+def _by_widening(fit: Surface, table: CountedTriplets, d0: FloatArray, d1: FloatArray) -> FloatArray:
     """Compare with the same fit on wider bins; 0 where there are none."""
     axis = table.places.axis
     assert axis is not None
@@ -105,7 +105,7 @@ def _by_widening(fit: Loaded, table: CountedTriplets, d0: FloatArray, d1: FloatA
     return np.asarray(np.maximum(np.abs(P - of_two), np.abs(of_two - of_four) / FALL))
 
 
-def _by_slope(fit: Loaded, table: CountedTriplets, places: _Places, hidden: Unresolved) -> FloatArray:
+def _by_slope(fit: Surface, table: CountedTriplets, places: _Places, hidden: Unresolved) -> FloatArray:
     """Slope of P at every place times what distances there lie off: the fit's slope, or that of a bin's own votes."""
     U, squares, centre = table.uniform, np.zeros(places.d0.shape), (places.u0, places.u1)
     for axis, off in enumerate(places.means(hidden.off**2)):
@@ -127,7 +127,7 @@ def _inverse(uniform: Uniform, u: FloatArray) -> FloatArray:
     return np.where(u < levels[0], outside[0], np.where(u > levels[-1], outside[1], uniform.inverse(u)))
 
 
-def _scale(fit: Loaded) -> float:
+def _scale(fit: Surface) -> float:
     """Width on [0, 1] within which an estimator takes votes together."""
     if isinstance(fit, DensityFit):
         widths = (fit.settings.sigma, fit.settings.sigma_along)
@@ -142,7 +142,7 @@ def _summed(error: FloatArray, triplets: FloatArray) -> tuple[float, float]:
     return float(np.sqrt(np.average(error**2, weights=triplets))), float(error.max())
 
 
-def alike(fit: Loaded, table: CountedTriplets) -> Loaded:
+def alike(fit: Surface, table: CountedTriplets) -> Surface:
     """Fit a table as another was, with what that fit chose by itself: another choice is no error of the bins."""
     if isinstance(fit, SplineFit):
         return fit_alike(fit, table)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.blocks import blocks
+from twoafc.core import blocks_of
 from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
 from twoafc.inference.counted import CountedDependence, alone
@@ -65,15 +65,14 @@ def with_hidden(one: Scored, bars: Errors) -> Errors:
     if values is None or table.wide is None:
         return bars
     names, group = one.codes or ([], np.zeros(len(table), dtype=np.int64))
-    of_wide, count = _of_wide(table, values.columns), table.count
+    columns, count = np.column_stack([values.columns, values.over_votes]), table.count
     squares = [
         np.bincount(group, count * (column - mean[table.wide]) ** 2)
-        for column, mean in zip(values.columns.T, of_wide.T, strict=True)
+        for column, mean in zip(columns.T, _of_wide(table, columns).T, strict=True)
     ]
-    squares.append(squares[values.measures.index("nll")])
     triplets, votes = np.bincount(group, count), np.bincount(group, count * table.M)
-    # Means over triplets, and last the NLL over votes: one row for each group.
-    size = np.stack([triplets] * len(values.measures) + [votes], axis=1)
+    # Means over triplets, then those over votes: one row for each group.
+    size = np.stack([triplets] * len(values.measures) + [votes] * len(values.per_vote), axis=1)
     sums = np.stack(squares, axis=1)
     of_group = np.sqrt(sums) / size
     beside = {"all": np.sqrt(sums.sum(axis=0)) / size.sum(axis=0)}
@@ -95,7 +94,7 @@ def _means(table: CountedTriplets, lines: Lines, of_wide: FloatArray) -> FloatAr
     kept = table.references
     assert kept is not None
     sums = np.zeros((of_wide.shape[1], len(lines.row)))
-    for some in blocks(len(kept.ref)):
+    for some in blocks_of(len(kept.ref)):
         values = of_wide[kept.wide[some]] * kept.times[some, None]
         for each, column in zip(sums, values.T, strict=True):
             np.add.at(each, lines.line[some], column)

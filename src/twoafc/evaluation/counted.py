@@ -19,13 +19,13 @@ from twoafc.evaluation.by_reference import by_reference, with_hidden
 from twoafc.evaluation.evaluation import Evaluation
 from twoafc.evaluation.gathering import gathered
 from twoafc.evaluation.left_out import left_out
+from twoafc.evaluation.loop import Job, Prediction, Run, floor_of, jobs, probability_at, shared_distances
 from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import Scored, scored, summaries, warnings, with_bars, without_bars
-from twoafc.evaluation.runs import Job, Prediction, Run, jobs, probability, shared_distances
 from twoafc.evaluation.settings import Progress, Settings
+from twoafc.inference import Record
 from twoafc.inference.counted import alone
 from twoafc.inference.errorbars import Together
-from twoafc.scores import Record
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and whatever is told of single triplets need the triplets "
@@ -143,8 +143,6 @@ def _check(settings: Settings) -> None:
     none = "draws triplets, and counts have none"
     if settings.error_bars != "analytic":
         raise ValueError(f"error bars of counts are analytic; {settings.error_bars} {none}")
-    if settings.simulated_seed is not None:
-        raise ValueError(f"simulated scores of counts are exact expectations; a seed {none}")
 
 
 def _ours(chosen: Mapping[str, Estimator]) -> tuple[dict[str, Ours], list[str]]:
@@ -187,12 +185,14 @@ def _splits(
 
 def _scored(run: Run, split: str, table: CountedTriplets, settings: Settings) -> Scored:
     """Score a fit on counts; P is asked for once at every place."""
-    P = probability(run, table.places.d0, table.places.d1)
+    P = probability_at(run, table.places.d0, table.places.d1)
     if table.references is None and np.isfinite(P).all():
         table, P = gathered(table, P)
     else:
         P = P[table.place]
-    return scored(Prediction(run, split, table, P, run.diverged), settings, Together(alone(table)))
+    return scored(
+        Prediction(run, split, table, P, run.diverged, floor_of(table, len(P))), settings, Together(alone(table))
+    )
 
 
 def _renamed(one: Scored, split: str) -> Scored:

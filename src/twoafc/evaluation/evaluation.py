@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from twoafc import folds as cross_validation
 from twoafc.diagnostics import Finding, check
 from twoafc.diagnostics.goodness import Goodness, goodness
+from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
+from twoafc.evaluation.loop import Prediction, Run, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.reach import ceiling_of, told_ceiling, with_explained
 from twoafc.evaluation.records import (
     Scored,
+    records_of,
     scored,
     summaries,
     tested,
@@ -23,13 +25,11 @@ from twoafc.evaluation.records import (
     with_letters,
     without_bars,
 )
-from twoafc.evaluation.refits import refits
-from twoafc.evaluation.runs import Job, Run, jobs, predictions, shared_distances
 from twoafc.evaluation.settings import Progress, Settings
+from twoafc.inference import Record
 from twoafc.inference.ceiling import Ceiling
 from twoafc.inference.errorbars import Together, Values, mean_values, together
-from twoafc.scores import Record
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets, Votes, assign_folds, split_key
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class Evaluation:
         What is wrong, or worth knowing, about the tables: see `twoafc.check`.
     votes : polars.DataFrame or None
         The single votes on the tested triplets, where their observers are known.
+    row : str
+        What a row of the tables is: triplet or pair.
     """
 
     scores: list[Record]
@@ -70,6 +72,7 @@ class Evaluation:
     ceiling: Ceiling | None = None
     findings: list[Finding] = field(default_factory=list)
     votes: pl.DataFrame | None = None
+    row: str = "triplet"
 
     def remarks(self) -> list[str]:
         """Say what a reader of the tables should know: floor and ceiling, notes, and findings about the tables."""
@@ -82,8 +85,8 @@ class Evaluation:
 
 
 def evaluate(
-    train: Triplets,
-    test: Triplets | None = None,
+    train: Votes,
+    test: Votes | None = None,
     *,
     distances: Sequence[str] | None = None,
     estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
@@ -94,9 +97,9 @@ def evaluate(
 
     Parameters
     ----------
-    train, test : Triplets
+    train, test : Triplets or Pairs, both of one kind
         P is fitted on `train`. Without `test` the training table is cross-validated, whole references at a time where
-        they are known, and the scores of the split "test" are those of triplets left out.
+        they are known, and the scores of the split "test" are those of rows left out.
     distances : names, default all that both tables have
     estimators : names, or a mapping of a name of your own to an estimator
 
@@ -111,15 +114,16 @@ def evaluate(
     500
     """
     settings = settings or Settings()
+    _check_kinds(train, test, settings)
     chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
     names, notes = shared_distances(train, test, distances)
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
-    fold = None if test is not None else cross_validation.assign(train, settings.folds, seed=settings.seed)
+    fold = None if test is not None else assign_folds(train, settings.folds, seed=settings.seed)
     if test is None:
-        key = cross_validation.split_key(train)
+        key = split_key(train)
         notes.append(f"no test table: {settings.folds}-fold cross-validation, split by {key}")
-    way = _way(train, test, lambda drawn: jobs(names, chosen, drawn), settings, progress)
+    way = _way(train, test, names, chosen, settings, progress)
     links: dict[str, Together] = {}
     scores: list[Record] = []
     units: dict[tuple[str, str], float] = {}
@@ -132,7 +136,7 @@ def evaluate(
         runs.append(job.run(train))
         for prediction in predictions(job, runs[-1], train, test, fold):
             split = prediction.split
-            link = links.get(split) or links.setdefault(split, together(prediction.triplets))
+            link = links.get(split) or links.setdefault(split, together(prediction.votes))
             one = scored(prediction, settings, link)
             bars = way.of_scores(one, link)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
@@ -141,51 +145,87 @@ def evaluate(
                 unseen.append(one)
     if progress:
         progress(len(todo), len(todo), "scores")
-    notes += dict.fromkeys(warnings(scores))
+    notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
     if settings.seeds > 1:
         scores += summaries(scores, units)
     comparisons = _comparisons(unseen, links["test"], way)
     scores = with_letters(scores, comparisons)
-    held = _goodness(unseen, links["test"])
-    reach = ceiling_of(unseen[0], links["test"])
+    reach = ceiling_of(unseen[0], links["test"]) if train.k == 2 else None
+    if reach is not None:
+        scores = with_explained(scores, [(one, links["test"]) for one in unseen], reach)
     return Evaluation(
-        scores=with_explained(scores, [(one, links["test"]) for one in unseen], reach),
+        row=train.row,
+        scores=scores,
         triplets=pl.concat([tested(one) for one in unseen]),
         runs=runs,
         notes=notes,
         comparisons=comparisons,
-        goodness=held,
-        error_bars=f"{way.told}; {links['test'].told}",
+        goodness=_goodness(unseen, links["test"]),
+        error_bars=_worded(f"{way.told}; {links['test'].told}", train.row),
         ceiling=reach,
-        votes=_ballots(unseen[0].prediction.triplets),
-        findings=check(*(_only(table, names) for table in (train, test) if table is not None)),
+        votes=_ballots(unseen[0].prediction.votes),
+        findings=_checked(names, train, test),
     )
 
 
-def _ballots(table: Triplets) -> pl.DataFrame | None:
+def _worded(text: str, row: str) -> str:
+    """Say of pairs and their curves what is said of triplets and their surfaces."""
+    return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
+
+
+def _floor(train: Votes, scores: Sequence[Record]) -> str:
+    record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
+    precision = record["average_precision_floor"]
+    ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
+    return (
+        f"floor: the constant P = {train.share:.3f}, the share of same in the training votes, has an NLL of "
+        f"{record['nll_floor']:.4f} ({record['nll_per_vote_floor']:.4f} per vote){ranked}"
+    )
+
+
+def _ballots(table: Votes) -> pl.DataFrame | None:
     """Single votes by the name of their triplet."""
     if table.votes is None or "observer" not in table.votes.columns:
         return None
-    named = table.labels["triplet"].gather(table.votes["row"])
-    return table.votes.select(named.alias("triplet"), "choice", "swapped", "observer")
+    named = table.labels[table.row].gather(table.votes["row"])
+    return table.votes.select(named.alias(table.row), "choice", "swapped", "observer")
 
 
-def _only(table: Triplets, names: Sequence[str]) -> Triplets:
-    """Keep the distances that were evaluated."""
-    return replace(table, distances={name: table.distances[name] for name in names})
+def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
+    if test is not None and test.k != train.k:
+        raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
+    if train.k == 1 and settings.ties != "half":
+        raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
+
+
+def _checked(names: Sequence[str], *tables: Votes | None) -> list[Finding]:
+    """Check the distances that were evaluated."""
+    kept = [
+        replace(table, distances={name: table.distances[name] for name in names})
+        for table in tables
+        if isinstance(table, Triplets)
+    ]
+    return check(*kept) if kept else []
 
 
 def _way(
-    train: Triplets,
-    test: Triplets | None,
-    plan: Callable[[Settings], Sequence[Job]],
+    train: Votes,
+    test: Votes | None,
+    names: Sequence[str],
+    estimators: Mapping[str, Estimator],
     settings: Settings,
     progress: Progress | None,
 ) -> Bars:
     if settings.error_bars == "bootstrap":
         return Bootstrap(settings.draws, settings.seed)
     if settings.error_bars == "refit":
-        return Refit(refits(train, test, plan, settings, progress), on_test=test is not None)
+
+        def score(prediction: Prediction) -> list[Record]:
+            # Votes drawn for an expected score would add a noise of their own to the spread.
+            return records_of(prediction, settings, draws=0)
+
+        drawn = refits(train, test, lambda drawn: jobs(names, estimators, drawn), score, settings, progress)
+        return Refit(drawn, on_test=test is not None)
     return Analytic()
 
 
@@ -203,7 +243,11 @@ def _comparisons(unseen: Sequence[Scored], link: Together, way: Bars) -> list[Re
 
 def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str], Goodness]:
     held: dict[tuple[str, str], Goodness] = {}
+    if unseen[0].prediction.table.k == 1:
+        return held
     for one in unseen:
+        table = one.prediction.votes
         if one.key not in held and one.values is not None and not one.prediction.diverged:
-            held[one.key] = goodness(one.prediction.triplets, one.prediction.P, link)
+            assert isinstance(table, Triplets)
+            held[one.key] = goodness(table, one.prediction.P, link)
     return held

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.blocks import blocks
+from twoafc.core import blocks_of
 from twoafc.counted import CountedTriplets
 
 STEPS = 128
@@ -45,7 +45,7 @@ def gathered(table: CountedTriplets, P: FloatArray) -> tuple[CountedTriplets, Fl
     size = len(kinds) * 6 * LEVELS
     if size <= MOST:
         count, total, place = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int32)
-        for some in blocks(len(table)):
+        for some in blocks_of(len(table)):
             code, weight = _keys(table, P, at, some), table.count[some].astype(np.float64)
             np.add.at(count, code, weight)
             np.add.at(total, code, weight * P[table.place[some]])
@@ -53,7 +53,7 @@ def gathered(table: CountedTriplets, P: FloatArray) -> tuple[CountedTriplets, Fl
         held = np.flatnonzero(count)
         count, total, place = count[held], total[held], place[held]
     else:
-        codes = np.concatenate([_keys(table, P, at, some) for some in blocks(len(table))])
+        codes = np.concatenate([_keys(table, P, at, some) for some in blocks_of(len(table))])
         held, first, code = np.unique(codes, return_index=True, return_inverse=True)
         weights = (table.count, table.count * P[table.place])
         count, total = (np.asarray(np.bincount(code, each), dtype=np.float64) for each in weights)

@@ -11,10 +11,10 @@ import polars as pl
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.counted import ByReference, CountedTriplets
 from twoafc.counts import Counts
-from twoafc.estimators import Density, Loaded, Network, Spline
+from twoafc.estimators import Density, Network, Spline, Surface
 from twoafc.evaluation.binning import alike
 from twoafc.evaluation.gathering import gathered
-from twoafc.evaluation.runs import Job, Prediction, Run, probability
+from twoafc.evaluation.loop import Job, Prediction, Run, floor_of, probability_at
 from twoafc.evaluation.settings import Settings
 
 
@@ -35,7 +35,7 @@ def left_out(job: Job, run: Run, counts: Counts, table: CountedTriplets, setting
         some = np.flatnonzero(drawn)
         others = counts.cells.with_columns(count=pl.col("count") - pl.Series(drawn)).filter(pl.col("count") > 0)
         refit = replace(run, fit=_fit(job, run, replace(counts, cells=others, clusters=None)))
-        P = probability(refit, table.places.d0, table.places.d1)
+        P = probability_at(refit, table.places.d0, table.places.d1)
         part = _of(table, some, drawn[some])
         if table.references is None and np.isfinite(P).all():
             part, P = gathered(part, P)
@@ -44,12 +44,14 @@ def left_out(job: Job, run: Run, counts: Counts, table: CountedTriplets, setting
         parts.append((part, P))
         rows.append(some)
         failed = failed or refit.diverged
-        yield Prediction(run, f"fold-{place}", part, P, refit.diverged)
+        yield Prediction(run, f"fold-{place}", part, P, refit.diverged, floor_of(table, len(P)))
     P = np.concatenate([P for _, P in parts])
-    yield Prediction(run, "test", _together(table, [part for part, _ in parts], rows), P, failed)
+    yield Prediction(
+        run, "test", _together(table, [part for part, _ in parts], rows), P, failed, floor_of(table, len(P))
+    )
 
 
-def _fit(job: Job, run: Run, others: Counts) -> Loaded:
+def _fit(job: Job, run: Run, others: Counts) -> Surface:
     """Fit all folds but one; where references say how smooth P is, as smooth as with all, for folds have none."""
     table = CountedTriplets.of(others)
     assert isinstance(job.settings, Density | Network | Spline)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from twoafc.evaluation.records import Scored, is_shown
+from twoafc.inference import MEASURES, Record
 from twoafc.inference.ceiling import Ceiling, ceiling, explained
 from twoafc.inference.errorbars import Together
 from twoafc.inference.intervals import t_interval
 from twoafc.metrics import log_likelihood
-from twoafc.scores import MEASURES, Record
 
 
 def ceiling_of(tested: Scored, link: Together) -> Ceiling:
@@ -45,7 +45,7 @@ def told_ceiling(found: Ceiling) -> list[str]:
 
 
 def with_explained(scores: Sequence[Record], tested: Sequence[tuple[Scored, Together]], found: Ceiling) -> list[Record]:
-    """Give the tested scores, all triplets pooled, the share of the explainable that they explain, as an interval.
+    """Give the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
 
     Parameters
     ----------
@@ -82,15 +82,16 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     table = one.prediction.table
     T = len(table) if table.count is None else table.count.sum()
     weight = np.full(len(table), 1 / T)
-    gain = -log_likelihood(table.n, table.M, 0.5) - one.values.columns[:, MEASURES.index("nll")]
+    gain = -log_likelihood(table.n, table.M, 0.5) - one.values.columns[:, MEASURES[2].index("nll")]
     mean = float(np.average(gain, weights=table.count))
     if not np.isfinite(mean):
         return None, None
     moved = None
     if link.votes is not None and one.values.moved is not None:
-        moved = -one.values.moved[:, [MEASURES.index("nll")]] * weight[link.votes.row, None]
+        moved = -one.values.moved[:, [MEASURES[2].index("nll")]] * weight[link.votes.row, None]
     se = float(link.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
     ends = t_interval(mean, se, float(link.units(weight)[0]))
     if not np.isfinite(ends.low):
         return None, None
-    return explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    low, high = explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    return None if low is None else 100 * low, None if high is None else 100 * high

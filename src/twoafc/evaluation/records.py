@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.evaluation.runs import Prediction
+from twoafc.evaluation.loop import Prediction
 from twoafc.evaluation.settings import Settings
-from twoafc.inference.comparisons import COMPARED, Measure, lettered
+from twoafc.inference.comparisons import COMPARED, lettered
 from twoafc.inference.errorbars import Error, Errors, Together, Values, bar, values_of
-from twoafc.scores import MEASURES, Record, by_group, over_seeds, per_triplet
-
-ALL_MEASURES = (*MEASURES, "nll_per_vote")
+from twoafc.inference.scores import DRAWS, Columns, Record, all_measures, by_group, over_seeds, values_per_row
+from twoafc.table import ENDS
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A prediction with the values of its triplets; `values` is None where P is not finite (a run that diverged)."""
+    """A prediction with the values of its rows; `values` is None where P is not finite (a run that diverged).
+
+    ``grouped`` has the values of each group by itself, where they differ from those of all rows.
+    """
 
     prediction: Prediction
     values: Values | None
+    grouped: Values | None
     records: list[Record]
 
     @property
@@ -41,18 +44,40 @@ class Scored:
 def scored(prediction: Prediction, settings: Settings, link: Together) -> Scored:
     """Score a prediction by group, without error bars."""
     table, P = prediction.table, prediction.P
-    known = bool(np.isfinite(P).all())
-    given = P if known else np.full(len(table), 0.5)
-    values = per_triplet(table, given, ties=settings.ties, simulated_seed=settings.simulated_seed)
-    run = prediction.run
-    head = {"distance": run.distance, "estimator": run.estimator, "split": prediction.split}
-    records = []
-    for record in by_group(table, values):
-        if not known:
-            record |= dict.fromkeys((*ALL_MEASURES, "ties_model"))
-        if not prediction.split.startswith("fold") or record["group"] == "all":
-            records.append({**head, **record, "seed": run.seed, "diverged": int(prediction.diverged)})
-    return Scored(prediction, values_of(table, P, values, link, ties=settings.ties) if known else None, records)
+    if not np.isfinite(P).all():
+        return Scored(prediction, None, None, records_of(prediction, settings))
+    columns, grouped = _columns(prediction, settings)
+    values = values_of(table, P, columns, link, ties=settings.ties)
+    by_itself = None
+    if grouped is not None and table.groups is not None:
+        by_itself = values_of(table, P, grouped, link, ties=settings.ties, group=table.groups[1])
+    return Scored(prediction, values, by_itself, _records(prediction, columns, grouped))
+
+
+def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS) -> list[Record]:
+    """Score a prediction by group; of a run that diverged nothing is known but its size."""
+    if np.isfinite(prediction.P).all():
+        return _records(prediction, *_columns(prediction, settings, draws))
+    half = replace(prediction, P=np.full(len(prediction.table), 0.5))
+    unknown = dict.fromkeys((*all_measures(prediction.table.k), "ties_model"))
+    return [record | unknown for record in _records(half, *_columns(half, settings, draws))]
+
+
+def _columns(prediction: Prediction, settings: Settings, draws: int = DRAWS) -> tuple[Columns, Columns | None]:
+    """Values of every row: of all rows together and, of pairs in groups, of each group by itself."""
+    table, P = prediction.table, prediction.P
+    values = values_per_row(table, P, ties=settings.ties, floor=prediction.floor, draws=draws)
+    if table.k == 2 or table.groups is None:
+        return values, None
+    return values, values_per_row(table, P, floor=prediction.floor, group=table.groups[1], draws=draws)
+
+
+def _records(prediction: Prediction, values: Columns, grouped: Columns | None) -> list[Record]:
+    run, split = prediction.run, prediction.split
+    head = {"distance": run.distance, "estimator": run.estimator, "split": split}
+    tail = {"seed": run.seed, "diverged": int(prediction.diverged)}
+    records = [{**head, **record, **tail} for record in by_group(prediction.table, values, grouped)]
+    return [record for record in records if not split.startswith("fold") or record["group"] == "all"]
 
 
 def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
@@ -62,13 +87,18 @@ def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
 
 def without_bars(records: Sequence[Record]) -> list[Record]:
     """Say of every measure that its error cannot be known."""
-    unknown = np.full(len(ALL_MEASURES), np.nan)
+    unknown = np.full(len(_measured(records[0])), np.nan)
     return with_bars(records, {record["group"]: Error(unknown, unknown, 0.0) for record in records})
+
+
+def _measured(record: Record) -> list[str]:
+    """Measures of a record that have error bars."""
+    return all_measures(1 if "pairs" in record else 2)
 
 
 def _bars(record: Record, error: Error) -> Record:
     bars: Record = {}
-    for name, se, skew in zip(ALL_MEASURES, error.se, error.skew, strict=True):
+    for name, se, skew in zip(_measured(record), error.se, error.skew, strict=True):
         bars |= bar(name, record[name], float(se), error.units, skew=float(skew))
     return bars
 
@@ -94,7 +124,7 @@ def _summary(runs: Sequence[Record], units: float) -> Record:
     plain = [{name: value for name, value in run.items() if not _is_bar(name)} for run in runs]
     summary = over_seeds(plain)
     finished = [run for run in runs if not run["diverged"]]
-    for name in ALL_MEASURES:
+    for name in _measured(summary):
         errors = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
         spread = summary.get(f"{name}_sd") or 0.0
         se = float(np.sqrt(np.mean(np.square(errors)) + spread**2 / len(finished))) if errors else np.nan
@@ -102,10 +132,9 @@ def _summary(runs: Sequence[Record], units: float) -> Record:
     return summary
 
 
-def with_letters(
-    scores: Sequence[Record], comparisons: Sequence[Record], measures: Mapping[str, Measure] = COMPARED
-) -> list[Record]:
+def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
     """Give the tested scores, all rows pooled, their letters: MEASURE_letters, within each estimator."""
+    measures = COMPARED[1 if "pairs" in scores[0] else 2]
     told: dict[tuple[str, str, str], str] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         pairs = [record for record in comparisons if record["estimator"] == label]
@@ -147,12 +176,16 @@ def warnings(records: Sequence[Record]) -> Iterator[str]:
             yield f"{name}: the run{where} diverged"
         elif record["nll"] == np.inf and record["split"] == "test" and record["group"] == "all":
             yield f"{name}: the NLL on test is infinite; votes were cast to which it gives no chance"
+        if "average_precision" in record and record["average_precision"] is None and record["group"] == "all":
+            yield f"nobody said same on {record['split']}: there is no average precision"
 
 
 def tested(scored: Scored) -> pl.DataFrame:
-    """P and NLL of every tested triplet, with its labels, votes and distances."""
-    prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.triplets
-    nll = np.full(len(table), np.nan) if scored.values is None else scored.values.columns[:, MEASURES.index("nll")]
+    """P and NLL of every tested row, with its labels, votes and distances."""
+    prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.votes
+    nll = np.full(len(table), np.nan)
+    if scored.values is not None:
+        nll = scored.values.columns[:, scored.values.measures.index("nll")]
     return table.labels.with_columns(
         n=pl.Series(table.n),
         M=pl.Series(table.M),
@@ -160,8 +193,7 @@ def tested(scored: Scored) -> pl.DataFrame:
         estimator=pl.lit(run.estimator),
         seed=pl.lit(run.seed, dtype=pl.Int64),
         diverged=pl.lit(prediction.diverged),
-        d0=pl.Series(table.d0),
-        d1=pl.Series(table.d1),
+        **{end: pl.Series(column) for end, column in zip(ENDS[table.k], table.columns, strict=True)},
         P=pl.Series(prediction.P),
         nll=pl.Series(nll),
     )

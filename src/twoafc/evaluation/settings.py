@@ -27,8 +27,6 @@ class Settings:
         Seed of the folds and of the bootstrap, and the first of the estimators' seeds.
     ties : "half" or "x0"
         What a tie is worth in a 2AFC score.
-    simulated_seed : int or None
-        Draw the simulated scores with this seed, as the paper does; None gives their exact expectation.
     error_bars : "analytic", "bootstrap" or "refit"
         How sure scores are of the fitted surfaces on other triplets: by formula, or from tables drawn anew; or, with
         surfaces fitted anew to drawn training tables too, of surfaces fitted to other votes.
@@ -40,7 +38,6 @@ class Settings:
     seeds: int = 1
     seed: int = 0
     ties: Ties = "half"
-    simulated_seed: int | None = None
     error_bars: ErrorBars = "analytic"
     draws: int = 200
 

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import DensityFit, Fit
 from twoafc.explore.refit import Refits, refits
@@ -22,7 +23,6 @@ from twoafc.folder import Results
 from twoafc.metrics import log_likelihood
 from twoafc.outcomes import distances, estimators, outcomes
 from twoafc.query import model
-from twoafc.uniform import Uniform
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from twoafc import folds
 from twoafc.arrays import FloatArray
 from twoafc.card import describe
-from twoafc.columns import UNNAMED
 from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit
 from twoafc.estimators.grid import interpolate
 from twoafc.estimators.kernel import Sums, kernel_sums, squared_sums
 from twoafc.folder import Results
 from twoafc.outcomes import distances, outcomes
-from twoafc.triplets import Triplets
+from twoafc.table import UNNAMED, Triplets
 
 CORES = 2
 KEPT = 32

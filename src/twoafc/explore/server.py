@@ -24,8 +24,8 @@ from twoafc.explore.data import Explored
 from twoafc.explore.facts import ROLES
 from twoafc.explore.layout import page
 from twoafc.explore.state import View
+from twoafc.files import legible
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.legible import legible
 from twoafc.pictures import Pictures
 
 HOST = "127.0.0.1"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twoafc.errors import DataError
-from twoafc.whole import whole_file
+from twoafc.files import whole_file
 
 CHUNK = 2**20
 # Disk full, quota exceeded, file larger than the system allows: the remedy is the same.

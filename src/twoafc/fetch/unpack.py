@@ -36,7 +36,7 @@ from twoafc.fetch.disk import (
     write_json,
 )
 from twoafc.fetch.registry import HIDDEN, Archive, digest_source
-from twoafc.whole import whole_file
+from twoafc.files import whole_file
 
 # Images hardly compress, tables of votes some twenty times; a bomb compresses a thousand times.
 RATIO, AT_LEAST = 100, 2**24

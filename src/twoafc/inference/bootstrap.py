@@ -40,32 +40,31 @@ def _counts(things: int, draws: int, rng: np.random.Generator) -> FloatArray:
 
 
 def bootstrap_errors(
-    values: Values, codes: tuple[list[str], IntArray] | None, together: Dependence, *, draws: int, seed: int
+    values: Values,
+    codes: tuple[list[str], IntArray] | None,
+    together: Dependence,
+    *,
+    grouped: Values | None = None,
+    draws: int,
+    seed: int,
 ) -> dict[str, FloatArray]:
-    """Standard errors by group, as `twoafc.inference.errorbars.errors` gives them, from tables drawn anew."""
-    names, group = codes if codes is not None else (["all"], np.zeros(len(values.M), dtype=np.int64))
-    nll = values.columns[:, values.measures.index("nll")]
-    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=len(names)))[:-1])
-    sums = np.column_stack([values.columns, nll])
-    found: dict[str, list[FloatArray]] = {name: [] for name in dict.fromkeys((*names, "mean", "all"))}
+    """Standard errors by group, as `errors` gives them, from tables drawn anew."""
+    scores: dict[str, list[FloatArray]] = {}
     for weights in drawn_weights(together, draws, seed):
         with np.errstate(divide="ignore", invalid="ignore"):  # a group may be missing, an NLL infinite
-            totals = np.stack([weights[:, part] @ sums[part] for part in rows])
-            per = np.stack([_counted(weights[:, part], values.M[part], sums.shape[1]) for part in rows])
-            means = totals / per
-            for name, mean in zip(names, means, strict=True):
-                found[name].append(mean)
-            found["mean"].append(means.mean(axis=0))
+            scores.setdefault("all", []).append(_means(values, weights))
             if codes is not None:
-                found["all"].append(totals.sum(axis=0) / per.sum(axis=0))
-    return {name: _spread(np.concatenate(parts)) for name, parts in found.items()}
+                names, group = codes
+                of_groups = [_means(grouped or values, weights * (group == g)) for g in range(len(names))]
+                for name, mean in zip((*names, "mean"), (*of_groups, np.mean(of_groups, axis=0)), strict=True):
+                    scores.setdefault(name, []).append(mean)
+    return {name: _spread(np.concatenate(parts)) for name, parts in scores.items()}
 
 
-def _counted(weights: FloatArray, M: IntArray, columns: int) -> FloatArray:
-    """What sums are divided by: the triplets drawn; for the last column, NLL per vote, their votes."""
-    counted = np.repeat(weights.sum(axis=1)[:, None], columns, axis=1)
-    counted[:, -1] = weights @ M
-    return counted
+def _means(values: Values, weights: FloatArray) -> FloatArray:
+    """Means of the measures over rows, then of those over votes, in tables with such weights: (draws, measures)."""
+    rows, votes = weights.sum(axis=1, keepdims=True), (weights @ values.M)[:, None]
+    return np.hstack([weights @ values.columns / rows, weights @ values.over_votes / votes])
 
 
 def bootstrap_means(columns: FloatArray, together: Dependence, *, draws: int, seed: int) -> FloatArray:

@@ -12,7 +12,7 @@ from twoafc.arrays import FloatArray
 from twoafc.inference.errorbars import Together, Values
 from twoafc.inference.intervals import LEVEL, Interval, holm, p_value, t_interval
 from twoafc.inference.letters import letters
-from twoafc.scores import Record
+from twoafc.inference.scores import Record
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,17 @@ class Measure:
 
 
 COMPARED = {
-    "nll": Measure(-1, "explains the votes better than", "nats per triplet", 2),
-    "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
-    "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
+    2: {
+        "nll": Measure(-1, "explains the votes better than", "nats per triplet", 2),
+        "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
+        "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
+    },
+    1: {
+        "nll": Measure(-1, "explains the votes better than", "nats per pair", 2, row="pair"),
+        "average_precision": Measure(1, "puts same pairs first better than", "% average precision", 1, row="pair"),
+    },
 }
+"""By which measures distances are compared: on triplets (2), and on pairs (1)."""
 
 
 def compare(
@@ -48,7 +55,7 @@ def compare(
     link: Together,
     *,
     estimator: str,
-    measures: Mapping[str, Measure] = COMPARED,
+    measures: Mapping[str, Measure] | None = None,
     instead: Mapping[str, FloatArray] | None = None,
     beside: Mapping[str, FloatArray] | None = None,
     level: float = LEVEL,
@@ -59,8 +66,8 @@ def compare(
     ----------
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
-    measures : mapping of name to Measure
-        What to compare by; every name is a measure of `Values`.
+    measures : mapping of name to Measure, optional
+        What to compare by; every name is a measure of `Values`. Default: those of `COMPARED`.
     instead : mapping of distance to array, shape (draws, measures), optional
         Scores on tables drawn anew, the same for all distances: standard errors are then their spread.
     beside : mapping of distance to array, shape (draws, measures), optional
@@ -77,6 +84,8 @@ def compare(
     found: list[Record] = []
     weight = np.full(link.rows.size, 1 / link.rows.size)
     units = float(link.units(weight)[0])
+    if measures is None:
+        measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
     for measure, told in measures.items():
         pairs = [_ordered(pair, values, measure, told.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
@@ -147,9 +156,9 @@ def sentence(told: Measure, a: str, b: str, found: Sequence[float], p_holm: floa
 
     Examples
     --------
-    >>> sentence(COMPARED["nll"], "lpips", "ssim", (-0.38, 0.005, -0.39, -0.37), 1e-9)
+    >>> sentence(COMPARED[2]["nll"], "lpips", "ssim", (-0.38, 0.005, -0.39, -0.37), 1e-9)
     'lpips explains the votes better than ssim: 0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
-    >>> print(sentence(COMPARED["nll"], "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6))
+    >>> print(sentence(COMPARED[2]["nll"], "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6))
     lpips and dists cannot be told apart: lpips is ahead by 0.001 nats per triplet, 95 % interval -0.003 to 0.005,
     p = 0.60 (Holm)
     """

@@ -18,13 +18,13 @@ from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import Dependence, dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
-from twoafc.rows import Rows
-from twoafc.scores import MEASURES, Record
-from twoafc.triplets import Triplets
+from twoafc.inference.precision import Ranking
+from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
+from twoafc.table import Rows, Votes
 
 
 class Error(NamedTuple):
-    """Standard errors of `MEASURES` and of the NLL per vote, their skewness, and the number of independent units."""
+    """Standard errors of the measures, then of those per vote, their skewness, and the number of independent units."""
 
     se: FloatArray
     skew: FloatArray
@@ -36,8 +36,6 @@ Errors = dict[str, Error]
 
 LEAST = 0.5
 """Votes of one observer may take at most this share off the variance, by chance."""
-OF_VOTES = 4
-"""The first so many of `MEASURES` depend on the votes, and have their own noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +107,7 @@ class Together:
         return np.minimum(units, self.votes.units(weight, stratum, count))
 
 
-def together(table: Triplets) -> Together:
+def together(table: Votes) -> Together:
     """Find how the triplets of a table go together."""
     votes = ballots(table)
     few = votes is None and table.votes is not None and "observer" in table.votes.columns
@@ -129,18 +127,34 @@ class Values:
     moved: FloatArray | None = None
     count: IntArray | None = None
 
+    @property
+    def per_vote(self) -> list[str]:
+        """Measures that have a mean over votes too."""
+        return [name for name in PER_VOTE.values() if name in self.measures]
+
+    @property
+    def over_votes(self) -> FloatArray:
+        """Sums of those over the votes of each triplet, shape (T, v)."""
+        columns = (over_votes(name, self.columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
+        return np.stack([*columns], axis=1)
+
 
 def values_of(
-    table: Rows, P: FloatArray, values: Mapping[str, FloatArray], link: Together, *, ties: metrics.Ties = "half"
+    table: Rows,
+    P: FloatArray,
+    values: Mapping[str, FloatArray],
+    link: Together,
+    *,
+    ties: metrics.Ties = "half",
+    group: IntArray | None = None,
 ) -> Values:
-    """Put the measures of a table with one distance side by side."""
-    columns = np.stack([values[name] for name in MEASURES], axis=1)
-    moved = None
+    """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
+    measures, moved = MEASURES[table.k], None
     if link.votes is not None:
-        moved = np.zeros((len(link.votes.row), columns.shape[1]))
-        for name, score in _scores(table, P, ties).items():
-            moved[:, MEASURES.index(name)] = moves(score, link.votes, table.n, table.M, P)
-    return Values(MEASURES, columns, table.M, moved, table.count)
+        moved = np.zeros((len(link.votes.row), len(measures)))
+        for name, score in _scores(table, P, ties, group).items():
+            moved[:, measures.index(name)] = moves(score, link.votes, table.n, table.M, P)
+    return Values(measures, side_by_side(values, table.k), table.M, moved, table.count)
 
 
 def mean_values(each: Sequence[Values]) -> Values:
@@ -152,27 +166,35 @@ def mean_values(each: Sequence[Values]) -> Values:
     return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved, first.count)
 
 
-def _scores(table: Rows, P: FloatArray, ties: metrics.Ties) -> dict[str, Score]:
-    """Scores as functions of n, M, P, with the choice of each triplet held fixed."""
-    margins = {"score_2afc": P - 0.5, "score_2afc_distance": table.d0 - table.d1}
-    chosen = {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
-
-    def agreed(name: str) -> Score:
-        return lambda row, n, M, p: metrics.score_2afc_per_triplet(n, M, chosen[name][row])
-
-    return {
+def _scores(table: Rows, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
+    """Scores as functions of n, M, P, with the choice of each triplet, or the order of pairs, fixed."""
+    scores: dict[str, Score] = {
         "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
         "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
-        **{name: agreed(name) for name in chosen},
     }
+    if table.k == 1:
+        gain = np.empty(len(table))
+        for rows in parts_of(group, len(table)):
+            share = table.n[rows] / table.M[rows]
+            gain[rows] = len(rows) * Ranking.by(table.columns[0][rows]).influence(share)[1]
+        return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
+    d0, d1 = table.columns
+    for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
+        chosen = metrics.choice(margin, ties=ties)
+        scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
+    return scores
 
 
-def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Together) -> Errors:
-    """Standard errors of every measure: of each group, of the mean of groups and of all triplets pooled.
+def errors(
+    values: Values, codes: tuple[list[str], IntArray] | None, link: Together, grouped: Values | None = None
+) -> Errors:
+    """Standard errors of every measure: of each group, of the mean of groups and of all rows pooled.
 
     Parameters
     ----------
     codes : pair of group names and each row's number among them, or None where the table has no groups
+    grouped : Values, optional
+        Those of each group by itself, where they differ: see `values_per_row`.
     """
     T = len(values.M) if values.count is None else values.count.sum()
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
@@ -180,42 +202,51 @@ def errors(values: Values, codes: tuple[list[str], IntArray] | None, link: Toget
         if codes is not None:
             names, group = codes
             each = 1 / np.bincount(group, values.count)[group]
-            told |= dict(zip(names, _errors(values, each, group, len(names), link), strict=True))
-            told["mean"] = _errors(values, each / len(names), group, len(names), link, across=True)[0]
+            own = grouped or values
+            told |= dict(zip(names, _errors(own, each, group, len(names), link), strict=True))
+            told["mean"] = _errors(own, each / len(names), group, len(names), link, across=True)[0]
     return told
 
 
 def _errors(
     values: Values, weight: FloatArray, group: IntArray | None, count: int, link: Together, *, across: bool = False
 ) -> list[Error]:
-    """Errors of each measure and of the NLL per vote, for each group."""
+    """Errors of each measure and of those per vote, for each group."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
-    nll, M = values.columns[:, values.measures.index("nll")], values.M
+    k, M = len(values.measures), values.M
     times = np.ones(len(M)) if values.count is None else values.count.astype(np.float64)
     votes, total = (np.bincount(code, times * each, minlength=count)[code] for each in (M, weight))
     shares = times * weight
     sums = np.stack([np.bincount(code, shares * column, minlength=count) for column in values.columns.T], axis=1)
     means = (sums if group is None else sums[code]) / (total[:1] if group is None else total)[:, None]
-    ratio = np.bincount(code, times * nll, minlength=count)[code] / votes
-    per_vote = (nll - ratio * M) / votes * total
-    influence = np.empty((len(M), len(values.measures) + 1))
-    np.subtract(values.columns, means, out=influence[:, :-1])
-    influence[:, :-1] *= weight[:, None]
-    influence[:, -1] = per_vote
+    of_votes = values.over_votes
+    influence = np.empty((len(M), k + of_votes.shape[1]))
+    np.subtract(values.columns, means, out=influence[:, :k])
+    influence[:, :k] *= weight[:, None]
+    for place, column in enumerate(of_votes.T, start=k):
+        ratio = np.bincount(code, times * column, minlength=count)[code] / votes
+        influence[:, place] = (column - ratio * M) / votes * total
     if across:
         # Each row was held against the mean of its own group, and moved that, not the mean of groups.
         influence = influence * link.rows.own_share(weight / total, code)[:, None]
     moved = None
     if values.moved is not None and link.votes is not None:
         row = link.votes.row
-        of_nll = values.moved[:, values.measures.index("nll")]
-        moved = np.column_stack([values.moved * weight[row, None], of_nll * (total / votes)[row]])
+        by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
+        moved = np.column_stack([values.moved * weight[row, None], *(each * (total / votes)[row] for each in by_vote)])
     strata, strata_count = (None, 1) if across or group is None else (code, count)
     found = link.standard_errors(influence, weight, moved, strata, strata_count)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
     skew = np.zeros(found.shape)
-    skew[:, [0, -1]] = link.rows.skewness(influence[:, [0, -1]], strata, strata_count)
-    freedom = np.median(link.rows.freedom(influence[:, :OF_VOTES], strata, strata_count), axis=1)
+    skew[:, [0, k]] = link.rows.skewness(influence[:, [0, k]], strata, strata_count)
+    freedom = np.median(
+        link.rows.freedom(
+            influence[:, [i for i, name in enumerate(values.measures) if not name.endswith("_simulated")]],
+            strata,
+            strata_count,
+        ),
+        axis=1,
+    )
     units = np.minimum(link.units(weight, strata, strata_count), 1 + freedom)
     return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import comb
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.binomial import pmf_table
+from twoafc.core import pmf_table
 
 
 @lru_cache

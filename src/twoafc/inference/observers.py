@@ -10,7 +10,7 @@ import numpy as np
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import FEWEST, Dependence
-from twoafc.triplets import Triplets
+from twoafc.table import Votes
 
 Score = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
 """Values of some triplets, one each, from their rows, n, M and P."""
@@ -65,7 +65,7 @@ class Ballots:
         return Dependence(len(self.row), (self.observer,), "").units(share, strata[self.row], count)
 
 
-def ballots(table: Triplets) -> Ballots | None:
+def ballots(table: Votes) -> Ballots | None:
     """Take the votes of a table whose observers are known; None where they are not, or fewer than six."""
     votes = table.votes
     if votes is None or "observer" not in votes.columns or votes["observer"].n_unique() < FEWEST:

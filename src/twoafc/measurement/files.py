@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
-from twoafc.frames import put_frame
-from twoafc.whole import whole_file
+from twoafc.files import whole_file
+from twoafc.table import put_frame
 
 PARTIAL = r"\.\d+\.part"
 """How the names of files end that are not yet whole, after the number of their process."""

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from twoafc.errors import DataError
-from twoafc.frames import read_frame
 from twoafc.measurement.files import write_text, write_whole
 from twoafc.measurement.traces import TraceArray, as_text, from_text
+from twoafc.table import read_frame
 
 KEY, TRACES = "twoafc", "twoafc.traces"
 """Of what a Parquet table says of itself: the card, and the traces of its images."""

@@ -1,4 +1,4 @@
-"""One triplet told whole: its images, its distances, and how likely each outcome of the votes was."""
+"""Cards of one triplet: its images, its distances, and how likely each outcome of the votes was."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.uint8]
 Answer = Mapping[str, Any]
-"""What `twoafc.query.ask` gives: P, standard_error, counts, and where known d0 and d1, and P_model."""
+"""A result of `twoafc.query.ask`: P, standard_error, counts, and d0, d1 and P_model if known."""
 LABELS = ("x₀", "reference", "x₁")
 WIDE = 1.45
-"""Width of a panel beside the images, which are 1 wide."""
+"""Width of a panel beside the images, whose width is 1."""
 SMALL_IMAGE = 256
-"""Up to so many pixels along a side an image is kept as it is."""
-ENDLESS, ROOM = 1.1, 1.35
-"""Heights, times that of the tallest bar: of a bar without end, and of the panel, with room for words above."""
+"""Images of up to this many pixels along a side are not resampled."""
+INFINITE, PANEL = 1.1, 1.35
+"""Heights of a bar of infinite NLL and of the panel, relative to the tallest finite bar."""
 NUMBERED = 12
-"""Up to so many votes each bar bears its number."""
+"""Up to this many votes all bars are numbered."""
 
 
 def counts_nll(answer: Answer, ax: Axes) -> Axes:
-    """Draw the NLL of each count j of the votes for x1, the observed one marked: the lower, the likelier.
+    """Draw the NLL of each count j of votes for x1, with the observed one marked; a lower NLL is more likely.
 
     Parameters
     ----------
     answer : mapping
-        Of `twoafc.query.ask`. A count that cannot be under P has an infinite NLL: its bar bears ∞.
+        Of `twoafc.query.ask`. A count that is impossible under P has an infinite NLL, marked ∞.
     """
     counts = answer["counts"]
     M = len(counts) - 1
     most = max((count["nll"] for count in counts if math.isfinite(count["nll"])), default=0.0) or 1.0
-    height = [min(count["nll"], ENDLESS * most) for count in counts]
-    seen = [bool(count["observed"]) for count in counts]
-    colours = [MARK if each else LIGHT for each in seen]
+    height = [min(count["nll"], INFINITE * most) for count in counts]
+    observed = [bool(count["observed"]) for count in counts]
+    colours = [MARK if marked else LIGHT for marked in observed]
     bars = ax.bar(range(M + 1), height, 0.8, color=colours, edgecolor="black", linewidth=0.5 if M <= NUMBERED else 0)
-    for bar, count, each in zip(bars, counts, seen, strict=True):
-        if each:
+    for bar, count, marked in zip(bars, counts, observed, strict=True):
+        if marked:
             bar.set(hatch="////", label=f"observed, j = {count['j']}")
             ax.legend(loc="upper center", fontsize=LEAST, frameon=False, handlelength=1.2, borderaxespad=0)
-        if each or M <= NUMBERED:
+        if marked or M <= NUMBERED:
             number = f"{count['nll']:.2f}" if math.isfinite(count["nll"]) else "∞"
             above = (bar.get_x() + bar.get_width() / 2, bar.get_height())
             text = ax.annotate(number, above, (0, 1.5), textcoords="offset points", fontsize=LEAST, ha="center")
-            text.set_fontweight("bold" if each else "normal")
-    ax.set(ylim=(0, ROOM * most), xlim=(-0.6, M + 0.6), xlabel=f"j, votes for x₁ of {M}", ylabel="NLL of j, nats")
+            text.set_fontweight("bold" if marked else "normal")
+    ax.set(ylim=(0, PANEL * most), xlim=(-0.6, M + 0.6), xlabel=f"j, votes for x₁ of {M}", ylabel="NLL of j, nats")
     ax.locator_params(axis="x", integer=True)
     if M <= NUMBERED:
         ax.set_xticks(range(M + 1))
@@ -69,25 +69,25 @@ def triplet_card(
     d0: float | None = None,
     d1: float | None = None,
 ) -> Figure:
-    """Draw x0, the reference and x1 with d0, P and d1 beneath, and the NLL of each count of the votes beside.
+    """Draw x0, the reference and x1 with d0, P and d1 below, and the NLL of each count of votes beside them.
 
     Parameters
     ----------
     images : sequence of three arrays of uint8, each of shape (H, W, 3), or None
-        x0, the reference, x1; a grey box says where one is missing.
+        x0, the reference, x1; a missing one is a grey box.
     answer : mapping
         Of `twoafc.query.ask`.
     title : str
-        Written above all.
+        Above the card.
     labels : three of str
-        Written above the images.
+        Above the images.
     d0, d1 : float, optional
-        The distances; those of the answer otherwise.
+        The distances; default those of the answer.
     """
     figure, panels, (ax,) = _card(images, labels, 1, title)
     d0, d1 = (answer.get("d0") if d0 is None else d0), (answer.get("d1") if d1 is None else d1)
-    panels[1].set_xlabel(_chance(answer), fontsize=SMALL)
-    _votes(answer, panels, (_said("₀", d0), _said("₁", d1)))
+    panels[1].set_xlabel(_probability(answer), fontsize=SMALL)
+    _show_votes(answer, panels, (_distance("₀", d0), _distance("₁", d1)))
     counts_nll(answer, ax)
     return figure
 
@@ -100,7 +100,7 @@ def disagreement_card(
     labels: tuple[str, str, str] = LABELS,
     right: str | None = None,
 ) -> Figure:
-    """Draw a triplet with the NLL of each count under each of several distances; the one that was right is marked.
+    """Draw a triplet with the NLL of each count under several distances, and mark the one that was right.
 
     Parameters
     ----------
@@ -109,22 +109,22 @@ def disagreement_card(
     answers : mapping of name to answer
         Of `twoafc.query.ask`, with the distances d0 and d1 of each.
     right : str, optional
-        The name of the distance that was right, or "" where the votes cannot tell; otherwise it is the one under which
-        the observed votes are most likely.
+        The name of the distance that was right, or "" if the votes cannot decide; default the one under which the
+        observed votes are most likely.
     """
     if right is not None and right and right not in answers:
         raise ValueError(f"right must name one of {', '.join(answers)}, or be empty; found {right!r}")
     figure, panels, axes = _card(images, labels, len(answers), title)
-    _votes(next(iter(answers.values())), panels, ("", ""))
-    best = _likeliest(answers) if right is None else right
+    _show_votes(next(iter(answers.values())), panels, ("", ""))
+    best = _most_likely(answers) if right is None else right
     if right == "":
-        panels[1].set_xlabel("the votes cannot\ntell who is right", fontsize=SMALL)
+        panels[1].set_xlabel("the votes cannot\ntell which is right", fontsize=SMALL)
     top = max(counts_nll(answer, ax).get_ylim()[1] for answer, ax in zip(answers.values(), axes, strict=True))
     for ax, (name, answer) in zip(axes, answers.items(), strict=True):
         ax.set_ylim(0, top)
-        distances = [_said("₀", answer.get("d0")), _said("₁", answer.get("d1"))]
-        told = [ax.get_xlabel(), ", ".join(filter(None, distances)), _chance(answer)]
-        ax.set_xlabel("\n".join(filter(None, told)), fontsize=SMALL)
+        distances = [_distance("₀", answer.get("d0")), _distance("₁", answer.get("d1"))]
+        lines = [ax.get_xlabel(), ", ".join(filter(None, distances)), _probability(answer)]
+        ax.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
         ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")
         verbatim(ax.set_title(f"{name}: right" if name == best else name, fontsize=LABEL))
         ax.title.set(weight="bold" if name == best else "normal", color=DARK if name == best else "black")
@@ -134,7 +134,7 @@ def disagreement_card(
 def _card(
     images: Sequence[Image | None], labels: Sequence[str], beside: int, title: str
 ) -> tuple[Figure, list[Axes], list[Axes]]:
-    """Lay out three images and, beside them, so many panels."""
+    """Lay out three images and, beside them, a number of panels."""
     from matplotlib.figure import Figure
 
     if len(images) != 3:
@@ -152,43 +152,43 @@ def _card(
 
 
 def _image(image: Image | None, ax: Axes, *, shape: tuple[int, ...]) -> None:
-    """Show an image, or a grey box of the given shape where there is none."""
+    """Show an image, or a grey box of the given shape if there is none."""
     if image is None:
         ax.set(facecolor=UNKNOWN, box_aspect=shape[0] / shape[1])
         ax.text(0.5, 0.5, "no image", fontsize=SMALL, color="0.3", ha="center", va="center", transform=ax.transAxes)
     elif image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise ValueError(f"an image must be of uint8 and shape (H, W, 3); found {image.dtype} and {image.shape}")
     else:
-        # Few pixels go into a file as they are; many are brought down to those that the figure has.
+        # Large images are resampled to the resolution of the figure.
         ax.imshow(image, interpolation="none" if max(image.shape) <= SMALL_IMAGE else "auto")
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_linewidth(0.6)
 
 
-def _said(which: str, d: float | None) -> str:
+def _distance(which: str, d: float | None) -> str:
     return "" if d is None else f"d{which} = {d:.3g}"
 
 
-def _chance(answer: Answer) -> str:
+def _probability(answer: Answer) -> str:
     error, P_model = answer.get("standard_error"), answer.get("P_model")
     if P_model is not None and not math.isclose(P_model, answer["P"], rel_tol=1e-9):
-        error = None  # it is that of another fit than the tested one
+        error = None  # it belongs to another fit than the tested one
     return f"P = {answer['P']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
 
-def _votes(answer: Answer, panels: Sequence[Axes], above: tuple[str, str]) -> None:
-    """Write beneath x0 and x1 what is given, and how many chose them; the one that most chose has a frame."""
+def _show_votes(answer: Answer, panels: Sequence[Axes], texts: tuple[str, str]) -> None:
+    """Write texts and numbers of votes below x0 and x1, and frame the one with a majority."""
     M = len(answer["counts"]) - 1
-    seen = next((count["j"] for count in answer["counts"] if count["observed"]), None)
-    for panel, line, n in zip((panels[0], panels[2]), above, (M - (seen or 0), seen or 0), strict=True):
-        told = [line] if seen is None else [line, f"{n} of {M} votes"]
-        panel.set_xlabel("\n".join(filter(None, told)), fontsize=SMALL)
-        if seen is not None and 2 * n > M:
+    observed = next((count["j"] for count in answer["counts"] if count["observed"]), None)
+    for panel, text, n in zip((panels[0], panels[2]), texts, (M - (observed or 0), observed or 0), strict=True):
+        lines = [text] if observed is None else [text, f"{n} of {M} votes"]
+        panel.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
+        if observed is not None and 2 * n > M:
             panel.spines[:].set(color=MARK, linewidth=1.6)
 
 
-def _likeliest(answers: Mapping[str, Answer]) -> str:
-    """Name the distance under which the observed votes are most likely; none at a tie, or where none were observed."""
-    seen = {name: c["nll"] for name, answer in answers.items() for c in answer["counts"] if c["observed"]}
-    best = [name for name in seen if seen[name] == min(seen.values())]
+def _most_likely(answers: Mapping[str, Answer]) -> str:
+    """Name the distance under which the observed votes are most likely; empty at a tie, or if none were observed."""
+    nll = {name: c["nll"] for name, answer in answers.items() for c in answer["counts"] if c["observed"]}
+    best = [name for name in nll if nll[name] == min(nll.values())]
     return best[0] if len(best) == 1 else ""

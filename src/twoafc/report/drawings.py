@@ -11,15 +11,15 @@ import polars as pl
 from markupsafe import Markup
 
 from twoafc import plots
+from twoafc.core import Uniform
 from twoafc.diagnostics.calibration import Bin
 from twoafc.estimators import Loaded
 from twoafc.folder import Results
+from twoafc.inference import Record
 from twoafc.inference.ceiling import Ceiling
 from twoafc.outcomes import outcomes
 from twoafc.report.svg import inline
 from twoafc.report.verdict import judged, with_error
-from twoafc.scores import Record
-from twoafc.uniform import Uniform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from twoafc import tables
+from twoafc.inference import Record
 from twoafc.inference.ceiling import Ceiling
-from twoafc.scores import Record
 
-GROUPED = ("nll", "score_2afc_distance")
+GROUPED = {2: ("nll", "score_2afc_distance"), 1: ("nll", "agreement", "average_precision")}
 COMPARED = {"nll": ("NLL", 4), "score_2afc_distance": ("2AFC %, distance only", 2)}
 """What distances are compared by, with headings and decimals."""
 MOST_PAIRS = 66
@@ -39,8 +39,8 @@ class Grid:
 
 def scores(records: Sequence[Record], found: Ceiling | None) -> Grid:
     """Every distance on tested votes, the best first, with floor and ceiling below."""
-    table = tables.summary(records, columns=tables.SHORT)
-    columns = [column for column in tables.SHORT if column.heading in table.header]
+    table = tables.summary(records, columns=tables.short(records))
+    columns = [column for column in tables.short(records) if column.heading in table.header]
     return Grid(table.caption, table.header, table.rows, () if found is None else _reach(found, columns))
 
 
@@ -122,11 +122,10 @@ def _interval(found: Mapping[str, Any] | None, form: str) -> str:
     return f"{found['value']:{form}} ({found['low']:{form}} to {found['high']:{form}})"
 
 
-def groups(
-    records: Sequence[Record], measures: Sequence[str] = GROUPED, columns: Sequence[tables.Column] = tables.COLUMNS
-) -> list[Grid]:
+def groups(records: Sequence[Record]) -> list[Grid]:
     """Scores by group, for the measures that a reader compares; none where there are no groups, or too many."""
-    found = [tables.by_group(records, measure, columns=columns) for measure in measures]
+    measures = GROUPED[tables.kind(records)] if records else ()
+    found = [tables.by_group(records, measure) for measure in measures]
     return [_upright(table) for table in found if table is not None and table.rows]
 
 

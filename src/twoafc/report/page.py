@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from twoafc import tables
+from twoafc.files import whole_file
 from twoafc.folder import Results
+from twoafc.inference import Record
 from twoafc.pictures import Pictures
 from twoafc.report import drawings, grids
 from twoafc.report.card import plainly
 from twoafc.report.citation import bibtex
 from twoafc.report.surprises import surprises
 from twoafc.report.verdict import judged, reach, reach_in_words, sure, verdict
-from twoafc.scores import Record
-from twoafc.whole import whole_file
 
 FILE = "report.html"
 
@@ -90,6 +90,12 @@ def write(folder: str | Path, images: str | Path | None = None) -> Path:
         Folder of the images that the tested table names.
     """
     results = Results.read(folder)
+    if results.row == "pair":
+        from twoafc.report.pairs import pairs_page
+
+        if images is not None:
+            raise ValueError("--images shows triplets; these are results of pairs")
+        return put(results.folder, pairs_page(results.folder))
     return put(results.folder, page(results, None if images is None else Pictures(Path(images))))
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from twoafc import plots
-from twoafc.legible import BREAKS, legible
+from twoafc.files import BREAKS, legible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

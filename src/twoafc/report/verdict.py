@@ -9,8 +9,9 @@ from typing import Any
 from twoafc.diagnostics.finding import listed
 from twoafc.evaluation.reach import told_ceiling
 from twoafc.evaluation.records import is_shown
+from twoafc.inference import Record
 from twoafc.inference.ceiling import Ceiling
-from twoafc.scores import Record
+from twoafc.tables import explained
 
 Told = Mapping[str, Any]
 """The content of a scores.json."""
@@ -91,14 +92,13 @@ def _best(best: Record, ranked: Sequence[Record], *, tested: bool) -> str:
         claim = "has the lowest NLL:"
     score = with_error(best["nll"], best.get("nll_se", best.get("nll_sd")))
     row = "pair" if "pairs" in best else "triplet"
-    ends = best.get("explained_low"), best.get("explained_high")
+    share = explained(best.get("explained_low"), best.get("explained_high"))
     told = f"{best['distance']} {claim} {score} nats per {row}, fitted by {best['estimator']}"
-    if None in ends:
+    if share is None:
         return f"{told}."
-    # Sampling can carry an end past what there is to explain.
-    low, high = (round(100 * min(max(float(end), 0), 1)) for end in ends)  # type: ignore[arg-type]
-    share = f"{low} %" if low == high else f"{low} to {high} %"
-    return f"{told}; {share} of what any function of a triplet could explain."
+    if share == "worse than guessing":
+        return f"{told}; {share}: its NLL lies above that of P = 1/2."
+    return f"{told}; {share} % of what any function of a triplet could explain."
 
 
 def _beside(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record]) -> list[str]:

@@ -1,6 +1,5 @@
-"""The paper's experiments, tables and figures, run on its data sets or on generated ones in their layouts."""
+"""The paper's experiments, tables and figures, on its data sets or on generated ones in their layouts."""
 
-from twoafc.reproduce.printed import Aggregate, Slip, aggregates, slips
-from twoafc.reproduce.run import Options, Reproduction, reproduce
+import lazy_loader
 
-__all__ = ["Aggregate", "Options", "Reproduction", "Slip", "aggregates", "reproduce", "slips"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

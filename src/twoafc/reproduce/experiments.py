@@ -1,114 +1,287 @@
-"""The experiments: distances are measured, both estimators fitted and scored, settings varied, times taken."""
+"""The paper's experiments: distances are measured, both estimators fitted and scored, settings varied, times taken."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import os
+import platform
+import time
+import timeit
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 import twoafc
 from twoafc import card, results
+from twoafc.datasets import Dataset, without_anchors
+from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, evaluate
+from twoafc.files import strict_json, written
 from twoafc.folder import Results
-from twoafc.measurement.run import measure
-from twoafc.reproduce import cost
-from twoafc.reproduce.chosen import Chosen
-from twoafc.reproduce.resume import key_of, remembered, rid_of_anchors
-from twoafc.reproduce.sources import Source, drawn
-from twoafc.scores import Record
+from twoafc.inference import Record
+from twoafc.measurement.candidates import candidates
+from twoafc.measurement.files import clear_partial, write_text
+from twoafc.reproduce.sources import Source, sample
 from twoafc.sweep import Sweep, sweep
-from twoafc.triplets import Triplets
+from twoafc.table import Triplets
 
 ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}
 """With the paper's settings, which are their defaults."""
+MOST_FITS, FIT_SECONDS = 10, 15.0
+"""Fits of which the fastest is reported, as in the paper; none is started after this many seconds."""
+
+OURS = {
+    "euclidean": "euclidean",
+    "nlpd": "nlpd",
+    "ssim": "ssim",
+    "pim": "pim_1",
+    "lpips": "lpips_alex",
+    "dists": "dists",
+}
+"""The paper's six distances, and our variant of each."""
+HEADINGS = {
+    "euclidean": "Euclidean",
+    "nlpd": "NLPD",
+    "ssim": "SSIM",
+    "pim": "PIM",
+    "lpips": "LPIPS",
+    "dists": "DISTS",
+}
+VARIANTS = {
+    "euclidean": "square root of the summed squared differences, RGB",
+    "rmse": "root mean squared difference, RGB: ranks images of one size as the Euclidean distance does",
+    "nlpd": "on luma, as its authors published it in 2016",
+    "nlpd_rgb": "on the three colours",
+    "ssim": "1 - SSIM, mean over the three colours, Gaussian window of 11 pixels",
+    "ssim_luma": "1 - SSIM on luma",
+    "pim_1": "PIM-1, the published weights",
+    "pim_5": "PIM-5, the published weights",
+    "lpips_alex": "LPIPS 0.1, AlexNet with the published linear weights",
+    "lpips_vgg": "LPIPS 0.1, VGG16 with the published linear weights",
+    "lpips_squeeze": "LPIPS 0.1, SqueezeNet with the published linear weights",
+    "dists": "DISTS, the published weights",
+}
+
+
+@dataclass(frozen=True)
+class PaperDistance:
+    """A distance as requested, the name of its columns, and the paper's name for it, if the paper has it."""
+
+    requested: str
+    name: str
+    paper: str | None
+
+    @property
+    def heading(self) -> str:
+        """The heading of its column."""
+        if self.paper is None:
+            return self.name
+        return HEADINGS[self.paper] if OURS[self.paper] == self.name else f"{HEADINGS[self.paper]} ({self.name})"
+
+    @property
+    def variant(self) -> str:
+        """A description of the variant."""
+        return VARIANTS.get(self.name, "not a distance of the paper" if self.paper is None else "another variant")
+
+
+def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> tuple[list[PaperDistance], list[str]]:
+    """Choose the distances to measure, and list which of the paper's are left out, and why.
+
+    A requested distance must be available, or the error says how to get it.
+
+    Parameters
+    ----------
+    requested : sequence of str or None
+        As for `twoafc measure`; None for those of the paper's six whose weights, and torch, are available.
+    deep : bool
+        Whether the six include those with a network.
+
+    Examples
+    --------
+    >>> chosen, notes = choose_distances(["ssim", "rmse"])
+    >>> [(distance.heading, distance.paper) for distance in chosen], notes
+    ([('SSIM', 'ssim'), ('Euclidean (rmse)', 'euclidean')], [])
+    """
+    if requested is not None:
+        names = [candidate.name for candidate in candidates(tuple(requested), "cpu", "fp32", {})]
+        return [PaperDistance(text, name, paper_name(name)) for text, name in zip(requested, names, strict=True)], []
+    chosen, notes = [], []
+    for paper, name in OURS.items():
+        reason = "" if name not in DEEP else _why_missing(name) if deep else "generated sets use those without weights"
+        if reason:
+            notes.append(f"{HEADINGS[paper]} ({name}) is left out: {reason}")
+        else:
+            chosen.append(PaperDistance(name, name, paper))
+    return chosen, notes
+
+
+def _why_missing(name: str) -> str:
+    """Return why a distance cannot be measured here; empty if it can."""
+    try:
+        distance(name)
+    except ImportError as error:
+        return str(error)
+    except DataError:
+        return f"its weights are missing; run: twoafc fetch {name}"
+    return ""
+
+
+def paper_name(name: str) -> str | None:
+    """Return the paper's name for a distance or a variant of it; None if the paper has nothing like it.
+
+    Examples
+    --------
+    >>> paper_name("lpips_vgg"), paper_name("rmse"), paper_name("ms_ssim")
+    ('lpips', 'euclidean', None)
+    """
+    variants = {"rmse": "euclidean", "nlpd": "nlpd", "ssim": "ssim", "pim": "pim", "lpips": "lpips"}
+    return name if name in OURS else variants.get(name.partition("_")[0])
+
+
+def in_paper_order(chosen: Sequence[PaperDistance]) -> list[PaperDistance]:
+    """Put distances in the order of the paper's six, with an entry for each that was not measured; others come last.
+
+    Examples
+    --------
+    >>> [distance.heading for distance in in_paper_order(choose_distances(["ssim", "ms_ssim", "rmse"])[0])]
+    ['Euclidean (rmse)', 'NLPD', 'SSIM', 'PIM', 'LPIPS', 'DISTS', 'ms_ssim']
+    """
+    ordered: list[PaperDistance] = []
+    for paper, name in OURS.items():
+        ordered += [item for item in chosen if item.paper == paper] or [PaperDistance(name, name, paper)]
+    return [*ordered, *(item for item in chosen if item.paper is None)]
+
+
+def digest(*parts: Any) -> str:
+    """Hash everything that a result depends on.
+
+    Examples
+    --------
+    >>> digest({"a": 1}) == digest({"a": 1}), digest({"a": 1}) == digest({"a": 2})
+    (True, False)
+    """
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def cached(path: Path, key: str, compute: Callable[[], Any]) -> Any:
+    """Read the result of an earlier run with the same key, or compute and save it."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved["key"] == key:
+            return saved["made"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    result = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clear_partial(path.parent, [path.name])
+    with written(path):
+        write_text(strict_json({"key": key, "made": result}, indent=1), path)
+    # Read back, so that this run uses the same values as the next.
+    return json.loads(path.read_text(encoding="utf-8"))["made"]
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A data set of the paper's with its distances measured.
+    """A data set with its distances measured.
 
     Parameters
     ----------
     source : Source
-        The images: drawn from where a limit was given, without anchors.
-    train, test : Triplets
-        test is None where the training table is cross-validated.
+        The images: a sample if a limit was given, without anchors.
+    tables : mapping of train, test or both to Triplets
     notes : list of str
-        What a reader should know.
+        For the reader.
     """
 
     source: Source
-    train: Triplets
-    test: Triplets | None
+    tables: Mapping[str, Triplets]
     notes: list[str]
 
     @property
     def name(self) -> str:
-        """The data set's name: bapps or clic."""
+        """The name of the data set: bapps or clic."""
         return self.source.name
 
     @property
-    def tables(self) -> dict[str, Triplets]:
-        """What there is, by split."""
-        return {"train": self.train} | ({"test": self.test} if self.test is not None else {})
+    def train(self) -> Triplets:
+        """The table to fit: a single split is cross-validated."""
+        return next(iter(self.tables.values()))
 
     @property
-    def as_in_paper(self) -> dict[str, Triplets]:
-        """What there is, by split of the paper's: a table that is cross-validated may be its test set."""
-        return {self.source.alone: self.train} if self.source.alone else self.tables
+    def test(self) -> Triplets | None:
+        """The table to score; None if `train` is cross-validated."""
+        return self.tables["test"] if len(self.tables) == 2 else None
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Both tables as the card of an evaluation describes them."""
+        roles = {"train": self.train} | ({} if self.test is None else {"test": self.test})
+        return {role: card.describe(table) for role, table in roles.items()}
 
 
-def measured(
+def measure_source(
     source: Source,
-    distances: Sequence[Chosen],
+    distances: Sequence[PaperDistance],
     folder: Path,
     *,
     limit: int | None,
     seed: int,
     progress: Progress | None = None,
 ) -> Measured:
-    """Measure the distances on both splits of a data set; what is measured already is not measured again."""
+    """Measure the distances on the splits of a data set; what an earlier run has measured is not measured again."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    notes = list(source.notes)
-    sets, tables = {}, {}
-    for role, data in source.splits.items():
-        stem = folder / "data" / f"{source.name}-{role}"
-        few = drawn(data, limit, seed=seed)
+    notes, splits, tables = list(source.notes), {}, {}
+    for split, data in source.splits.items():
+        where = f"{source.name} {split}"
+        file = folder / "data" / f"{source.name}-{split}.parquet"
+        splits[split] = sample(data, limit, seed=seed)
         if source.name == "clic":
-            few = rid_of_anchors(few, stem.with_suffix(".anchors.json"), progress=progress)
-            notes += [f"{source.name} {role}: {note}" for note in few.notes[len(data.notes) :]]
-        file = stem.with_suffix(".parquet")
-        found = measure(few, [each.asked for each in distances], file, progress=progress)
-        if found.table is None:
-            raise DataError(f"no triplet of {source.name} {role} could be measured; {found.failures[0]}")
-        if found.failures:
-            listed = f"{file.name}.failures.csv"
-            notes.append(f"{source.name} {role}: {len(found.failures)} triplets could not be measured; see {listed}")
-        sets[role], tables[role] = few, Triplets.read(file)
-    rest = replace(source, train=sets["train"], test=sets.get("test"))
-    return Measured(rest, tables["train"], tables.get("test"), notes)
+            splits[split] = _without_anchors(splits[split], file.with_suffix(".anchors.json"), progress)
+            notes += [f"{where}: {note}" for note in splits[split].notes[len(data.notes) :]]
+        outcome = twoafc.measure(splits[split], [item.requested for item in distances], file, progress=progress)
+        if outcome.table is None:
+            raise DataError(f"no triplet of {where} could be measured; {outcome.failures[0]}")
+        if outcome.failures:
+            notes.append(
+                f"{where}: {len(outcome.failures)} triplets could not be measured; see {file.name}.failures.csv"
+            )
+        tables[split] = Triplets.read(file)
+    return Measured(replace(source, splits=splits), tables, notes)
 
 
-def scored(
+def _without_anchors(data: Dataset, path: Path, progress: Progress | None) -> Dataset:
+    """Leave out anchors; the result is saved, because finding them reads every image."""
+
+    def find() -> dict[str, Any]:
+        rest = without_anchors(data, progress=progress)
+        return {"kept": rest.table["triplet"].to_list(), "notes": list(rest.notes[len(data.notes) :])}
+
+    saved = cached(path, digest(data.fingerprint()), find)
+    rest = data.where(data.table["triplet"].is_in(pl.Series(saved["kept"], dtype=pl.String).implode()).to_numpy())
+    return replace(rest, notes=(*data.notes, *saved["notes"]))
+
+
+def score(
     data: Measured,
-    distances: Sequence[Chosen],
+    distances: Sequence[PaperDistance],
     folder: Path,
     *,
     seeds: int,
     seed: int,
     progress: Progress | None = None,
 ) -> Results:
-    """Fit and score both estimators on every distance; the results are a folder like any other of `evaluate`.
-
-    A folder that was made from the same is not made again.
-    """
-    names = [each.name for each in distances]
+    """Fit and score both estimators on every distance, into a folder of results; an earlier one is used if valid."""
+    names = [item.name for item in distances]
     settings = Settings(seeds=seeds, seed=seed)
-    described = {role: card.describe(table) for role, table in data.tables.items()}
-    key = key_of(described, names, asdict(settings), {k: repr(v) for k, v in ESTIMATORS.items()}, twoafc.__version__)
+    described = data.description
+    key = digest(described, names, asdict(settings), {k: repr(v) for k, v in ESTIMATORS.items()}, twoafc.__version__)
     out = folder / "results" / data.name
     try:
         earlier = Results.read(out)
@@ -116,41 +289,74 @@ def scored(
             return earlier
     except DataError:
         pass
-    found = evaluate(
+    evaluation = evaluate(
         data.train, data.test, distances=names, estimators=ESTIMATORS, settings=settings, progress=progress
     )
-    made = card.of_evaluation(described, ESTIMATORS, settings, found.runs)
-    results.write(found, out, {**made, "reproduce": key})
+    provenance = card.of_evaluation(described, ESTIMATORS, settings, evaluation.runs)
+    results.write(evaluation, out, {**provenance, "reproduce": key})
     return Results.read(out)
 
 
-def robustness(
-    data: Measured, distances: Sequence[Chosen], folder: Path, *, seed: int, progress: Progress | None = None
+def vary_settings(
+    data: Measured, distances: Sequence[PaperDistance], folder: Path, *, seed: int, progress: Progress | None = None
 ) -> Sweep:
-    """Vary sigma on a 100 x 100 grid, and the grid at the paper's sigma."""
-    names = [each.name for each in distances]
-    described = {role: card.describe(table) for role, table in data.tables.items()}
+    """Vary sigma on a grid of 100 x 100, and the grid at the paper's sigma."""
+    names = [item.name for item in distances]
 
-    def make() -> dict[str, Any]:
-        found = sweep(data.train, data.test, distances=names, seed=seed, progress=progress)
-        automatic = {name: asdict(settings) for name, settings in found.automatic.items()}
-        return {"scores": found.scores, "held": asdict(found.held), "automatic": automatic}
+    def compute() -> dict[str, Any]:
+        swept = sweep(data.train, data.test, distances=names, seed=seed, progress=progress)
+        automatic = {name: asdict(settings) for name, settings in swept.automatic.items()}
+        return {"scores": swept.scores, "held": asdict(swept.held), "automatic": automatic}
 
-    key = key_of(described, names, seed, twoafc.__version__)
-    told = remembered(folder / "experiments" / f"robustness-{data.name}.json", key, make)
-    automatic = {name: Density(**settings) for name, settings in told["automatic"].items()}
-    return Sweep(told["scores"], Density(**told["held"]), Density(), automatic)
+    key = digest(data.description, names, seed, twoafc.__version__)
+    saved = cached(folder / "experiments" / f"robustness-{data.name}.json", key, compute)
+    automatic = {name: Density(**settings) for name, settings in saved["automatic"].items()}
+    return Sweep(saved["scores"], Density(**saved["held"]), Density(), automatic)
 
 
-def times(data: Measured, distances: Sequence[Chosen], folder: Path) -> dict[str, Record]:
-    """Take the times of fitting and asking both estimators, once on this machine: see `twoafc.reproduce.cost`."""
+def take_times(data: Measured, distances: Sequence[PaperDistance], folder: Path) -> dict[str, Record]:
+    """Time both estimators on one distance, once on this machine: the least of several runs, as in the paper."""
     name = distances[0].name
     table = data.train[name]
 
-    def make() -> dict[str, Record]:
-        timed = {"set": data.name, "distance": name}
-        return {each: timed | made for each, made in cost.measured(table, ESTIMATORS).items()}
+    def compute() -> dict[str, Record]:
+        head = {"set": data.name, "distance": name, "triplets": len(table), "machine": _machine()}
+        return {key: {**head, **_time(estimator, table)} for key, estimator in ESTIMATORS.items()}
 
-    key = key_of(card.describe(table), data.name, name, cost.machine(), twoafc.__version__)
-    made: dict[str, Record] = remembered(folder / "experiments" / "cost.json", key, make)
-    return made
+    key = digest(card.describe(table), data.name, name, _machine(), twoafc.__version__)
+    times: dict[str, Record] = cached(folder / "experiments" / "cost.json", key, compute)
+    return times
+
+
+def _time(estimator: Estimator, table: Triplets) -> Record:
+    """Time fits and the inference of P for 1 and for 128 triplets, and count the parameters."""
+    seconds: list[float] = []
+    while len(seconds) < MOST_FITS and sum(seconds) < FIT_SECONDS:
+        start = time.perf_counter()
+        fit: Any = estimator.fit(table)
+        seconds.append(time.perf_counter() - start)
+    d0, d1 = (np.resize(column, 128) for column in (table.d0, table.d1))
+    return {
+        "train_s": min(seconds),
+        "fits": len(seconds),
+        "parameters": int((fit.surface if isinstance(estimator, Density) else fit.parameters).size),
+        "infer_1_s": _seconds_per_call(lambda: fit.probability(d0[:1], d1[:1])),
+        "infer_128_s": _seconds_per_call(lambda: fit.probability(d0, d1)),
+    }
+
+
+def _seconds_per_call(call: Callable[[], Any]) -> float:
+    """Time one call: the least mean of five rounds of at least a hundredth of a second each."""
+    timer, number = timeit.Timer(call), 1
+    while timer.timeit(number) < 0.01:
+        number *= 2
+    return min(timer.repeat(5, number)) / number
+
+
+def _machine() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            processor = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        processor = platform.processor() or platform.machine()
+    return f"{processor}, {os.cpu_count()} cores"

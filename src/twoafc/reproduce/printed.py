@@ -1,9 +1,9 @@
-"""The figures as the paper prints them, the slips among them, and the paper's own arithmetic."""
+"""What the paper prints: its tables, its slips, its arithmetic, and its data sets, against which ours are compared."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,10 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from twoafc.table import Triplets
+
+SETS = {"bapps": "BAPPS", "clic": "CLIC 2021"}
+SPLITS = {"train": "training set", "test": "test set"}
+TOLERANCE = 0.01
+"""A split or a family is complete if its number of triplets differs from the paper's by at most this share."""
+
 
 @dataclass(frozen=True)
 class Slip:
-    """Something that the paper prints wrongly, or that contradicts itself: where, what, and what holds."""
+    """Something that the paper prints wrongly, or that contradicts itself: where, what, and what is right."""
 
     id: str
     where: str
@@ -29,21 +36,21 @@ class PrintedRow:
     Parameters
     ----------
     estimator, measure, split : str
-        What was measured; the estimator "distance" is none: the distance alone decides.
+        The estimator "distance" is none: the distance alone decides.
     values, sd : tuple of float
-        In the order of `distances`; sd, over the paper's ten runs, is empty where none is printed.
+        In the order of `distances`; sd, over the paper's ten runs, is empty if none is printed.
     instead : tuple of float
-        The right figures, where the row is printed wrongly; else empty.
-    slips : mapping of distance to the id of a slip, as pairs
+        The right values, if the row is printed wrongly; otherwise empty.
+    slips : mapping of distance to the id of a slip
     """
 
     estimator: str
     measure: str
     split: str
     values: tuple[float, ...]
-    sd: tuple[float, ...] = ()
-    instead: tuple[float, ...] = ()
-    slips: tuple[tuple[str, str], ...] = ()
+    sd: tuple[float, ...]
+    instead: tuple[float, ...]
+    slips: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,8 @@ class PrintedTable:
 
 @cache
 def document() -> dict[str, Any]:
-    """Give all that is kept of the paper, as it is in the file."""
-    text = Path(__file__).with_name("printed.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    """Read the file of printed values."""
+    return dict(json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8")))
 
 
 def distances() -> tuple[str, ...]:
@@ -81,7 +87,7 @@ def slips() -> tuple[Slip, ...]:
 
 
 def slip_number(id: str) -> int:
-    """Number a slip, from 1, as footnotes do.
+    """Number a slip, from 1.
 
     Examples
     --------
@@ -93,31 +99,31 @@ def slip_number(id: str) -> int:
 
 @cache
 def printed_tables() -> dict[str, PrintedTable]:
-    """Give the tables of distances by measures, by name.
+    """Return the tables of distances by measures, by name.
 
     Examples
     --------
     >>> printed_tables()["bapps"].rows[2].values
     (63.46, 63.31, 63.65, 70.09, 68.94, 69.12)
     """
-    found = {}
-    for name, table in document()["tables"].items():
-        rows = tuple(_row(row) for row in table["rows"])
-        found[name] = PrintedTable(name, table["where"], table["set"], table["caption"], rows)
-    return found
+    return {
+        name: PrintedTable(name, table["where"], table["set"], table["caption"], tuple(map(_row, table["rows"])))
+        for name, table in document()["tables"].items()
+    }
 
 
 def _row(row: dict[str, Any]) -> PrintedRow:
-    marks = dict(row.get("slips", {})) | {name: row["slip"] for name in distances() if "slip" in row}
-    lists = {key: tuple(row.get(key, ())) for key in ("values", "sd", "instead")}
-    return PrintedRow(row["estimator"], row["measure"], row["split"], **lists, slips=tuple(marks.items()))
+    """Read a row; a slip of the whole row is a slip of each distance."""
+    marks = row.get("slips", {}) | {name: row["slip"] for name in distances() if "slip" in row}
+    values, sd, instead = (tuple(row.get(key, ())) for key in ("values", "sd", "instead"))
+    return PrintedRow(row["estimator"], row["measure"], row["split"], values, sd, instead, marks)
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Table 1 of one distance and measure, and what the table by distortion gives for it.
+    """Table 1 for one distance and measure, and the same pooled from the table by distortion.
 
-    `by_true` weights the six distortions by their true numbers of triplets, `by_printed` by those that are printed.
+    `by_true` weights the six distortions by their true numbers of triplets, `by_printed` by the printed numbers.
     """
 
     distance: str
@@ -128,11 +134,11 @@ class Aggregate:
 
 
 def aggregates() -> list[Aggregate]:
-    """Pool the paper's figures by distortion over triplets, as a check on its arithmetic and on ours.
+    """Pool the paper's values by distortion over triplets, as a check on its arithmetic and on ours.
 
     Examples
     --------
-    >>> next(each for each in aggregates() if (each.distance, each.measure) == ("lpips", "score_2afc"))
+    >>> next(row for row in aggregates() if (row.distance, row.measure) == ("lpips", "score_2afc"))
     Aggregate(distance='lpips', measure='score_2afc', table_1=68.94, by_true=68.93..., by_printed=67.34...)
     """
     table = document()["by_distortion"]
@@ -142,19 +148,98 @@ def aggregates() -> list[Aggregate]:
             row["distance"],
             row["measure"],
             first[row["measure"]][distances().index(row["distance"])],
-            pooled(row["values"], table["triplets"]),
-            pooled(row["values"], table["triplets_as_printed"]),
+            float(np.average(row["values"], weights=table["triplets"])),
+            float(np.average(row["values"], weights=table["triplets_as_printed"])),
         )
         for row in table["rows"]
     ]
 
 
-def pooled(values: Sequence[float], triplets: Sequence[int]) -> float:
-    """Pool means of groups over their triplets.
+@dataclass(frozen=True)
+class DataMatch:
+    """Which parts of a data set are the same as in the paper, so that scores on them can be compared.
 
-    Examples
-    --------
-    >>> pooled([1.0, 2.0], [1, 3])
-    1.75
+    Parameters
+    ----------
+    splits : frozenset of str
+        Those of train and test that are present and complete.
+    families : frozenset of str
+        Distortions of the test set that are complete.
+    warnings : tuple of str
+        What is missing, and what is therefore not compared.
     """
-    return float(np.average(values, weights=triplets))
+
+    splits: frozenset[str] = frozenset()
+    families: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all data are as in the paper."""
+        return self.splits == frozenset(SPLITS)
+
+    def compares(self, estimator: str, split: str, group: str = "all") -> bool:
+        """Return whether a score depends on the same data as the paper's; P is always fitted to the training set.
+
+        Examples
+        --------
+        >>> test_only = DataMatch(frozenset({"test"}))
+        >>> test_only.compares("distance", "test"), test_only.compares("density", "test")
+        (True, False)
+        """
+        if "train" not in self.splits and (split == "train" or estimator != "distance"):
+            return False
+        return split == "train" or ("test" in self.splits if group in ("all", "mean") else group in self.families)
+
+
+def match_data(name: str, tables: Mapping[str, Triplets], *, limited: bool = False) -> DataMatch:
+    """Compare the numbers of triplets of a data set with the paper's.
+
+    Parameters
+    ----------
+    name : str
+        bapps or clic.
+    tables : mapping of train, test or both to Triplets
+        The splits that are present.
+    limited : bool
+        Whether a limit was set, so that smaller numbers need no warning.
+    """
+    warnings = [_one_split_warning(name, *tables)] if len(tables) == 1 else []
+    splits, families = set(), frozenset[str]()
+    for split, table in tables.items():
+        printed = document()["data"][name][split]
+        expected = printed.get("families", {})
+        labelled = "group" in table.labels.columns
+        counts = dict(table.labels["group"].value_counts().iter_rows()) if labelled else {}
+        complete = frozenset(family for family, count in expected.items() if _is_near(counts.get(family, 0), count))
+        families = complete if split == "test" else families
+        if len(complete) == len(expected) and _is_near(len(table), printed["count"]):
+            splits.add(split)
+            continue
+        missing = [family for family in expected if family not in counts]
+        if missing or not limited:
+            lost = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; " if missing else ""
+            warnings.append(
+                f"{SETS[name]}, {SPLITS[split]}: {lost}{len(table):,} of the paper's {printed['triplets']} triplets; "
+                "values that depend on it are not compared with the paper's."
+            )
+    return DataMatch(frozenset(splits), families, tuple(warnings))
+
+
+def _is_near(count: int, expected: int | None) -> bool:
+    """Compare a number of triplets with the paper's; where that is not printed, there must be some."""
+    return count > 0 if expected is None else abs(count - expected) <= TOLERANCE * expected
+
+
+def _one_split_warning(name: str, split: str) -> str:
+    printed = document()["data"][name]
+    M, other_M = printed[split]["M"], printed["test" if split == "train" else "train"]["M"]
+    if split == "train":
+        return (
+            f"{SETS[name]} has no test set here: test scores are cross-validated on the training set (M = {M}, not "
+            f"{other_M}) and not compared with the paper's."
+        )
+    return (
+        f"{SETS[name]} has no training set here: P is cross-validated on the test set, which also replaces the "
+        f"training set (M = {M}, not {other_M}); only the distance alone is compared with the paper's."
+    )

@@ -1,53 +1,51 @@
-"""The whole way: data sets to measured tables, to scores, to the paper's tables and figures, to one page."""
+"""The whole reproduction: from data sets to tables, figures and one page, in a folder where a run can be resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
+from twoafc.files import replaced, strict_json, written
 from twoafc.folder import Results
-from twoafc.kept import replaced, written
+from twoafc.inference import Record
 from twoafc.measurement.files import write_text
 from twoafc.reproduce import experiments, figures
-from twoafc.reproduce import synthetic as generated
-from twoafc.reproduce.basis import Basis, basis
-from twoafc.reproduce.chosen import Chosen, choose
-from twoafc.reproduce.experiments import Measured
-from twoafc.reproduce.layout import Layout, arithmetic, of_cost, score_tables
-from twoafc.reproduce.page import Story, page
-from twoafc.reproduce.printed import Slip, slips
-from twoafc.reproduce.resume import claim, earlier, finish, is_finished, key_of
-from twoafc.reproduce.sources import SETS, Source, find_bapps, find_clic
-from twoafc.reproduce.written import as_frame, write_table
-from twoafc.scores import Record
+from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
+from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
+from twoafc.reproduce.sources import FETCH, Source, generate, open_source
+from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
 from twoafc.sweep import Sweep
 
 FEWEST = 20
-"""Triplets of a split below which there is nothing to fit."""
-NEITHER = (
-    "a data set is needed; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or --synthetic: "
-    "twoafc fetch bapps_train bapps_val gets the first, 6.4 GB; twoafc fetch clic2021_valid clic2021_test the second, "
-    "whose size is not published"
-)
+"""The least triplets of a split that can be fitted."""
+CARD, FINISHED = "run.json", "experiments/written.json"
+OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables", "figures", "synthetic"})
+"""All entries of an output folder."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a reproduction depends on beside its data.
+    """What a reproduction depends on besides its data.
 
     Parameters
     ----------
     distances : tuple of str or None
-        As `twoafc measure` takes them; None takes the paper's six, but those that cannot be measured here.
+        As for `twoafc measure`; None for those of the paper's six that can be measured here.
     limit : int or None
-        Triplets of each split, drawn by a seed before anything is measured; None takes all.
+        Triplets of each split, drawn before anything is measured; None for all.
     seeds : int
         Runs of the network.
     seed : int
-        Of the draw, of the generated sets, and the first of the network's.
+        Of the draw and the generated sets, and the first of the network's.
     """
 
     distances: tuple[str, ...] | None = None
@@ -65,26 +63,26 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """What came of it.
+    """The result of a reproduction.
 
     Attributes
     ----------
     folder : Path
-        Where it all is; index.html is the page.
-    tables : list of Layout
-        The paper's tables with the figures found here.
+        The output folder; index.html is the page.
+    tables : list of PaperTable
+        The paper's tables with our values.
     results : mapping of data set to Results
         As `twoafc evaluate` writes them.
     warning : str
-        What must be said first of figures that do not compare with the paper's; empty where they do.
+        Why our values cannot be compared with the paper's; empty if they can.
     notes : list of str
-        What a reader should know: what was left out, merged, or cross-validated.
+        For the reader: what was left out, merged or cross-validated.
     slips : tuple of Slip
         What the paper prints wrongly.
     """
 
     folder: Path
-    tables: list[Layout]
+    tables: list[PaperTable]
     results: Mapping[str, Results]
     warning: str
     notes: list[str]
@@ -102,16 +100,16 @@ def reproduce(
 ) -> Reproduction:
     """Run the paper's experiments and write its tables, its figures and one page.
 
-    What is finished is kept in the folder: the same call goes on where a run was stopped, and does nothing twice.
+    Finished parts stay in the folder: the same call resumes a run that was stopped, and repeats nothing.
 
     Parameters
     ----------
     out : path
-        Folder to write: new, or of an earlier run with the same limit and seed, whose data sets stay.
+        Output folder: new, or of an earlier run with the same limit and seed, whose data sets are included.
     bapps, clic : path, optional
-        Folders of the data sets; either alone will do, and the other may come by a later run.
+        Folders of the data sets; one is enough, and the other can be added by a later run.
     synthetic : bool
-        Generate sets in the same layouts instead: everything runs, and no figure means anything.
+        Generate sets in the same layouts instead; the values are then meaningless.
     options : Options, optional
     progress : callable (done, total, what), optional
     """
@@ -119,163 +117,241 @@ def reproduce(
     out = Path(out)
     given = {name: Path(path) for name, path in {"bapps": bapps, "clic": clic}.items() if path is not None}
     if synthetic and given:
-        raise ValueError(f"synthetic sets take the place of the true ones; found {next(iter(given))} too: choose")
+        raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one of the two")
     if not synthetic and not given:
-        raise DataError(NEITHER)
-    chosen, notes = choose(options.distances, deep=not synthetic)
-    kept = {} if synthetic else {name: path for name, path in earlier(out).items() if name not in given}
-    folders = {name: path for name in SETS for path in [given.get(name) or kept.get(name)] if path}
-    sources = {} if synthetic else _opened(folders, kept, out, progress)
+        raise DataError(
+            "a data set is needed; found none; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or "
+            f"--synthetic; to get the data, run: {FETCH['bapps']} or {FETCH['clic']}"
+        )
+    chosen, notes = choose_distances(options.distances, deep=not synthetic)
+    earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
+    folders = {name: path for name in SETS if (path := (given | earlier).get(name))}
+    sources = _open(folders, earlier, out, progress)
     claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, folders)
     if synthetic:
-        sources = _opened(_generated(out, options, progress), {}, out, progress)
-    notes += [f"{name}: of an earlier run into this folder, from {path}" for name, path in kept.items()]
-    found = _experiments(out, options, chosen, sources, progress)
-    bases = _bases(found, options, synthetic)
-    worth = worth_of(options, synthetic, bases)
-    lacking = [told for each in bases.values() for told in each.warnings]
-    told = Story(" ".join([*worth, *lacking]), worth, chosen, [*notes, *found.notes], found.results)
+        settings: Any = {"limit": options.limit, "seed": options.seed, "progress": progress}
+        sources = _open({name: generate(name, out / "synthetic", **settings) for name in SETS}, {}, out, progress)
+    notes += [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
+    done = _run_experiments(out, options, chosen, sources, progress)
+    notes += [note for data in done.measured.values() for note in data.notes]
+    notes += [f"{name}: {note}" for name, result in done.results.items() for note in result.card["notes"]]
+    matches = {
+        name: DataMatch() if synthetic else match_data(name, data.tables, limited=options.limit is not None)
+        for name, data in done.measured.items()
+    }
+    caution = caution_about(options, synthetic, matches)
+    warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
     tables = [
-        *score_tables({name: each.scores for name, each in found.results.items()}, chosen, bases),
-        of_cost(found.cost),
-        arithmetic(),
+        *score_tables({name: result.scores for name, result in done.results.items()}, chosen, matches),
+        cost_table(done.times),
+        arithmetic_table(),
     ]
-    shown = [
-        told.warning,
-        told.notes,
-        [asdict(each) for each in chosen],
-        [as_frame(each).write_csv() for each in tables],
-    ]
-    key = key_of(shown, found.swept.scores, [each.card["reproduce"] for each in found.results.values()])
+    reproduction = Reproduction(out, tables, done.results, warning, notes, slips())
+    shown = [warning, notes, [asdict(item) for item in chosen], [table.frame().write_csv() for table in tables]]
+    key = digest(shown, done.swept.scores, [result.card["reproduce"] for result in done.results.values()])
     if not is_finished(out, key):
-        _write(out, told, tables, found, progress)
-        finish(out, key)
-    return Reproduction(out, tables, found.results, told.warning, told.notes, slips())
+        _write(reproduction, caution, chosen, done, progress)
+        mark_finished(out, key)
+    return reproduction
 
 
-def _opened(
-    folders: Mapping[str, Path], kept: Mapping[str, Path], out: Path, progress: Progress | None
+def _open(
+    folders: Mapping[str, Path], earlier: Mapping[str, Path], out: Path, progress: Progress | None
 ) -> dict[str, Source]:
-    """Open data sets; say of one that an earlier run has left in the folder where it was, if it is there no more."""
-    found = {}
+    """Open data sets; the error says if one that an earlier run used has disappeared."""
+    sources = {}
     for name, folder in folders.items():
         try:
-            found[name] = find_bapps(folder, progress=progress) if name == "bapps" else find_clic(folder)
+            sources[name] = open_source(name, folder, progress=progress)
         except DataError as error:
-            if name not in kept:
+            if name not in earlier:
                 raise
             raise DataError(
-                f"{out} has {SETS[name]} of an earlier run, which is not in {folder} any more; say where it is with "
-                f"--{name}, or name another folder to write"
+                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; say where it is with "
+                f"--{name}, or name another output folder"
             ) from error
-    return found
-
-
-def _bases(found: _Found, options: Options, synthetic: bool) -> dict[str, Basis]:
-    """Hold each data set against the paper's; generated ones have nothing to do with it."""
-    if synthetic:
-        return {name: Basis() for name in found.measured}
-    return {name: basis(data, counted=options.limit is None) for name, data in found.measured.items()}
-
-
-def _generated(out: Path, options: Options, progress: Progress | None) -> dict[str, Path]:
-    root = out / "synthetic"
-    return {
-        "bapps": generated.write_bapps(root, limit=options.limit, seed=options.seed, progress=progress),
-        "clic": generated.write_clic(root, limit=options.limit, seed=options.seed, progress=progress),
-    }
+    return sources
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """What the experiments gave."""
-
+class _Experiments:
     measured: Mapping[str, Measured]
     results: Mapping[str, Results]
+    main: Measured
     swept: Sweep
-    cost: Mapping[str, Record]
-
-    @property
-    def main(self) -> Measured:
-        """The data set of which there is one figure, not two."""
-        return self.measured.get("bapps") or next(iter(self.measured.values()))
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader should know of the data and of the fits."""
-        of_data = [note for each in self.measured.values() for note in each.notes]
-        return of_data + [f"{name}: {note}" for name, each in self.results.items() for note in each.card["notes"]]
+    times: Mapping[str, Record]
 
 
-def _experiments(
-    out: Path, options: Options, chosen: Sequence[Chosen], sources: Mapping[str, Source], progress: Progress | None
-) -> _Found:
+def _run_experiments(
+    out: Path,
+    options: Options,
+    chosen: Sequence[PaperDistance],
+    sources: Mapping[str, Source],
+    progress: Progress | None,
+) -> _Experiments:
+    def stage(name: str) -> Progress | None:
+        return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
+
+    limit, seeds, seed = options.limit, options.seeds, options.seed
     measured = {
-        name: experiments.measured(
-            source, chosen, out, limit=options.limit, seed=options.seed, progress=_stage(progress, name)
-        )
+        name: experiments.measure_source(source, chosen, out, limit=limit, seed=seed, progress=stage(name))
         for name, source in sources.items()
     }
     results = {
-        name: experiments.scored(
-            data, chosen, out, seeds=options.seeds, seed=options.seed, progress=_stage(progress, name)
-        )
+        name: experiments.score(data, chosen, out, seeds=seeds, seed=seed, progress=stage(name))
         for name, data in measured.items()
     }
+    # Settings and times are of one data set.
     main = measured.get("bapps") or next(iter(measured.values()))
-    swept = experiments.robustness(main, chosen, out, seed=options.seed, progress=_stage(progress, "robustness"))
+    swept = experiments.vary_settings(main, chosen, out, seed=seed, progress=stage("robustness"))
     if progress:
         progress(0, 1, "taking times")
-    return _Found(measured, results, swept, experiments.times(main, chosen, out))
+    return _Experiments(measured, results, main, swept, experiments.take_times(main, chosen, out))
 
 
-def _write(out: Path, told: Story, tables: Sequence[Layout], found: _Found, progress: Progress | None) -> None:
-    """Write tables, figures and the page, each of them in the place of an earlier one."""
-    with replaced(out / "tables") as folder:
-        for table in tables:
-            write_table(table, folder, told.worth)
-    drawings = [
-        figures.of_example(),
-        *(
-            each
-            for data in found.measured.values()
-            for each in figures.of_set(data, found.results[data.name], told.chosen)
-        ),
-        *figures.of_robustness(found.swept, told.chosen, SETS[found.main.name]),
-    ]
-    shown = []
-    with replaced(out / "figures") as folder:
-        for place, each in enumerate(drawings):
-            if progress:
-                progress(place, len(drawings), f"drawing {each.name}")
-            shown.append(figures.save(each, folder))
-    if progress:
-        progress(len(drawings), len(drawings), "writing the page")
-    data = {name: each.as_in_paper for name, each in found.measured.items()}
-    with written(out / "index.html"):
-        write_text(page(told, tables, shown, data), out / "index.html")
-
-
-def worth_of(options: Options, synthetic: bool, bases: Mapping[str, Basis]) -> list[str]:
-    """Say what figures are worth that are made of a draw, or of generated sets; nothing where they are the paper's.
+def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataMatch]) -> list[str]:
+    """Return a caution about values from a sample or from generated sets; none if the data are the paper's.
 
     Examples
     --------
-    >>> worth_of(Options(limit=500), False, {"bapps": Basis()})[0].partition(":")[0]
+    >>> caution_about(Options(limit=500), False, {"bapps": DataMatch()})[0].partition(":")[0]
     'A quick look'
     """
     if synthetic:
         return [
-            "These are generated sets: distorted photographs, and simulated people. Nothing here is evidence about the "
-            "paper's figures, or about any distance."
+            "These are generated sets: distorted photographs and simulated observers. Nothing here is evidence about "
+            "the paper's values, or about any distance."
         ]
-    if options.limit is None or all(each.whole for each in bases.values()):
+    if options.limit is None or all(match.complete for match in matches.values()):
         return []
     return [
-        f"A quick look: at most {options.limit:,} triplets of each split, drawn by seed {options.seed}. P is fitted to "
-        "fewer votes than the paper's, so its figures cannot be expected here."
+        f"A quick look: at most {options.limit:,} triplets of each split, drawn with seed {options.seed}. P is fitted "
+        "to fewer votes than in the paper, so its values cannot be expected here."
     ]
 
 
-def _stage(progress: Progress | None, name: str) -> Progress | None:
-    return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
+def _write(
+    reproduction: Reproduction,
+    caution: Sequence[str],
+    chosen: Sequence[PaperDistance],
+    done: _Experiments,
+    progress: Progress | None,
+) -> None:
+    """Write tables, figures and the page; each replaces an earlier one."""
+    out = reproduction.folder
+    with replaced(out / "tables") as folder:
+        for table in reproduction.tables:
+            table.write(folder, caution)
+    planned = list(_figures(done, chosen))
+    drawn = []
+    with replaced(out / "figures") as folder:
+        for place, figure in enumerate(planned):
+            if progress:
+                progress(place, len(planned), f"drawing {figure.name}")
+            drawn.append((figure, figure.save(folder)))
+    if progress:
+        progress(len(planned), len(planned), "writing the page")
+    with written(out / "index.html"):
+        data = {name: measured.tables for name, measured in done.measured.items()}
+        write_text(page(reproduction, chosen, drawn, data), out / "index.html")
+
+
+def _figures(done: _Experiments, chosen: Sequence[PaperDistance]) -> Iterator[figures.PaperFigure]:
+    yield figures.example_figure()
+    for name, data in done.measured.items():
+        yield from figures.set_figures(data, done.results[name], chosen)
+    yield from figures.robustness_figures(done.swept, chosen, SETS[done.main.name])
+
+
+def earlier_sets(folder: Path) -> dict[str, Path]:
+    """Return the data sets that earlier runs into a folder used, and where they are."""
+    try:
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        return {str(name): Path(path) for name, path in card["sets"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # `claim` checks whether it is a folder of an earlier run
+
+
+def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] | None = None) -> None:
+    """Prepare an output folder: new, empty, or of an earlier run with the same settings; others are refused.
+
+    Parameters
+    ----------
+    inputs : mapping of data set to its folder, optional
+        Including those of earlier runs, for the card.
+    """
+    inputs = inputs or {}
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; the tables and figures are written to a folder")
+    for path in inputs.values():
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path} lies in {folder}, the output folder; name another output folder")
+    entries = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    foreign = [name for name in entries if name not in OWN or CARD not in entries]
+    if foreign:
+        raise DataError(f"{folder} has other files ({foreign[0]}); name a new folder, or one of an earlier run only")
+    if entries:
+        _require_same(folder, settings)
+        for parent in (folder, folder / "results", folder / "synthetic"):
+            _remove_partial(parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    sets = {name: str(path.resolve()) for name, path in inputs.items()}
+    if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
+        card = {"command": "twoafc reproduce", "settings": settings, "sets": sets}
+        with written(folder / CARD):
+            write_text(strict_json(card, indent=1), folder / CARD)
+
+
+def _require_same(folder: Path, settings: Mapping[str, Any]) -> None:
+    try:
+        before = json.loads((folder / CARD).read_text(encoding="utf-8"))["settings"]
+        changed = [name for name in settings if before[name] != settings[name]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
+    for name in changed:
+        old, new = ("none" if value is None else value for value in (before[name], settings[name]))
+        raise DataError(
+            f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another folder, or "
+            "remove it"
+        )
+
+
+def _remove_partial(folder: Path) -> None:
+    """Remove unfinished folders of processes that have ended."""
+    for path in (*folder.glob(".*.part"), *folder.glob(".*.old")):
+        process = path.name.split(".")[-2]
+        if path.is_dir() and process.isdecimal() and not _is_running(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def mark_finished(folder: Path, key: str) -> None:
+    """Record that the tables, figures and page are written, and from what."""
+    paths = [*(folder / "tables").iterdir(), *(folder / "figures").iterdir(), folder / "index.html"]
+    files = sorted(path.relative_to(folder).as_posix() for path in paths)
+    write_text(strict_json({"key": digest(key, _program()), "files": files}, indent=1), folder / FINISHED)
+
+
+def is_finished(folder: Path, key: str) -> bool:
+    """Return whether tables, figures and page exist as they would be written now."""
+    try:
+        saved = json.loads((folder / FINISHED).read_text(encoding="utf-8"))
+        return saved["key"] == digest(key, _program()) and all((folder / name).is_file() for name in saved["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _program() -> str:
+    """Hash the source files that write and draw."""
+    folders = (Path(__file__).parent, Path(plots.__file__).parent)
+    files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

@@ -1,197 +1,272 @@
-"""The two data sets on disk: found, opened, drawn from where a limit is given, and rid of anchors."""
+"""The two data sets: opened from disk, or generated in the same layouts; and samples of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from PIL import Image
 
-from twoafc.datasets import NO_IMAGES, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
+from twoafc.arrays import IntArray
+from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
-from twoafc.fetch import File, chosen, size_of
+from twoafc.files import replaced
+from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, distort, observers, patches, photograph
 
-SETS = {"bapps": "BAPPS", "clic": "CLIC 2021"}
-ROLES = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
-"""Folders (or files) of CLIC's answers: the training set of the paper is what CLIC released as its test's truth."""
+BAPPS_SPLITS = {"train": "train", "test": "val"}
+CLIC_SPLITS = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
+"""Folders or files of CLIC's answers: the paper trains on the released answers of CLIC's test."""
 LAYOUTS = {
     "bapps": "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge} and "
     "2afc/val/{traditional,cnn,superres,deblur,color,frameinterp}/{ref,p0,p1,judge} below it",
     "clic": "clic2021_test/ (or train/) and clic2021_valid/ (or val/) in it, each with its answers "
     "(a CSV without a header, O,A,B,T, such as oracle.csv) and its images",
 }
-ARCHIVES = {
-    "bapps": {"train": "bapps_train", "test": "bapps_val"},
-    "clic": {"train": "clic2021_test", "test": "clic2021_valid"},
+FETCH = {
+    "bapps": "twoafc fetch bapps_train bapps_val (6.4 GB)",
+    "clic": "twoafc fetch clic2021_test clic2021_valid (size not published)",
 }
-"""What `twoafc fetch` gets each split by."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A data set of the paper's: to fit on, and to test on; None where there is nothing to test on but the former.
-
-    `alone` says which split of the paper's that one is, train or test; it is empty where both are there.
-    """
+    """A data set of the paper: its name, bapps or clic, and those of its splits, train and test, that are present."""
 
     name: str
-    train: Dataset
-    test: Dataset | None
+    splits: Mapping[str, Dataset]
     notes: tuple[str, ...] = ()
-    alone: str = ""
-
-    @property
-    def splits(self) -> dict[str, Dataset]:
-        """What there is, by split."""
-        return {"train": self.train} | ({"test": self.test} if self.test is not None else {})
 
 
-def wanted(name: str, *roles: str) -> str:
-    """Say where a data set, or a split of it, is to be had, its size and its layout.
-
-    Examples
-    --------
-    >>> "twoafc_val.tar.gz, 1.1 GB" in wanted("bapps")
-    True
-    """
-    names = [ARCHIVES[name][role] for role in roles or ("train", "test")]
-    files = [file for each in names for file in chosen([each])]
-    told = [_archives(chosen([each])) for each in names]
-    sizes = [size_of(file) for file in files]
-    if len(told) > 1 and None not in sizes:
-        told.append(f"{_size(sum(filter(None, sizes)))} in all")
-    return f"expected {LAYOUTS[name]}; get it by: twoafc fetch {' '.join(names)} ({'; '.join(told)})"
+def open_source(name: str, folder: Path, *, progress: Progress | None = None) -> Source:
+    """Open BAPPS or CLIC 2021; of a single split P will be cross-validated, and a note says so."""
+    splits = _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
+    notes = [f"{name} {split}: {note}" for split, data in splits.items() for note in data.notes]
+    if len(splits) == 1:
+        missing = "test" if "train" in splits else "training"
+        notes.append(f"{name}: {folder} has no {missing} set; the other is cross-validated, unlike in the paper")
+    return Source(name, splits, tuple(notes))
 
 
-def _archives(files: Sequence[File]) -> str:
-    """Name the archives of one split, with their size and address; of many, the first and the last few."""
-    if len(files) == 1:
-        return f"{files[0].file}, {_size(size_of(files[0]))}, from {files[0].url}"
-    first, second, last = files[0], files[1], files[-1]
-    where = second.url.removesuffix(second.file)
-    size = sum(size_of(each) or 0 for each in files) if all(map(size_of, files)) else None
-    return f"{first.file} and {second.file} to {last.file}, {len(files)} archives, {_size(size)}, from {where}"
+def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
+    # The folder may also be a single split: DIR/2afc/val.
+    present = {path.resolve().parent.name for path in bapps_subsets(folder)} if folder.is_dir() else set()
+    splits = {split: name for split, name in BAPPS_SPLITS.items() if name in present}
+    if not splits:
+        raise DataError(f"no BAPPS in {folder}; {_how_to_get('bapps')}")
+    return {split: open_bapps(folder, split=name, progress=progress) for split, name in splits.items()}
 
 
-def _size(size: int | None) -> str:
-    return "size not published" if size is None else f"{size / 1e9:.1f} GB"
-
-
-def find_bapps(folder: Path, *, progress: Progress | None = None) -> Source:
-    """Open BAPPS: train is fitted on, val tested on; one of them alone is cross-validated."""
-    found = bapps_subsets(folder) if folder.is_dir() else []
-    there = {"train": "train", "test": "val"}
-    # A single split may be named itself: DIR/2afc/val.
-    names = {split.resolve().parent.name for split in found}
-    if not names & set(there.values()):
-        raise DataError(f"no BAPPS in {folder}; {wanted('bapps')}")
-    opened = {
-        role: open_bapps(folder, split=split, progress=progress) for role, split in there.items() if split in names
-    }
-    return _source("bapps", folder, opened)
-
-
-def find_clic(folder: Path) -> Source:
-    """Open CLIC 2021: the released truth of its test is fitted on, its validation set tested on."""
-    files = {role: file for role, names in ROLES.items() if (file := _answers(folder, names))}
-    if not files and (alone := _csv(folder)):
-        files = {"test": alone}
+def _open_clic(folder: Path) -> dict[str, Dataset]:
+    files = {split: file for split, names in CLIC_SPLITS.items() if (file := _clic_answers(folder, names))}
+    if not files and (file := _only_answers(folder)):
+        files = {"test": file}
     if not files:
-        raise DataError(f"no CLIC 2021 in {folder}; {wanted('clic')}")
-    return _source("clic", folder, {role: _open_clic(file, role) for role, file in files.items()})
+        raise DataError(f"no CLIC 2021 in {folder}; {_how_to_get('clic')}")
+    return {split: _open_answers(file) for split, file in files.items()}
 
 
-def _source(name: str, folder: Path, opened: dict[str, Dataset]) -> Source:
-    notes = tuple(f"{name} {role}: {note}" for role, data in opened.items() for note in data.notes)
-    if len(opened) == 2:
-        return Source(name, opened["train"], opened["test"], notes)
-    ((role, data),) = opened.items()
-    lost = {"train": "test", "test": "training"}[role]
-    told = f"{name}: {folder} has no {lost} set; what is there is cross-validated, which the paper does not do"
-    return Source(name, data, None, (*notes, told), alone=role)
-
-
-def _answers(folder: Path, names: Sequence[str]) -> Path | None:
+def _clic_answers(folder: Path, names: Sequence[str]) -> Path | None:
     for name in names:
-        if (folder / f"{name}.csv").is_file() and is_clic(folder / f"{name}.csv"):
-            return folder / f"{name}.csv"
-        if found := _csv(folder / name):
-            return found
+        file = folder / f"{name}.csv"
+        if file.is_file() and is_clic(file):
+            return file
+        if answers := _only_answers(folder / name):
+            return answers
     return None
 
 
-def _csv(folder: Path) -> Path | None:
-    """Find the answers in a folder: the only CSV of four columns that names images."""
-    if not folder.is_dir():
-        return None
-    files = [file for file in sorted(folder.glob("*.csv")) if is_clic(file) and _has_answers(file)]
+def _only_answers(folder: Path) -> Path | None:
+    """Find the one CSV of a folder with four columns that names images."""
+    files = [file for file in sorted(folder.glob("*.csv")) if is_clic(file) and _has_four_columns(file)]
     if len(files) > 1:
         raise DataError(f"one file of answers is expected in {folder}; found {files[0].name} and {files[1].name}")
     return files[0] if files else None
 
 
-def _has_answers(file: Path) -> bool:
+def _has_four_columns(file: Path) -> bool:
     with file.open("rb") as lines:
         return lines.readline(10_000).count(b",") == 3
 
 
-def _open_clic(file: Path, role: str) -> Dataset:
+def _open_answers(file: Path) -> Dataset:
+    """Open answers of CLIC; their images may lie in folders below, as the archives 0.tar to f.tar may unpack."""
     data = open_clic(file)
     if NO_IMAGES not in data.notes:
         return data
-    moved = _in_subfolders(data)
-    if len(moved.missing()) == len(data) * len(data.roles):
-        raise DataError(f"the answers {file} name images, and none of them is there; {wanted('clic', role)}")
-    return moved
-
-
-def _in_subfolders(data: Dataset) -> Dataset:
-    """Look for images by their names in the folders below, as the archives 0.tar to f.tar may unpack."""
     below = {
         name: os.path.relpath(os.path.join(place, name), data.folder)
         for place, _, names in os.walk(data.folder)
         for name in names
     }
     files = {role: pl.Series([below.get(name, name) for name in names]) for role, names in data.files.items()}
-    notes = tuple(note for note in data.notes if note != NO_IMAGES)
-    return replace(data, files=files, notes=(*notes, "images were found by their names, in folders below"))
+    notes = [note for note in data.notes if note != NO_IMAGES]
+    data = replace(data, files=files, notes=(*notes, "images were found by name in the folders below"))
+    if len(data.missing()) == len(data) * len(data.roles):
+        raise DataError(f"the answers {file} name images, but none of these exists; {_how_to_get('clic')}")
+    return data
 
 
-def drawn(data: Dataset, limit: int | None, *, seed: int) -> Dataset:
-    """Draw so many triplets, from each group as many as its share, in the order of the data set; None keeps all."""
+def _how_to_get(name: str) -> str:
+    return f"expected {LAYOUTS[name]}; to get it, run: {FETCH[name]}; twoafc fetch lists the addresses"
+
+
+def sample(data: Dataset, limit: int | None, *, seed: int) -> Dataset:
+    """Draw a number of triplets, from each group in proportion to its size, in the data set's order; None keeps all."""
     if limit is None or limit >= len(data):
         return data
-    group = np.zeros(len(data), dtype=np.int64) if data.group is None else _codes(data.group)
-    counts = shares(np.bincount(group), limit)
+    group = np.zeros(len(data), np.int64) if data.group is None else data.group.rank("dense").cast(pl.Int64).to_numpy()
+    codes, sizes = np.unique(group, return_counts=True)
+    counts = allocate(sizes, limit)
     rng = np.random.default_rng(seed)
-    rows = [rng.choice(np.flatnonzero(group == code), count, replace=False) for code, count in enumerate(counts)]
+    rows = [
+        rng.choice(np.flatnonzero(group == code), count, replace=False)
+        for code, count in zip(codes, counts, strict=True)
+    ]
     return data.where(np.sort(np.concatenate(rows)))
 
 
-def shares(sizes: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Share out a limit by size, at least one to each where it suffices, the rest to the largest remainders.
+def allocate(sizes: IntArray, limit: int) -> IntArray:
+    """Divide a limit in proportion to sizes, with at least one each if it suffices, by largest remainders.
 
     Examples
     --------
-    >>> shares(np.array([60, 30, 1]), 10)
+    >>> allocate(np.array([60, 30, 1]), 10)
     array([6, 3, 1])
     """
     exact = sizes * (limit / sizes.sum())
-    least: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    counts: IntArray = np.floor(exact).astype(np.int64)
     if limit >= len(sizes):
-        least[least == 0] = 1
-    while least.sum() > limit:
-        least[np.argmax(least)] -= 1
-    for place in np.argsort(-(exact - least), kind="stable")[: limit - least.sum()]:
-        least[place] += 1
-    return least
+        counts[counts == 0] = 1
+    while counts.sum() > limit:
+        counts[np.argmax(counts)] -= 1
+    counts[np.argsort(-(exact - counts), kind="stable")[: limit - counts.sum()]] += 1
+    return counts
 
 
-def _codes(column: pl.Series) -> NDArray[np.int64]:
-    codes: NDArray[np.int64] = column.rank("dense").to_numpy().astype(np.int64) - 1
-    return codes
+# Generated data sets: distorted photographs judged by simulated observers, in the layouts of BAPPS and CLIC 2021.
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "traditional": ("noise", "jpeg", "blur", "warp", "contrast", "colour_shift"),
+    "cnn": ("downsample", "posterise", "chroma_noise", "shift"),
+    "mix": tuple(DISTORTIONS),
+    "superres": ("downsample", "blur"),
+    "deblur": ("blur", "shift"),
+    "color": ("chroma_noise", "colour_shift", "gamma"),
+    "frameinterp": ("shift", "warp"),
+}
+"""Our distortions, under the names of BAPPS's subsets, whose own distortions were others."""
+SUBSETS = {
+    "train": ("traditional", "cnn", "mix"),
+    "val": ("traditional", "cnn", "superres", "deblur", "color", "frameinterp"),
+}
+SIZES = {"train": 2400, "val": 1200, "clic2021_test": 2000, "clic2021_valid": 600}
+"""Triplets without a limit."""
+REPEATS = {"clic2021_test": (1, 2), "clic2021_valid": (1, 1, 1, 2, 3, 5, 10)}
+"""Judgements per triplet of CLIC: each of these equally often."""
+VERSIONS = 6
+"""Versions of each original of CLIC, besides an anchor, which is the original itself."""
+
+
+def generate(
+    name: str, root: Path, *, limit: int | None = None, seed: int = 0, progress: Progress | None = None
+) -> Path:
+    """Write ROOT/bapps or ROOT/clic, with at most `limit` triplets in each split; an existing folder is kept."""
+    folder = root / name
+    if not folder.is_dir():
+        with replaced(folder) as partial:
+            (_generate_bapps if name == "bapps" else _generate_clic)(partial, limit, seed, progress)
+    return folder
+
+
+def _generate_bapps(folder: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
+    for number, (split, names) in enumerate(SUBSETS.items()):
+        total = limit or SIZES[split]
+        counts = allocate(np.ones(len(names), dtype=np.int64), total)
+        for place, (name, count) in enumerate(zip(names, counts, strict=True)):
+            if progress:
+                progress(int(counts[:place].sum()), total, f"making BAPPS-like photographs, {split}")
+            rng = np.random.default_rng([seed, number, place])
+            _generate_subset(folder / "2afc" / split / name, int(count), TWO_AFC.M[split], FAMILIES[name], rng)
+
+
+def _generate_subset(folder: Path, count: int, M: int, kinds: Sequence[str], rng: np.random.Generator) -> None:
+    ref = _references(count, rng)
+    x0, x1 = (_distorted(ref, kinds, rng) for _ in range(2))
+    votes = observers(ref, x0, x1, votes=M, seed=int(rng.integers(2**31)))
+    for name, images in {"ref": ref, "p0": x0, "p1": x1}.items():
+        (folder / name).mkdir(parents=True)
+        for row, image in enumerate(images):
+            _save(image, folder / name / f"{row:06d}.png")
+    (folder / "judge").mkdir()
+    for row, n in enumerate(votes.n):
+        np.save(folder / "judge" / f"{row:06d}.npy", np.array([n / M], dtype=np.float32))
+
+
+def _references(count: int, rng: np.random.Generator) -> Images:
+    """Cut patches, rounded to 8 bits as they are saved, so that observers judge what is measured."""
+    source = rng.integers(len(PHOTOGRAPHS), size=count)
+    ref = np.empty((count, 3, 64, 64), dtype=np.float32)
+    for index in np.unique(source):
+        rows = np.flatnonzero(source == index)
+        ref[rows] = patches(photograph(PHOTOGRAPHS[index]), len(rows), seed=rng)[0]
+    return np.asarray(np.round(ref * 255) / np.float32(255), dtype=np.float32)
+
+
+def _distorted(ref: Images, kinds: Sequence[str], rng: np.random.Generator) -> Images:
+    which, strength = rng.integers(len(kinds), size=len(ref)), rng.beta(1.5, 1.5, size=len(ref))
+    x = np.empty_like(ref)
+    for number, kind in enumerate(kinds):
+        rows = np.flatnonzero(which == number)
+        if len(rows):
+            x[rows] = distort(kind, ref[rows], strength[rows], seed=rng)
+    return x
+
+
+def _generate_clic(folder: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
+    """Generate both sets of CLIC: originals recur, repeats are shown in either order, some choices are anchors."""
+    for place, (name, repeats) in enumerate(REPEATS.items()):
+        if progress:
+            progress(place, len(REPEATS), f"making CLIC-like photographs, {name}")
+        (folder / name).mkdir()
+        _generate_answers(folder / name, limit or SIZES[name], repeats, np.random.default_rng([seed, 7, place]))
+
+
+def _generate_answers(folder: Path, total: int, repeats: Sequence[int], rng: np.random.Generator) -> None:
+    originals = ceil(total / 12)
+    ref = _references(originals, rng)
+    versions = np.stack([ref, *(_distorted(ref, FAMILIES["mix"], rng) for _ in range(VERSIONS))])
+    names = [[f"{rng.bytes(16).hex()}.png" for _ in ref] for _ in range(VERSIONS + 2)]
+    for images, files in zip((ref, *versions), names, strict=True):
+        for image, name in zip(images, files, strict=True):
+            _save(image, folder / name)
+    o, a, b = _draw_pairs(originals, total, rng)
+    P = observers(ref[o], versions[a, o], versions[b, o], votes=1, seed=int(rng.integers(2**31))).P
+    lines = []
+    for row in range(len(o)):
+        for _ in range(rng.choice(repeats)):
+            choice, swapped = int(rng.random() < P[row]), bool(rng.integers(2))
+            pair = (a[row], b[row])[:: -1 if swapped else 1]
+            shown = [names[0][o[row]], *(names[1 + version][o[row]] for version in pair)]
+            lines.append(f"{','.join(shown)},{choice ^ swapped}\n")
+    (folder / "oracle.csv").write_text("".join(lines[place] for place in rng.permutation(len(lines))))
+
+
+def _draw_pairs(originals: int, total: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+    """Draw distinct triplets: an original and two of its versions; about 1 in 28 has version 0, an anchor."""
+    a, b = np.triu_indices(VERSIONS + 1, 1)
+    usual, anchored = np.flatnonzero(a > 0), np.flatnonzero(a == 0)
+    triplets = [(o, pair) for o in range(originals) for pair in rng.permutation(usual)]
+    drawn = [triplets[place] for place in rng.permutation(len(triplets))[:total]]
+    drawn += [(o, int(rng.choice(anchored))) for o in rng.permutation(originals)[: max(1, originals // 3)]]
+    o, pair = np.array(drawn, dtype=np.int64).T
+    return o, a[pair].astype(np.int64), b[pair].astype(np.int64)
+
+
+def _save(image: Images, path: Path) -> None:
+    Image.fromarray(np.round(image.transpose(1, 2, 0) * 255).astype(np.uint8)).save(path, compress_level=1)

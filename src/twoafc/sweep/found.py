@@ -10,8 +10,8 @@ import polars as pl
 
 from twoafc.diagnostics import Finding
 from twoafc.estimators import Density
+from twoafc.inference import Record
 from twoafc.plots import SweepCurve
-from twoafc.scores import Record
 from twoafc.sweep.points import Parameter, nodes_for
 
 Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc"]

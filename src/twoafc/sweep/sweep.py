@@ -11,24 +11,23 @@ from functools import partial
 
 import numpy as np
 
-from twoafc import folds as cross_validation
 from twoafc.arrays import BoolArray
+from twoafc.core import Uniform
 from twoafc.diagnostics import Finding
 from twoafc.diagnostics.overlap import overlap
 from twoafc.diagnostics.view import view
 from twoafc.estimators import Density
 from twoafc.evaluation import Progress, Run, Settings
 from twoafc.evaluation.bars import Analytic
+from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
-from twoafc.evaluation.runs import Prediction, shared_distances
+from twoafc.inference import Record
 from twoafc.inference.comparisons import COMPARED, compare, sentence
 from twoafc.inference.errorbars import Together, Values, errors, together
 from twoafc.inference.intervals import LEVEL, holm
-from twoafc.scores import Record
 from twoafc.sweep.found import MEASURES, Sweep
 from twoafc.sweep.points import GRID_SIZES, PAPER, SIGMAS, Point, in_order, points
-from twoafc.triplets import Triplets
-from twoafc.uniform import Uniform
+from twoafc.table import Triplets, assign_folds, split_key
 
 __all__ = ["GRID_SIZES", "SIGMAS", "sweep"]
 
@@ -81,7 +80,7 @@ def sweep(
     names, notes = shared_distances(train, test, distances)
     left_out = _left_out(train, test, folds, seed)
     if test is None:
-        notes.append(f"no test table: {folds}-fold cross-validation, split by {cross_validation.split_key(train)}")
+        notes.append(f"no test table: {folds}-fold cross-validation, split by {split_key(train)}")
     link = together(train if test is None else test)
     moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
@@ -158,7 +157,7 @@ def _left_out(train: Triplets, test: Triplets | None, folds: int, seed: int) -> 
     """List the rows of the training table to leave out in turn; None of them where there is a test table."""
     if test is not None:
         return [None]
-    fold = cross_validation.assign(train, folds, seed=seed)
+    fold = assign_folds(train, folds, seed=seed)
     return [fold == k for k in range(folds)]
 
 
@@ -181,7 +180,11 @@ def _score_fits(
         fit = each.fit(part.train, uniform=part.uniform)
         P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
     (name,) = tested.distances
-    one = scored(Prediction(Run(name, "density", None, fit), "test", tested, P, False), Settings(), link)
+    one = scored(
+        Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),
+        Settings(),
+        link,
+    )
     assert one.values is not None  # P of a density is always a number
     bars = errors(one.values, None, link)
     (told,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
@@ -193,7 +196,7 @@ def _score_fits(
 
 def _compared(pairs: Mapping[str, Mapping[str, Values]], link: Together) -> list[Record]:
     """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
-    told = COMPARED["nll"]
+    told = COMPARED[2]["nll"]
     found = [
         {"distance": name, **record}
         for name, values in pairs.items()

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twoafc import plots, tables
-from twoafc.frames import write_frame
-from twoafc.kept import Kept
-from twoafc.scores import Record
+from twoafc.files import Kept
+from twoafc.inference import Record
 from twoafc.sweep.found import Measure, Sweep
 from twoafc.sweep.points import Parameter
+from twoafc.table import write_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,9 @@
+from .archive import read_archive as read_archive
+from .archive import save_archive as save_archive
+from .text import BREAKS as BREAKS
+from .text import legible as legible
+from .text import strict_json as strict_json
+from .writing import Kept as Kept
+from .writing import replaced as replaced
+from .writing import whole_file as whole_file
+from .writing import written as written

@@ -1,0 +1,83 @@
+"""Saved models: one .npz of plain arrays and a JSON card, read with nothing executed and nothing trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.errors import DataError
+from twoafc.files.writing import whole_file
+
+FORMAT = "twoafc model 1"
+LARGEST = 2**30
+"""Bytes that a model may unpack to, however small its file; counts by reference may be larger, and their files are."""
+PACKED = 64
+"""Times its size that a larger file may unpack to: counts do to some ten, what is made to fill memory to a thousand."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def save_archive(path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a model; a crash leaves the old file or none, never half of one."""
+    path = Path(path)
+    card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings)}
+    card["sha256"] = _digest(card, arrays)
+    packed = np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
+    with whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, card=packed, **arrays)
+
+
+def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read a model back: the estimator's name, its settings and its arrays.
+
+    A file that is missing, truncated, changed, too large or of another kind is refused with a `DataError`.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"no such file: {path}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            size = sum(member.file_size for member in members)
+            if size > max(LARGEST, PACKED * path.stat().st_size):
+                raise DataError(f"{path} is too large for a model; it unpacks to {size} bytes, {LARGEST} at most")
+            if any(not member.filename.endswith(".npy") for member in members) or "card.npy" not in archive.namelist():
+                raise DataError(f"{path} is not a twoafc model; it has no card")
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        card = json.loads(arrays.pop("card").tobytes().decode())
+    except DataError:
+        raise
+    # Whatever a damaged archive makes the readers stumble over is one fact to the user: the file is no model.
+    except Exception as error:
+        raise DataError(f"{path} is not a readable twoafc model: {error}") from error
+    return _checked(path, card, arrays)
+
+
+def _checked(
+    path: Path, card: Any, arrays: dict[str, NDArray[Any]]
+) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        found = card.get("format") if isinstance(card, dict) else card
+        raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {found!r}")
+    if card.pop("sha256", None) != _digest(card, arrays):
+        raise DataError(f"{path} was changed after it was written; its contents do not match their checksum")
+    if not isinstance(card.get("estimator"), str) or not isinstance(card.get("settings"), dict):
+        raise DataError(f"{path} is not a twoafc model; its card names no estimator")
+    return card["estimator"], card["settings"], arrays
+
+
+def _digest(card: Mapping[str, Any], arrays: Arrays) -> str:
+    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

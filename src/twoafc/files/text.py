@@ -1,0 +1,43 @@
+"""Text that is safe to show on a terminal or a page, and JSON that any reader takes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Control characters (C0, DEL, C1), halves of characters, and the two codes that are never characters.
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+BREAKS = "\t\n\r"
+
+
+def legible(text: str, keep: str = "") -> str:
+    r"""Put a replacement sign in the place of everything that is not to be seen, but for some signs to keep.
+
+    Examples
+    --------
+    >>> legible("ssim\x1b[31m\n"), legible("ssim\x07\n", keep=BREAKS)
+    ('ssim�[31m�', 'ssim�\n')
+    """
+    return STEERING.sub(lambda found: found[0] if found[0] in keep else "\ufffd", text)
+
+
+def strict_json(value: Any, indent: int | None = None) -> str:
+    """Write JSON that any reader takes: numbers that are not finite become null.
+
+    Examples
+    --------
+    >>> strict_json({"nll": float("inf"), "group": "é"})
+    '{"nll": null, "group": "é"}'
+    """
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

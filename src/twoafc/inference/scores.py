@@ -1,0 +1,230 @@
+"""Scores of one P on one table as records: by group, pooled over rows, and as the mean of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from twoafc import metrics
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.inference.precision import Ranking
+from twoafc.table import Rows
+
+Record = dict[str, Any]
+Columns = dict[str, FloatArray]
+"""Values of every row by measure; their means are the scores."""
+
+MEASURES = {
+    2: (
+        "nll",
+        "agreement",
+        "score_2afc",
+        "score_2afc_distance",
+        "nll_simulated",
+        "agreement_simulated",
+        "score_2afc_simulated",
+        "score_2afc_distance_simulated",
+    ),
+    1: (
+        "nll",
+        "agreement",
+        "average_precision",
+        "nll_simulated",
+        "agreement_simulated",
+        "average_precision_simulated",
+    ),
+}
+"""Means over triplets (2) and over pairs (1), each with an error bar."""
+PER_VOTE = {
+    "nll_per_vote": "nll",
+    "score_2afc_votes": "score_2afc",
+    "score_2afc_distance_votes": "score_2afc_distance",
+    "nll_per_vote_floor": "nll_floor",
+}
+"""Means over votes, and the measure whose mean over rows each stands beside."""
+COUNTS = ("triplets", "pairs", "votes", "ties", "ties_model")
+DRAWS = 64
+"""Votes are drawn so often for the average precision to expect; unlike an NLL's, it has no closed form."""
+
+
+def all_measures(k: int) -> list[str]:
+    """Every measure with an error bar: means over rows, then means over votes.
+
+    Examples
+    --------
+    >>> all_measures(1)[-2:]
+    ['average_precision_simulated', 'nll_per_vote']
+    """
+    return [*MEASURES[k], *(name for name, of in PER_VOTE.items() if of in MEASURES[k])]
+
+
+def values_per_row(
+    table: Rows,
+    P: FloatArray,
+    *,
+    ties: metrics.Ties = "half",
+    floor: FloatArray | None = None,
+    group: IntArray | None = None,
+    draws: int = DRAWS,
+) -> Columns:
+    """Every measure of every row of a table with one distance.
+
+    Simulated measures are expectations over votes drawn from Binomial(M, P). The average precision of pairs is no mean
+    over rows: its column holds values whose mean is the average precision and whose spread gives its error.
+
+    Parameters
+    ----------
+    floor : array, shape (T,), optional
+        Pairs only: the constant P to beat, the share of "same" in the training votes.
+    group : array of int, shape (T,), optional
+        Pairs only: the average precision is that of each row's group instead of that of all rows.
+    draws : int
+        Pairs only: draws for the expected average precision; 0 takes that of the expected shares, a little less.
+    """
+    n, M = table.n, table.M
+    values = {
+        "nll": -metrics.log_likelihood(n, M, P),
+        "agreement": metrics.agreement_per_triplet(n, M, P),
+        "nll_simulated": metrics.expected_nll_per_triplet(M, P),
+        "agreement_simulated": metrics.expected_agreement_per_triplet(M, P),
+    }
+    if table.k == 2:
+        return values | _choices(table, P, ties)
+    if floor is not None:
+        values["nll_floor"] = -metrics.log_likelihood(n, M, floor)
+        values["agreement_floor"] = metrics.agreement_per_triplet(n, M, floor)
+        values["average_precision_floor"] = 100 * n / M if n.any() else np.full(len(n), np.nan)
+    return values | _precisions(table, P, group, draws)
+
+
+def _choices(table: Rows, P: FloatArray, ties: metrics.Ties) -> Columns:
+    """2AFC scores: of the model, which chooses by P, and of the bare distance, which chooses by d0 - d1."""
+    d0, d1 = table.columns
+    margins = {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}
+    values: Columns = {}
+    for name, margin in margins.items():
+        chosen = metrics.choice(margin, ties=ties)
+        values[name] = metrics.score_2afc_per_triplet(table.n, table.M, chosen)
+        values[f"{name}_simulated"] = metrics.score_2afc_per_triplet(P, 1, chosen)
+    return values | {"ties": (d0 == d1).astype(np.float64), "ties_model": (P == 0.5).astype(np.float64)}
+
+
+def _precisions(table: Rows, P: FloatArray, group: IntArray | None, draws: int) -> Columns:
+    """Average precision of "same" by rising distance, group by group."""
+    (d,), n, M = table.columns, table.n, table.M
+    names = ("average_precision", "average_precision_simulated", "ties")
+    values = {name: np.empty(len(n)) for name in names}
+    for rows in parts_of(group, len(n)):
+        ranking = Ranking.by(d[rows])
+        simulated = _simulated_precision(ranking, M[rows], P[rows], draws)
+        values["average_precision"][rows] = ranking.values(n[rows] / M[rows])
+        values["average_precision_simulated"][rows] = simulated + len(rows) * ranking.influence(P[rows])[0]
+        values["ties"][rows] = ranking.repeats
+    return values
+
+
+def parts_of(group: IntArray | None, size: int) -> list[IntArray]:
+    """Rows of each group, or all of them."""
+    return [np.arange(size)] if group is None else [np.flatnonzero(group == g) for g in np.unique(group)]
+
+
+def _simulated_precision(ranking: Ranking, M: IntArray, P: FloatArray, draws: int) -> float:
+    if not draws:
+        return ranking.average_precision(P)
+    drawn = [metrics.simulate(M, P, seed=seed) / M for seed in range(draws)]
+    scores = [ranking.average_precision(share) for share in drawn if share.any()]
+    return float(np.mean(scores)) if scores else float("nan")
+
+
+def over_votes(name: str, column: FloatArray, M: IntArray) -> FloatArray:
+    """Sum a measure over the votes of each row: an NLL is such a sum, a score in % a mean."""
+    return column if name.startswith("nll") else column * M
+
+
+def by_group(table: Rows, values: Columns, grouped: Columns | None = None) -> list[Record]:
+    """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over rows).
+
+    Parameters
+    ----------
+    values, grouped : columns
+        Of all rows together and, where they differ from these, of each group by itself: see `values_per_row`.
+    """
+    groups = table.groups
+    pooled = {"group": "all", **_records(table, values, np.zeros(len(table), dtype=np.int64))[0]}
+    if groups is None:
+        return [pooled]
+    names, code = groups
+    records = _records(table, values if grouped is None else grouped, code)
+    named = [{"group": name, **record} for name, record in zip(names, records, strict=True)]
+    return [*named, *([mean_of_groups(named)] if len(named) > 1 else []), pooled]
+
+
+def _records(table: Rows, values: Columns, code: IntArray) -> list[Record]:
+    """Means over the rows, and over the votes, of each group."""
+
+    def total(column: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(code, column if table.count is None else column * table.count))
+
+    rows, votes = total(np.ones(len(table))), total(table.M.astype(np.float64))
+    sums = {name: total(column) for name, column in values.items()}
+    per_vote = {name: total(over_votes(of, values[of], table.M)) for name, of in PER_VOTE.items() if of in values}
+    counts = [name for name in ("ties", "ties_model") if name in values]
+    return [
+        {
+            f"{table.row}s": int(rows[g]),
+            "votes": int(votes[g]),
+            **{name: _known(name, sums[name][g] / rows[g]) for name in values if name not in counts},
+            **{name: float(column[g] / votes[g]) for name, column in per_vote.items()},
+            **{name: round(sums[name][g]) for name in counts},
+        }
+        for g in range(len(rows))
+    ]
+
+
+def _known(name: str, value: float) -> float | None:
+    """An infinite NLL is a fact; another measure that is not finite is not known."""
+    return float(value) if np.isfinite(value) or name.startswith("nll") else None
+
+
+def mean_of_groups(records: Sequence[Record]) -> Record:
+    """Mean of groups, each counted once whatever its size; counts are summed.
+
+    Examples
+    --------
+    >>> mean_of_groups([{"triplets": 1, "nll": 1.0}, {"triplets": 3, "nll": 2.0}])
+    {'group': 'mean', 'triplets': 4, 'nll': 1.5}
+    """
+    mean: Record = {"group": "mean"}
+    for name in records[0]:
+        values = [record[name] for record in records]
+        if name in COUNTS:
+            mean[name] = sum(values)
+        elif name != "group":
+            mean[name] = None if None in values else float(np.mean(values))
+    return mean
+
+
+def over_seeds(runs: Sequence[Record]) -> Record:
+    """Mean and standard deviation (``_sd``) over the seeds of one score; runs that diverged are counted, not averaged.
+
+    Examples
+    --------
+    >>> over_seeds([{"nll": 1.0, "seed": 0, "diverged": 0}, {"nll": 3.0, "seed": 1, "diverged": 0}])
+    {'nll': 2.0, 'seed': None, 'diverged': 0, 'nll_sd': 1.4142135623730951, 'runs': 2}
+    """
+    finished = [run for run in runs if not run["diverged"]]
+    summary: Record = dict(runs[0]) | {"seed": None, "diverged": len(runs) - len(finished)}
+    for name in dict.fromkeys((*all_measures(2), *all_measures(1), "ties_model")):
+        if name in summary:
+            values = [float(run[name]) for run in finished]
+            summary[name] = float(np.mean(values)) if finished else None
+            if name != "ties_model":
+                summary[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(finished) > 1 else None
+    return summary | {"runs": len(runs)}
+
+
+def side_by_side(values: Mapping[str, FloatArray], k: int) -> FloatArray:
+    """Put the measures with error bars side by side, shape (T, measures)."""
+    return np.stack([values[name] for name in MEASURES[k]], axis=1)

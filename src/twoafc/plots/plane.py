@@ -1,0 +1,279 @@
+"""Figures over the plane of the two distances: P and its error, triplets, residuals, and the worked example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from twoafc.arrays import BoolArray, FloatArray
+from twoafc.plots.style import COLOURS, DARK, LEAST, UNKNOWN, pixels, side_by_side, tidy, uniform_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path
+
+    from twoafc.reproduce import WorkedExample
+
+LEVELS = {0.25: (0.35, 0.65), 0.5: (0.75, 0.75), 0.75: (0.65, 0.35)}
+"""Contours of P, and near where they are numbered, for print without colour."""
+GUESS = 12**-0.5
+"""Standard deviation of a P that is uniform in [0, 1]: the end of the scale of standard errors."""
+ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Contours of the standard error."""
+VALLEY = 0.1
+"""Contours of the standard error end this far from the diagonal, where it falls to 0 and they would crowd."""
+SPECK, MARGIN = 0.2, 0.08
+"""Contours smaller than this are left out; numbers are no nearer to an edge."""
+DENSITIES = {0.5: (0, (1, 1.2)), 2.0: (0, (4, 1.5))}
+"""Contours of the density of triplets, as multiples of the mean density, and their dashes."""
+INK = "0.55"
+"""A grey that is visible on white and on the darkest colours of a surface."""
+WIDTH = 0.05
+"""The density is smoothed over this share of an axis; otherwise its contours would follow the noise."""
+BEHIND = "0.8"
+"""Grey behind points, since an undecided triplet is white."""
+OTHER_PANELS = 6
+"""Panels of the worked example besides those of the M + 1 counts."""
+
+
+def surface(P: FloatArray, ax: Axes, *, density: FloatArray | None = None) -> Axes:
+    """Draw P over the plane of uniformised distances, with contours at 1/4, 1/2 and 3/4.
+
+    Parameters
+    ----------
+    P : array, shape (K, K)
+        Row i has u0 = i / (K - 1), column j has u1 = j / (K - 1).
+    density : array, shape (G, G), optional
+        Triplets in each cell of [0, 1]^2, row by row along u0. Cells without any are hatched; dots mark half, and
+        dashes twice, the mean density.
+    """
+    pixels(P, ax, cmap=COLOURS, vmin=0, vmax=1)
+    nodes = np.linspace(0, 1, len(P))
+    levels = [level for level in LEVELS if P.min() < level < P.max()]
+    if levels:
+        widths = [1.0 if level == 0.5 else 0.5 for level in levels]
+        lines = ax.contour(nodes, nodes, P.T, levels=levels, colors="black", linewidths=widths)
+        for level in levels:
+            number, at = f"{level:g}", [LEVELS[level]]
+            ax.clabel(lines, levels=[level], fmt=number, fontsize=LEAST, inline_spacing=2, manual=at)
+    if density is not None:
+        _draw_density(np.asarray(density, dtype=np.float64), ax)
+    return uniform_axes(ax)
+
+
+def surfaces(
+    named: Mapping[str, FloatArray], *, across: int = 4, density: Mapping[str, FloatArray] | None = None
+) -> Figure | None:
+    """Draw several surfaces side by side under their names, with one colour bar; None if there are none."""
+    panels = {name: (P, (density or {}).get(name)) for name, P in named.items()}
+    return side_by_side(
+        panels, lambda pair, ax: surface(pair[0], ax, density=pair[1]), "P, chance of x₁", across=across
+    )
+
+
+def _draw_density(density: FloatArray, ax: Axes) -> None:
+    """Hatch the cells without triplets; draw contours at half and twice the mean density."""
+    from matplotlib.patches import PathPatch
+
+    empty = density == 0
+    if empty.any():
+        ax.add_patch(PathPatch(rectangles(empty), facecolor="none", edgecolor=INK, hatch="//////", linewidth=0))
+    if empty.all():
+        return
+    middles = (np.arange(len(density)) + 0.5) / len(density)
+    kernel = np.exp(-((middles[:, None] - middles) ** 2) / (2 * WIDTH**2))
+    kernel /= kernel.sum(axis=1, keepdims=True)
+    relative = np.asarray(kernel @ density @ kernel.T) / density.mean()
+    levels = [level for level in DENSITIES if relative.min() < level < relative.max()]
+    if levels:
+        dashes = [DENSITIES[level] for level in levels]
+        ax.contour(middles, middles, relative.T, levels=levels, colors=INK, linewidths=0.8, linestyles=dashes)
+
+
+def rectangles(cells: BoolArray) -> Path:
+    """Outline the chosen cells of [0, 1]^2, with one rectangle for each run along d1."""
+    from matplotlib.path import Path
+
+    steps = np.diff(np.pad(cells, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    (row, start), (_, end) = np.nonzero(steps == 1), np.nonzero(steps == -1)
+    x, y = (np.stack(edges, axis=1) / len(cells) for edges in ((row, row + 1), (start, end)))
+    corners = np.stack([x[:, [0, 1, 1, 0, 0]], y[:, [0, 0, 1, 1, 0]]], axis=2).reshape(-1, 2)
+    codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(row))
+    return Path(corners, codes)
+
+
+def standard_error(se: FloatArray, ax: Axes) -> Axes:
+    """Draw the standard error of P over the plane of uniformised distances, with numbered contours.
+
+    The scale is the same in every figure, from 0 to 0.29, the standard deviation of a P of which nothing is known; it
+    is finer towards 0.
+
+    Parameters
+    ----------
+    se : array, shape (K, K)
+        Row i has u0 = i / (K - 1), column j has u1 = j / (K - 1); NaN, drawn grey, where it is unknown.
+    """
+    from matplotlib.colors import PowerNorm
+
+    most = float(np.nanmax(se, initial=GUESS))
+    pixels(se, ax, cmap="Purples", norm=PowerNorm(0.5, vmin=0, vmax=most))
+    for place, level in enumerate(ERRORS, start=1):
+        _draw_contour(se, level, ax, number_at=place / (len(ERRORS) + 1))
+    return uniform_axes(ax)
+
+
+def standard_errors(named: Mapping[str, FloatArray], *, across: int = 4) -> Figure | None:
+    """Draw several standard errors side by side under their names, with one colour bar; None if there are none."""
+    return side_by_side(named, standard_error, "standard error of P", across=across)
+
+
+def _draw_contour(se: FloatArray, level: float, ax: Axes, *, number_at: float) -> None:
+    """Draw the lines of one level that are long enough to see, and its number at a share of the longest."""
+    from matplotlib.collections import LineCollection
+
+    nodes = np.linspace(0, 1, len(se))
+    near = abs(nodes[:, None] - nodes) < VALLEY
+    shown = np.ma.masked_invalid(np.where(near, np.nan, se))
+    if not (shown.count() and shown.min() < level < shown.max()):
+        return
+    contour = ax.contour(nodes, nodes, shown.T, levels=[level])
+    lines = sorted((line for line in contour.allsegs[0] if len(line) and np.ptp(line, axis=0).max() > SPECK), key=len)
+    contour.remove()
+    ax.add_collection(LineCollection(lines, colors="black", linewidths=0.5))
+    inside = [line[((line > MARGIN) & (line < 1 - MARGIN)).all(axis=1)] for line in lines[-1:]]
+    for line in filter(len, inside):
+        x, y = line[int(number_at * len(line))]
+        behind = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
+        ax.text(x, y, f"{level:g}", fontsize=LEAST, ha="center", va="center", bbox=behind)
+
+
+def scatter(d0: FloatArray, d1: FloatArray, share: FloatArray, ax: Axes, *, uniform: bool = False) -> Axes:
+    """Draw triplets as points in the plane of their distances, coloured by the share of votes for x1 (appendix B).
+
+    The points are rasterised in few colours, so that the file stays small, and drawn in a fixed random order: in the
+    order of the table, its last rows would hide the others.
+
+    Parameters
+    ----------
+    d0, d1 : array, shape (T,)
+        Distances, raw or uniformised.
+    share : array, shape (T,)
+        n / M.
+    uniform : bool
+        Whether the distances are uniformised, so that the axes go from 0 to 1.
+    """
+    d0, d1, share = (np.asarray(values, dtype=np.float64) for values in (d0, d1, share))
+    if d0.ndim != 1 or not d0.shape == d1.shape == share.shape:
+        raise ValueError(f"d0, d1 and share must be of one length; found shapes {d0.shape}, {d1.shape}, {share.shape}")
+    order = np.random.default_rng(0).permutation(len(d0))
+    size = float(np.clip(20_000 / max(len(d0), 1), 0.6, 12))
+    colours: Any = {"cmap": COLOURS, "vmin": 0, "vmax": 1}
+    # Antialiasing would mix each colour with all others, and make the file five times as large.
+    ax.scatter(d0[order], d1[order], size, share[order], **colours, linewidths=0, antialiased=False, rasterized=True)
+    ax.set_facecolor(BEHIND)
+    ax.axline((0, 0), slope=1, color="black", linewidth=0.5, zorder=3)
+    if uniform:
+        return uniform_axes(ax)
+    return _raw_axes(ax, 1.03 * max(d0.max(initial=0), d1.max(initial=0)) or 1.0, ticks=4)
+
+
+def _raw_axes(ax: Axes, top: float, *, ticks: int) -> Axes:
+    ax.set(xlim=(0, top), ylim=(0, top), aspect="equal", xlabel="d₀", ylabel="d₁")
+    ax.locator_params(nbins=ticks)
+    tidy(ax).spines[:].set_visible(True)
+    return ax
+
+
+class _Residuals(Protocol):
+    @property
+    def residual(self) -> FloatArray: ...
+    @property
+    def p(self) -> FloatArray: ...
+
+
+def residual_map(found: _Residuals, ax: Axes) -> Axes:
+    """Draw the share of votes for x1 beyond P over the plane of uniformised distances; dots mark cells with p < 0.05.
+
+    Parameters
+    ----------
+    found : ResidualMap
+        Of `twoafc.diagnostics.residuals`: residuals and their p-values, each of shape (G, G).
+    """
+    cells = len(found.residual)
+    percent = 100 * found.residual.T
+    extent = (0, 1, 0, 1)
+    ax.imshow(percent, origin="lower", extent=extent, cmap=COLOURS, vmin=-20, vmax=20, interpolation="nearest")
+    with np.errstate(invalid="ignore"):
+        i, j = np.nonzero(found.p < 0.05)
+    ax.plot((i + 0.5) / cells, (j + 0.5) / cells, "k.", markersize=4)
+    ax.set_facecolor(UNKNOWN)
+    return uniform_axes(ax)
+
+
+def residual_maps(named: Mapping[str, _Residuals], *, across: int = 4) -> Figure | None:
+    """Draw several residual maps side by side under their names, with one colour bar; None if there are none."""
+    return side_by_side(named, residual_map, "votes for x₁ beyond P, %", across=across)
+
+
+def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]:
+    """Draw the density estimator step by step: points, kernels, density, Pr(n = j) for each j, P, log-likelihood.
+
+    Parameters
+    ----------
+    steps : WorkedExample
+        Of `twoafc.reproduce.worked_example`.
+    axes : sequence of Axes
+        One for each panel: M + 6, so eight for two votes per triplet.
+    """
+    axes = list(np.ravel(np.asarray(axes, dtype=object)))
+    if len(axes) != steps.M + OTHER_PANELS:
+        raise ValueError(f"the steps need M + {OTHER_PANELS} = {steps.M + OTHER_PANELS} axes; found {len(axes)}")
+    top = 1.1 * max(steps.d0.max(), steps.d1.max())
+    _draw_points(steps.d0, steps.d1, steps, axes[0])
+    axes[0].plot([0, top], [0, top], color="0.6", linewidth=0.6, zorder=1)
+    _raw_axes(axes[0], top, ticks=3)
+    _draw_kernels(steps, axes[1])
+    pixels(steps.density, axes[2], cmap="Greys", vmin=0, vmax=steps.density.max())
+    for j, ax in enumerate(axes[3 : steps.M + 4]):
+        pixels(steps.conditional[j], ax, cmap="Purples", vmin=0, vmax=1)
+    surface(steps.P, axes[-2])
+    least = np.nanmin(steps.log_likelihood)
+    pixels(steps.log_likelihood, axes[-1], cmap="Purples_r", vmin=least, vmax=0)
+    for ax in axes[1:]:
+        uniform_axes(ax).set(xlabel="u₀", ylabel="u₁")
+    captions = [
+        f"n of M = {steps.M} votes for x₁",
+        f"uniformised; kernels, σ = {steps.sigma:g}",
+        f"p(d₀, d₁): 0 to {steps.density.max():.1f}",
+        *(f"Pr(n = {j} | d₀, d₁): 0 to 1" for j in range(steps.M + 1)),
+        "P(d₀, d₁): 0 to 1",
+        f"L(d₀, d₁): −{-least:.1f} to 0",
+    ]
+    for place, (ax, caption) in enumerate(zip(axes, captions, strict=True)):
+        ax.set_title(f"({chr(ord('a') + place)}) {caption}", fontsize=LEAST, loc="left")
+    return axes
+
+
+def _draw_kernels(steps: WorkedExample, ax: Axes) -> None:
+    """Draw the nodes, and the points with circles of one sigma, their mirrors across the diagonal in dashes."""
+    from matplotlib.patches import Circle
+
+    i, j = np.meshgrid(np.linspace(0, 1, len(steps.P)), np.linspace(0, 1, len(steps.P)))
+    ax.plot(i.ravel(), j.ravel(), "+", color="0.7", markersize=2.5, markeredgewidth=0.4, zorder=1, clip_on=False)
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.6, zorder=1)
+    for u0, u1 in zip(steps.u0, steps.u1, strict=True):
+        ax.add_patch(Circle((u0, u1), steps.sigma, fill=False, color=DARK, linewidth=0.8))
+        ax.add_patch(Circle((u1, u0), steps.sigma, fill=False, color=DARK, linewidth=0.5, linestyle=(0, (2, 2))))
+    _draw_points(steps.u0, steps.u1, steps, ax)
+
+
+def _draw_points(x: FloatArray, y: FloatArray, steps: WorkedExample, ax: Axes) -> None:
+    """Draw triplets in the colour of n / M, with n inside."""
+    colours: Any = {"cmap": COLOURS, "vmin": 0, "vmax": 1, "edgecolors": "black"}
+    ax.scatter(x, y, 70, steps.n / steps.M, **colours, linewidths=0.6, zorder=3, clip_on=False)
+    for x_n, y_n, n in zip(x, y, steps.n, strict=True):
+        colour = "white" if n in (0, steps.M) else "black"
+        ax.text(x_n, y_n, str(n), fontsize=LEAST, ha="center", va="center_baseline", color=colour)

@@ -1,0 +1,10 @@
+from .example import WorkedExample as WorkedExample
+from .example import five_points as five_points
+from .example import worked_example as worked_example
+from .printed import Aggregate as Aggregate
+from .printed import Slip as Slip
+from .printed import aggregates as aggregates
+from .printed import slips as slips
+from .run import Options as Options
+from .run import Reproduction as Reproduction
+from .run import reproduce as reproduce

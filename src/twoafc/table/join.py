@@ -1,0 +1,200 @@
+"""Distances measured elsewhere, added to a table of votes by the names of triplets or of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.arrays import FloatArray
+from twoafc.errors import DataError
+from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET
+from twoafc.table.read import as_frame, check_unique, read_frame, row_name
+from twoafc.table.rules import Where, distance_columns, finite_column, labels_of, refuse
+from twoafc.table.votes import SAME_DISTANCE
+
+# Of a distance's usual value: what is this little below 0 is rounding, as it is to `twoafc.check_distance`.
+ROUNDING = 1e-4
+
+Values = dict[str, FloatArray]
+
+
+def join_columns(table: Any, columns: Any) -> pl.DataFrame:
+    """Add distances measured elsewhere to a table of votes.
+
+    Parameters
+    ----------
+    table : path or frame
+        Votes, one row per triplet, per pair or per vote; its rows and columns stay as they are.
+    columns : path or frame
+        Either one row per triplet with ``NAME_d0`` and ``NAME_d1``, found by ``triplet`` where both tables have it,
+        else by ``ref, x0, x1`` (quadruples: ``ref0, x0, ref1, x1``); rows that show x0 and x1 the other way round have
+        their distances changed over. Or one row per pair of images: ``ref``, ``x`` and ``NAME_d``. Where both tables
+        have ``group``, groups stay apart. Rows of other triplets are ignored, and so are repeats that agree. Distances
+        are at least 0; what is below by no more than rounding becomes 0.
+
+    Returns
+    -------
+    polars.DataFrame
+        The table with ``NAME_d0`` and ``NAME_d1`` for each distance; with ``NAME_d`` where it has pairs, ``ref`` and
+        ``x``, itself.
+
+    Examples
+    --------
+    >>> votes = {"ref": ["r", "r"], "x0": ["a", "b"], "x1": ["b", "a"], "choice": [1, 0]}
+    >>> measured = {"ref": ["r"], "x0": ["a"], "x1": ["b"], "my_d0": [0.3], "my_d1": [0.1]}
+    >>> join_columns(votes, measured).select("my_d0", "my_d1").rows()
+    [(0.3, 0.1), (0.1, 0.3)]
+    """
+    frame, where = _opened(table)
+    other, elsewhere = _opened(columns)
+    keys = _names(other, elsewhere)
+    if set(PAIR) <= set(keys.columns):
+        found = _by_pairs(_names(frame, where), keys, other, where, elsewhere)
+    else:
+        found = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
+    taken = [name for name in found if name in frame.columns]
+    if taken:
+        raise DataError(f"the table has the column {taken[0]} already; drop it there, or give the new one another name")
+    return frame.with_columns(**{name: pl.Series(values) for name, values in found.items()})
+
+
+def _opened(table: Any) -> tuple[pl.DataFrame, Where]:
+    frame, where = read_frame(table) if isinstance(table, str | Path) else (as_frame(table), row_name)
+    check_unique(frame.columns)
+    return frame, (lambda row: f"{table}: {where(row)}") if isinstance(table, str | Path) else where
+
+
+def _names(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """Take the columns that name things; ``x``, which only pairs have, is read as ``x0`` is."""
+    if "x" not in frame.columns or "x0" in frame.columns:
+        return labels_of(frame, where)
+    return labels_of(frame.rename({"x": "x0"}), where).rename({"x0": "x"})
+
+
+def _by_triplets(
+    labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where
+) -> Values:
+    names = {name: (c[0], c[1]) for name, c in distance_columns(other.columns).items() if len(c) == 2}
+    if not names:
+        raise DataError(f"no distance to add; expected columns NAME_d0 and NAME_d1; found {', '.join(other.columns)}")
+    both = set(labels.columns) & set(keys.columns)
+    images = next((shown for shown in (TRIPLET, QUADRUPLE) if set(shown) <= both), ())
+    if not images and "triplet" not in both:
+        wanted = "triplet, or ref, x0 and x1, or ref0, x0, ref1 and x1"
+        raise DataError(
+            f"both tables must name the triplets by {wanted}; both have {', '.join(sorted(both)) or 'none'}"
+        )
+    # One way round for all, on which repeats can be compared; the rows of the table are turned back in the end.
+    asked, turned = _ordered(labels, images)
+    given, swapped = _ordered(keys, images)
+    values: Values = {}
+    for columns in names.values():
+        d0, d1 = _distances(other, columns, elsewhere)
+        values |= {columns[0]: np.where(swapped, d1, d0), columns[1]: np.where(swapped, d0, d1)}
+    rows = _places(Side(asked, labels, where), Side(given, keys, elsewhere), images, values)
+    if "triplet" in both and images:
+        shown, measured = labels.select(images), keys[rows].select(images)
+        rule = "rows of one triplet must show the same images in both tables"
+        other_images = ~_agree(asked, given[rows], images)
+        refuse(other_images, rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
+    found: Values = {}
+    for name0, name1 in names.values():
+        d0, d1 = values[name0][rows], values[name1][rows]
+        found |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
+    return found
+
+
+def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> Values:
+    names = [name for name in other.columns if name.endswith("_d") and name != "_d"]
+    if not names:
+        raise DataError(
+            f"no distance to add; pairs of ref and x need a column NAME_d; found {', '.join(other.columns)}"
+        )
+    shown = next((roles for roles in (TRIPLET, QUADRUPLE, PAIR) if set(roles) <= set(labels.columns)), None)
+    if shown is None:
+        have = ", ".join(labels.columns) or "none"
+        wanted = "ref, x0 and x1, or ref0, x0, ref1 and x1, or ref and x"
+        raise DataError(f"pairs of ref and x need a table with {wanted}; it has {have}")
+    values = {name: _distances(other, (name, name), elsewhere)[0] for name in names}
+    found: Values = {}
+    for side in ("",) if shown == PAIR else ("0", "1"):
+        ref = f"ref{side}" if shown == QUADRUPLE else "ref"
+        group = ["group"] * ("group" in labels.columns)
+        asked = labels.select(*group, pl.col(ref).alias("ref"), pl.col(f"x{side}").alias("x"))
+        rows = _places(Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, values)
+        found |= {name + side: values[name][rows] for name in names}
+    return found
+
+
+def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> tuple[FloatArray, FloatArray]:
+    """Take the two columns of a distance, finite and at least 0."""
+    found = [finite_column(other, column, where) for column in columns]
+    usual = np.median(np.abs(found)) if len(other) else 0.0
+    low = np.minimum(*found)
+    below = low < -ROUNDING * usual
+
+    def told(row: int) -> str:
+        return f"{columns[0] if found[0][row] == low[row] else columns[1]}={low[row]:g}"
+
+    refuse(below, "a distance must be at least 0", where, told)
+    return np.maximum(found[0], 0), np.maximum(found[1], 0)
+
+
+def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """Show x0 and x1 of every row, with their references, in the order of their names; tell which rows were turned."""
+    if not images:
+        return labels, np.zeros(len(labels), dtype=np.bool_)
+    after = labels["x0"] > labels["x1"]
+    if images == QUADRUPLE:
+        after = (labels["ref0"] > labels["ref1"]) | ((labels["ref0"] == labels["ref1"]) & after)
+    partners = {name: f"{name[:-1]}{1 - int(name[-1])}" for name in images if name != "ref"}
+    sides = {name: pl.when(after).then(pl.col(partner)).otherwise(pl.col(name)) for name, partner in partners.items()}
+    return labels.with_columns(**sides), after.to_numpy()
+
+
+class Side(NamedTuple):
+    """One of the two tables: what its rows are found by, the same as it was given, and where a row is."""
+
+    names: pl.DataFrame
+    given: pl.DataFrame
+    where: Where
+
+
+def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values) -> NDArray[np.int64]:
+    """Find the row of distances that each row of votes names; of repeats that agree, the first."""
+    both = set(table.names.columns) & set(columns.names.columns)
+    on = [*(("triplet",) if "triplet" in both and images != PAIR else images), *["group"] * ("group" in both)]
+    keys = columns.names.with_columns(place=pl.Series(np.arange(len(columns.names))))
+    lead = keys.select(pl.col("place").first().over(on))["place"].to_numpy()
+
+    def told(side: Side, row: int) -> str:
+        return ", ".join(f"{name}={side.given[name][row]!r}" for name in on)
+
+    other = ~_agree(keys, keys[lead], images)
+    for d in values.values():
+        # The rounding of a distance measured twice, near 0 too.
+        other |= abs(d - d[lead]) > SAME_DISTANCE * np.maximum(d, d[lead]) + 1e-15 * d.max(initial=0)
+    rule = "repeated rows of distances must agree"
+    refuse(
+        other,
+        rule,
+        columns.where,
+        lambda row: f"{told(columns, row)}, for which {columns.where(int(lead[row]))} has others",
+    )
+    first = keys.filter(pl.col("place") == pl.Series(lead))
+    found = table.names.join(first.select(*on, "place"), on=on, how="left", maintain_order="left")["place"]
+    absent = found.is_null().to_numpy()
+    rule = "every row needs its distances"
+    refuse(absent, rule, table.where, lambda row: f"{told(table, row)}, for which there are none")
+    return found.to_numpy().astype(np.int64)
+
+
+def _agree(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    same = np.ones(len(a), dtype=np.bool_)
+    for name in names:
+        same &= (a[name] == b[name]).to_numpy()
+    return same

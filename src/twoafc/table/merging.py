@@ -1,0 +1,91 @@
+"""Single votes merged into triplets: repeats of one triplet are one row, shown either way round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+TRIPLET = ("ref", "x0", "x1")
+QUADRUPLE = ("ref0", "x0", "ref1", "x1")
+PAIR = ("ref", "x")
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Which merged row each vote belongs to, and whether it was shown the other way round.
+
+    Parameters
+    ----------
+    first : array of int, shape (T,)
+        The first vote of each merged row that was shown as the row is; its labels are the row's. Rows are in the order
+        in which they came.
+    row : array of int, shape (votes,)
+        The merged row of each vote.
+    swapped : array of bool, shape (votes,)
+        True where x0 and x1 were shown the other way round than the row has them.
+    """
+
+    first: NDArray[np.int64]
+    row: NDArray[np.int64]
+    swapped: NDArray[np.bool_]
+
+
+def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
+    """Find which of some votes, with their labels, judge the same triplet.
+
+    The images name the row (``ref, x0, x1``, or ``ref0, x0, ref1, x1``, or ``ref, x`` of a pair in either order), else
+    the column ``triplet`` or ``pair`` does; groups stay apart. A row is the way round that most of its votes were
+    shown, of two equally frequent the one in which the smaller name comes first: whatever the order of the votes. Votes
+    that nothing identifies are rows with M = 1.
+
+    Examples
+    --------
+    >>> shown = pl.DataFrame({"ref": ["r", "r", "s"], "x0": ["a", "b", "a"], "x1": ["b", "a", "b"]})
+    >>> merge_votes(shown, 3).row, merge_votes(shown, 3).swapped
+    (array([0, 0, 1]), array([False,  True, False]))
+    """
+    rows = np.arange(votes, dtype=np.int64)
+    names = set(labels.columns)
+    if set(TRIPLET) <= names:
+        shared, one, other = ["ref"], ["x0"], ["x1"]
+    elif set(QUADRUPLE) <= names:
+        shared, one, other = [], ["ref0", "x0"], ["ref1", "x1"]
+    elif set(PAIR) <= names:
+        shared, one, other = [], ["ref"], ["x"]
+    elif names & {"triplet", "pair"}:
+        shared, one, other = [*(names & {"triplet", "pair"})], [], []
+    else:
+        return Merged(rows, rows, np.zeros(len(rows), dtype=np.bool_))
+    if "group" in names:
+        shared = [*shared, "group"]
+    # A dense number for each shown item, so that an unordered pair is (smaller, larger).
+    pairs = pl.concat([_items(labels, one), _items(labels, other)]).rank("dense").to_numpy()
+    a, b = pairs[: len(rows)], pairs[len(rows) :]
+    keys = {"low": np.minimum(a, b), "high": np.maximum(a, b)} | {name: labels[name] for name in shared}
+    shown = pl.DataFrame(keys | {"vote": rows}).with_columns(falling=_falling(labels, one, other))
+    mostly = shown.with_columns(turned=(2 * pl.col("falling").sum() > pl.len()).over(list(keys)))
+    usual = pl.col("vote").filter(pl.col("falling") == pl.col("turned"))
+    found = mostly.select(
+        "falling", "turned", lead=pl.col("vote").first().over(list(keys)), usual=usual.first().over(list(keys))
+    )
+    _, place, row = np.unique(found["lead"].to_numpy(), return_index=True, return_inverse=True)
+    return Merged(found["usual"].to_numpy()[place], row, (found["falling"] != found["turned"]).to_numpy())
+
+
+def _falling(labels: pl.DataFrame, one: list[str], other: list[str]) -> pl.Series:
+    """Tell whether the names of what was shown are in falling order, the first that differ deciding."""
+    falls, same = pl.lit(False), pl.lit(True)
+    for left, right in zip(one, other, strict=True):
+        falls, same = falls | (same & (pl.col(left) > pl.col(right))), same & (pl.col(left) == pl.col(right))
+    return labels.select(falls.alias("falling") if one else pl.repeat(False, pl.len()).alias("falling")).to_series()
+
+
+def _items(labels: pl.DataFrame, columns: list[str]) -> pl.Series:
+    if not columns:
+        return pl.Series("item", [""]).new_from_index(0, len(labels))
+    # Lengths in front keep ("a", "bc") and ("ab", "c") apart.
+    parts = [pl.concat_str(pl.col(name).str.len_bytes(), pl.lit(":"), pl.col(name)) for name in columns]
+    return labels.select(pl.concat_str(*parts).alias("item")).to_series()

@@ -1,0 +1,209 @@
+"""Any table that a user may hold, on disk or in memory, to one polars frame."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from twoafc.errors import DataError
+from twoafc.files import whole_file
+from twoafc.table.rules import LABELS, PAIR_LABELS, Where
+
+SEPARATORS = ",;\t"
+KNOWN = {"n", "M", "choice", "d", "d0", "d1", *LABELS, *PAIR_LABELS}
+READABLE = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
+
+
+def row_name(row: int) -> str:
+    """Name a row of a frame; rows count from 0.
+
+    Examples
+    --------
+    >>> row_name(17)
+    'row 17'
+    """
+    return f"row {row}"
+
+
+def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
+    """Read a CSV or Parquet file; the cells of a CSV stay text until they are checked."""
+    path = Path(path)
+    name = path.name.lower()
+    if not path.is_file():
+        raise DataError(f"no such file: {path}")
+    if not name.endswith(READABLE):
+        raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
+    try:
+        if name.endswith((".parquet", ".pq")):
+            return pl.read_parquet(path), row_name
+        return _read_csv(path)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
+        kind = "Parquet" if name.endswith((".parquet", ".pq")) else "CSV"
+        raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
+
+
+def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
+    """Read a table that lies in several files, all with the same columns; rows are named with their file."""
+    if len(paths) == 1:
+        return _named_frame(paths[0])
+    frames, places = zip(*map(_named_frame, paths), strict=True)
+    for path, frame in zip(paths, frames, strict=True):
+        for lacking, other, columns in ((path, paths[0], frames[0].columns), (paths[0], path, frame.columns)):
+            held = frame.columns if lacking == path else frames[0].columns
+            missing = next((name for name in columns if name not in held), None)
+            if missing is not None:
+                raise DataError(f"parts must have the same columns; {lacking} has no {missing}, which {other} has")
+    starts = np.cumsum([0, *map(len, frames)])
+    try:
+        whole = pl.concat((frame.select(frames[0].columns) for frame in frames), how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"the columns of {paths[0]} and the other parts do not fit: {_first_line(error)}") from error
+
+    def where(row: int) -> str:
+        part = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"{paths[part]}, {places[part](row - int(starts[part]))}"
+
+    return whole, where
+
+
+def _named_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
+    """Read a file, with its name in whatever is wrong with it."""
+    try:
+        return read_frame(path)
+    except DataError as error:
+        raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+
+
+def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
+    text = _text(path)
+    separator, columns = csv_header(text)
+    # Text first: a cell that is not a number can then be named, with its row.
+    frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, raise_if_empty=False)
+    frame.columns = all_named(columns)
+    # Blank lines, and columns without a name or a value (a comma at the end of each line), hold nothing.
+    rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
+    idle = [name for name in frame.columns if name.startswith("\0")]
+    # But for the first one, the index that pandas writes.
+    for place in (place for place, name in enumerate(columns) if not name and place):
+        if frame[frame.columns[place]].is_not_null().any():
+            raise DataError(f"every column needs a name; column {place + 1} of {len(columns)} has none")
+    lines = len(text.splitlines()) == len(frame) + 1
+
+    def where(row: int) -> str:
+        # A line break inside a cell moves the lines: only the row is told then.
+        return f"row {rows[row]} (line {rows[row] + 2})" if lines else f"row {rows[row]}"
+
+    return frame.drop(idle)[rows], where
+
+
+def _text(path: Path) -> str:
+    """Contents with plain line ends, without a byte order mark and blank lines at the start."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig") as file:
+        return re.sub(r"\A(?:[ \t]*\n)+", "", str(file.read()))
+
+
+def csv_header(text: str) -> tuple[str, list[str]]:
+    r"""Separator and column names of a CSV that begins with its header; no name is there twice.
+
+    Examples
+    --------
+    >>> csv_header('n; M; d0; "d1"\n1;2;0.3;0.4')
+    (';', ['n', 'M', 'd0', 'd1'])
+    """
+    heads = {mark: _split(text, mark) for mark in SEPARATORS}
+    mark = max(heads, key=lambda mark: len(KNOWN & set(heads[mark])))
+    if not any(heads[mark]):
+        raise DataError("the file is empty; expected a header and rows")
+    check_unique([name for name in heads[mark] if name])
+    return mark, heads[mark]
+
+
+def _split(text: str, mark: str) -> list[str]:
+    rows = csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True)
+    return [name.strip() for name in next(rows, [])]
+
+
+def all_named(columns: Sequence[str]) -> list[str]:
+    """Give columns without a name one that no file has."""
+    return [name or f"\0{place}" for place, name in enumerate(columns)]
+
+
+def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
+    """Write a frame as CSV or Parquet, by the ending of the name; never half a file."""
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
+    if not path.parent.is_dir():
+        raise OSError(f"no such folder: {path.parent}")
+    with whole_file(path) as partial:
+        put_frame(frame, partial, path.suffix)
+
+
+def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a frame as .csv or, with metadata, as .parquet, whatever the file is called."""
+    try:
+        frame.write_csv(path) if kind == ".csv" else frame.write_parquet(path, metadata=dict(metadata or {}))
+    except pl.exceptions.PolarsError as error:  # what a full disk is to polars
+        raise OSError(_first_line(error)) from error
+
+
+def as_frame(table: Any) -> pl.DataFrame:
+    """Take a pandas, polars or arrow frame, or a mapping of columns, as a polars frame.
+
+    Examples
+    --------
+    >>> as_frame({"n": [1], "M": [2]}).columns
+    ['n', 'M']
+    """
+    if isinstance(table, pl.LazyFrame):
+        table = table.collect()
+    if isinstance(table, pl.DataFrame):
+        return table
+    if isinstance(table, Mapping):
+        lengths = {str(name): len(column) for name, column in table.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"columns must have one length; found {lengths}")
+        return pl.DataFrame({str(name): pl.Series(column, strict=False) for name, column in table.items()})
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if names is not None:
+        check_unique([str(name) for name in names])
+    if hasattr(table, "__arrow_c_array__") and hasattr(table, "num_columns"):
+        return pl.DataFrame(table)
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except TypeError as error:
+        kind = type(table).__name__
+        raise TypeError(f"a table must be a path or a pandas, polars or arrow frame; found {kind}") from error
+    return pl.DataFrame({str(column.name): _series(column) for column in frame.iter_columns()})
+
+
+def _series(column: Any) -> pl.Series:
+    """Carry one narwhals column over; by way of numpy, which asks for no arrow library beside pandas."""
+    missing = column.is_null()
+    if (column.dtype.is_integer() or column.dtype.is_float()) and not missing.any():
+        return pl.Series(column.to_numpy())
+    return pl.Series([None if gone else value for value, gone in zip(column, missing, strict=True)], strict=False)
+
+
+def check_unique(columns: list[str]) -> None:
+    """Refuse a table in which a name heads two columns."""
+    twice = {name: count for name, count in Counter(columns).items() if count > 1}
+    if twice:
+        name, count = next(iter(twice.items()))
+        raise DataError(f"column names must differ; {name} heads {count} columns")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

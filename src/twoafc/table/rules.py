@@ -1,0 +1,155 @@
+"""The rules of a table, column by column; whatever breaks one is named with its row, its value and its count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.errors import DataError
+
+Where = Callable[[int], str]
+"""Says where a row is: "row 17", for a text file "row 17 (line 19)"."""
+
+LABELS = ("triplet", "group", "ref", "ref0", "x0", "ref1", "x1", "observer")
+PAIR_LABELS = ("pair", "group", "ref", "x", "observer")
+RESERVED_GROUPS = ("all", "mean")
+MOST_VOTES = 10**9
+"""On one triplet; products of larger counts would not fit in an integer."""
+UNNAMED = "distance"
+"""The name of a distance whose columns are plain ``d0`` and ``d1``."""
+
+
+def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Find the distances of a table: NAME_d0 with NAME_d1 (triplets) or NAME_d (pairs), without NAME_ where unnamed.
+
+    Examples
+    --------
+    >>> distance_columns(["n", "M", "ssim_d0", "ssim_d1"]), distance_columns(["n", "M", "d"])
+    ({'ssim': ('ssim_d0', 'ssim_d1')}, {'distance': ('d',)})
+    """
+    ones, twos = ([c for c in columns if re.fullmatch(rf"(.*_|){end}", c)] for end in ("d", "d[01]"))
+    if ones and twos:
+        raise DataError(
+            f"a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes in each; "
+            f"found {ones[0]} and {twos[0]}"
+        )
+    found: dict[str, tuple[str, ...]] = {}
+    for column in ones or twos:
+        prefix = column.removesuffix("d") if ones else column[:-2]
+        if prefix == "_":
+            raise DataError(
+                f"a distance needs a name before its {'_d' if ones else '_d0 or _d1'}; found the column {column}"
+            )
+        pair = (column,) if ones else (f"{prefix}d0", f"{prefix}d1")
+        missing = next((partner for partner in pair if partner not in columns), None)
+        if missing:
+            raise DataError(f"a distance needs both of its columns; {column} has no partner {missing}")
+        name = prefix[:-1] or UNNAMED
+        if found.setdefault(name, pair) != pair:
+            plain = "plain d goes by that name, so give it" if ones else "plain d0 and d1 go by that name, so give them"
+            raise DataError(f"two distances are called {name}; {plain} another")
+    return found
+
+
+def says_votes(columns: list[str]) -> bool:
+    """Tell whether rows are single votes (choice) rather than counts (n, M)."""
+    counts = [name for name in ("n", "M") if name in columns]
+    if "choice" in columns and counts:
+        raise DataError(f"a table has n and M, or choice; found choice and {' and '.join(counts)}")
+    if "choice" not in columns and len(counts) < 2:
+        missing = " and ".join(name for name in ("n", "M") if name not in counts)
+        scaling = "; judgements of difference scaling are read by twoafc.datasets.read_quadruples"
+        hint = scaling if {"s1", "s2", "s3", "s4"} <= {column.lower() for column in columns} else ""
+        raise DataError(f"missing column {missing}; a table has n and M, or choice; found {', '.join(columns)}{hint}")
+    return "choice" in columns
+
+
+def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.DataFrame:
+    """Take the columns that name things, as text; none may be blank. A pair may be named by the column triplet too."""
+    if row == "pair" and "triplet" in frame.columns:
+        if "pair" in frame.columns:
+            raise DataError("a pair is named by the column pair or by triplet; found both")
+        frame = frame.rename({"triplet": "pair"})
+    kept = [name for name in (PAIR_LABELS if row == "pair" else LABELS) if name in frame.columns]
+    for name in kept:
+        if frame[name].dtype.is_nested() or frame[name].dtype in (pl.Binary, pl.Object):
+            raise DataError(f"{name} must be text or numbers; the column holds {frame[name].dtype}")
+    labels = frame.select(pl.col(name).cast(pl.String) for name in kept)
+    for name in labels.columns:
+        blank = labels[name].is_null() | (labels[name] == "")
+        _refuse_missing(blank.to_numpy(), name, where)
+    if "group" in labels.columns:
+        group = labels["group"]
+        rule = f"a group must not be named {' or '.join(RESERVED_GROUPS)} (names of summary rows)"
+        refuse(group.is_in(RESERVED_GROUPS).to_numpy(), rule, where, lambda row: f"group={group[row]!r}")
+    return labels
+
+
+def finite_column(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
+    """Take one column of a distance; every number must be finite."""
+    values = numbers_of(frame, column, where)
+    _refuse_missing(frame[column].is_null().to_numpy() | _blank(frame[column]), column, where)
+    refuse(~np.isfinite(values), f"{column} must be finite", where, lambda row: f"{column}={values[row]}")
+    return values
+
+
+def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
+    values = numbers_of(frame, column, where)
+    _refuse_missing(np.isnan(values), column, where)
+    fractional = ~np.isfinite(values) | (values != np.round(values))
+    refuse(fractional, f"{column} must be a whole number", where, lambda row: f"{column}={values[row]}")
+    huge = np.abs(values) > MOST_VOTES
+    refuse(huge, f"{column} must be a number of votes", where, lambda row: f"{column}={values[row]:g}")
+    return values.astype(np.int64)
+
+
+def counts_of(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
+    """Take n and M: whole numbers, M at least 1, n in [0, M]."""
+    n, M = _whole(frame, "n", where), _whole(frame, "M", where)
+    refuse(M < 1, "M must be at least 1", where, lambda row: f"M={M[row]}")
+    refuse((n < 0) | (n > M), "n must lie in [0, M]", where, lambda row: f"n={n[row]}, M={M[row]}")
+    return n, M
+
+
+def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
+    """Take the column choice: 1 where x1 was chosen, 0 where x0 was."""
+    choice = _whole(frame, "choice", where)
+    refuse((choice != 0) & (choice != 1), "choice must be 0 or 1", where, lambda row: f"choice={choice[row]}")
+    return choice
+
+
+def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float64]:
+    """Take one column as numbers; a missing cell is NaN, any other text is refused with its row."""
+    series = frame[column]
+    if series.dtype == pl.String:
+        text = series.str.strip_chars()
+        # What other programs write for 1 and 0, in a column of choices.
+        said = text.str.to_lowercase().replace({"true": "1", "false": "0"}) if column == "choice" else text
+        series = said.cast(pl.Float64, strict=False)
+        wrong = series.is_null() & text.is_not_null() & (text != "")
+        refuse(wrong.to_numpy(), f"{column} must be a number", where, lambda row: f"{column}={text[row]!r}")
+    elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
+        raise DataError(f"{column} must be a number; the column holds {series.dtype}")
+    return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+
+
+def _blank(series: pl.Series) -> NDArray[np.bool_]:
+    if series.dtype != pl.String:
+        return np.zeros(len(series), dtype=np.bool_)
+    return (series.str.strip_chars() == "").fill_null(True).to_numpy()
+
+
+def _refuse_missing(missing: NDArray[np.bool_], column: str, where: Where) -> None:
+    refuse(missing, f"{column} must not be missing", where, lambda row: f"no {column}")
+
+
+def refuse(wrong: NDArray[np.bool_], rule: str, where: Where, found: Callable[[int], str]) -> None:
+    """Raise a DataError that names the rule, the first row that breaks it, its value, and how many do."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"{rule}; {where(row)} has {found(row)} ({int(wrong.sum())} of {len(wrong)} rows)")

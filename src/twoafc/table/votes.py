@@ -1,0 +1,331 @@
+"""`Votes`, the one table: n of M votes on each row, where a distance gives k numbers.
+
+A row is a triplet (k = 2: n of M people found x1 closer to the reference, at distances d0 and d1; quadruples have a
+reference for each) or a pair (k = 1: n of M people saw no difference between two images at the distance d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform, uniformise
+from twoafc.errors import DataError
+from twoafc.table.merging import Merged, merge_votes
+from twoafc.table.read import as_frame, check_unique, read_frame, read_frames, row_name, write_frame
+from twoafc.table.rules import (
+    UNNAMED,
+    Where,
+    choices_of,
+    counts_of,
+    distance_columns,
+    finite_column,
+    labels_of,
+    refuse,
+    says_votes,
+)
+
+Distances = Mapping[str, tuple[FloatArray, ...]]
+SAME_DISTANCE = 1e-9
+"""Of the largest distance of a row: what its votes may differ by, the rounding of a distance measured twice."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Votes:
+    """Votes and distances, one row per triplet or pair; made by `Triplets` or `Pairs`.
+
+    Attributes
+    ----------
+    n, M : arrays of int, shape (T,)
+        n of the M votes on a row are for x1 (triplets) or "same" (pairs).
+    distances : mapping of name to a tuple of k arrays, each of shape (T,)
+        The candidate distances: (d0, d1) for triplets, (d,) for pairs.
+    labels : polars.DataFrame, T rows
+        The name of each row (its number where the table has none) and those of group, ref, the images and observer
+        that the table has.
+    votes : polars.DataFrame or None
+        The single votes, where the table came as votes: ``row`` (of the merged table), ``choice`` as shown,
+        ``swapped`` (shown the other way round than the row says), ``observer`` where known.
+    count : array of int, shape (T,), or None
+        Triplets that each row stands for; None where it is one throughout.
+    uniform : Uniform or None
+        The map of the distances to [0, 1], where rows are counts, whose distances are means; otherwise it is learnt.
+    """
+
+    n: IntArray
+    M: IntArray
+    distances: Distances
+    labels: pl.DataFrame
+    votes: pl.DataFrame | None = None
+    count: IntArray | None = None
+    uniform: Uniform | None = None
+
+    k: ClassVar[int]
+    row: ClassVar[str]
+    """What a row is, in a word; also the column with its name."""
+
+    def __post_init__(self) -> None:
+        for array in (self.n, self.M, *(column for d in self.distances.values() for column in d)):
+            array.flags.writeable = False
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read and validate a CSV or Parquet file."""
+        return cls.read_parts([path])
+
+    @classmethod
+    def read_parts(cls, paths: Sequence[str | Path]) -> Self:
+        """Read and validate a table that lies in several files, CSV or Parquet, one after the other."""
+        if len(paths) > 1:
+            return cls._validated(*read_frames(paths))
+        path = paths[0]
+        try:
+            return cls._validated(*read_frame(path))
+        except DataError as error:
+            raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+
+    @classmethod
+    def from_frame(cls, table: Any) -> Self:
+        """Validate a pandas, polars or arrow frame, or a mapping of columns; rows count from 0 in errors."""
+        return cls._validated(as_frame(table), row_name)
+
+    @classmethod
+    def _validated(cls, frame: pl.DataFrame, where: Where) -> Self:
+        check_unique(frame.columns)
+        names = distance_columns(frame.columns)
+        single = says_votes(frame.columns)
+        k = len(next(iter(names.values()))) if names else 0
+        if k != cls.k:
+            raise DataError(_no_distance(cls.k, frame.columns))
+        if frame.is_empty():
+            raise DataError("the table has no rows")
+        labels = labels_of(frame, where, row=cls.row)
+        distances = {
+            name: tuple(finite_column(frame, column, where) for column in columns) for name, columns in names.items()
+        }
+        if single:
+            return cls._merged(choices_of(frame, where), distances, labels, where)
+        return cls(*counts_of(frame, where), distances, cls._named(labels, np.arange(len(frame))))
+
+    @classmethod
+    def _merged(cls, choice: IntArray, distances: Distances, labels: pl.DataFrame, where: Where) -> Self:
+        """Merge single votes on the same row."""
+        merged = merge_votes(labels, len(choice))
+        for name, d in distances.items():
+            _check_agreement(name, d, merged, where, cls.row)
+        M = np.bincount(merged.row, minlength=len(merged.first))
+        chosen = choice ^ merged.swapped if cls.k == 2 else choice
+        n = np.bincount(merged.row, weights=chosen, minlength=len(merged.first)).astype(np.int64)
+        swapped = merged.swapped if cls.k == 2 else np.zeros(len(choice), dtype=np.bool_)
+        votes = pl.DataFrame({"row": merged.row, "choice": choice, "swapped": swapped})
+        if "observer" in labels.columns:
+            votes = votes.with_columns(labels["observer"])
+        first = {name: tuple(column[merged.first] for column in d) for name, d in distances.items()}
+        return cls(n, M, first, cls._named(labels.drop("observer", strict=False), merged.first), votes)
+
+    @classmethod
+    def _named(cls, labels: pl.DataFrame, rows: IntArray) -> pl.DataFrame:
+        """Keep the labels of some rows; their numbers name them where the table does not."""
+        numbered = {cls.row: pl.Series(np.arange(len(rows))).cast(pl.String)}
+        return pl.DataFrame(numbered | {name: labels[name].gather(rows) for name in labels.columns})
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def __repr__(self) -> str:
+        low, high = (self.M.min(), self.M.max()) if len(self) else (0, 0)
+        span = f"M = {low}" if low == high else f"M = {low}..{high}"
+        size = f"{len(self)} {self.row}s, {self.M.sum()} votes, {span}{self._summary}"
+        return f"{type(self).__name__}({size}, distances: {', '.join(self.distances)})"
+
+    @property
+    def _summary(self) -> str:
+        return ""
+
+    def __getitem__(self, name: str) -> Self:
+        """Keep one distance only, so that `d` (or `d0` and `d1`) means it."""
+        if name not in self.distances:
+            raise DataError(f"no distance {name!r} in the table; it has {', '.join(self.distances)}")
+        return replace(self, distances={name: self.distances[name]})
+
+    @property
+    def columns(self) -> tuple[FloatArray, ...]:
+        """The k columns of a table with one distance, each of shape (T,): the arguments of `probability`."""
+        if len(self.distances) != 1:
+            names = ", ".join(self.distances)
+            raise ValueError(f"the table has {len(self.distances)} distances; choose one, table[NAME], of {names}")
+        return next(iter(self.distances.values()))
+
+    @property
+    def share(self) -> float:
+        """Share of all votes that are for x1 (triplets) or "same" (pairs)."""
+        return float(self.n.sum() / self.M.sum())
+
+    def codes(self, name: str) -> tuple[list[str], IntArray]:
+        """Return the distinct labels of a column (group, ref, ...) in order, and the place of each row's among them."""
+        column = self.labels[name]
+        return column.unique().sort().to_list(), (column.rank("dense").to_numpy() - 1).astype(np.int64)
+
+    @property
+    def groups(self) -> tuple[list[str], IntArray] | None:
+        """Names of the groups in order, and each row's number among them; None where the table has no groups."""
+        return self.codes("group") if "group" in self.labels.columns else None
+
+    def uniformised(self) -> tuple[Any, ...]:
+        """Learn the map of the distances to [0, 1] from a table with one distance, and apply it to its k columns."""
+        if self.uniform is not None:
+            return self.uniform, *(self.uniform(d) for d in self.columns)
+        return uniformise(*self.columns)
+
+    def where(self, rows: ArrayLike) -> Self:
+        """Keep some rows, given as a mask or as distinct indices; the votes of those rows are kept too."""
+        kept = np.arange(len(self))[np.asarray(rows)]
+        votes = self.votes
+        if votes is not None:
+            place = pl.DataFrame({"row": kept, "new": np.arange(len(kept))})
+            votes = votes.join(place, on="row", maintain_order="left").with_columns(row="new").drop("new")
+        return self.at(kept, votes=votes)
+
+    def at(self, rows: IntArray, *, votes: pl.DataFrame | None = None) -> Self:
+        """Take rows by their indices, any of them several times, without their single votes unless these are given."""
+        distances = {name: tuple(column[rows] for column in d) for name, d in self.distances.items()}
+        count = None if self.count is None else self.count[rows]
+        n, M, labels = self.n[rows], self.M[rows], self.labels[rows]
+        return replace(self, n=n, M=M, distances=distances, labels=labels, votes=votes, count=count)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the table as a polars frame: labels, n, M, and NAME_d0, NAME_d1 (pairs: NAME_d) of each distance."""
+        columns: dict[str, Any] = {"n": self.n, "M": self.M}
+        for name, d in self.distances.items():
+            prefix = "" if name == UNNAMED else f"{name}_"
+            columns |= {f"{prefix}{end}": column for end, column in zip(ENDS[self.k], d, strict=True)}
+        return self.labels.with_columns(**{name: pl.Series(values) for name, values in columns.items()})
+
+    def write(self, path: str | Path) -> None:
+        """Write the table as CSV or Parquet, by the ending of the name; never half a file."""
+        write_frame(self.to_frame(), path)
+
+
+ENDS = {1: ("d",), 2: ("d0", "d1")}
+
+
+class Triplets(Votes):
+    """Votes on triplets or quadruples; read it with `Triplets.read` or `Triplets.from_frame`.
+
+    Of M people who judged the triplet, n found x1 closer to the reference; each distance is (d0, d1). See `Votes`.
+
+    Examples
+    --------
+    >>> table = Triplets.from_frame({"n": [3, 0], "M": [5, 2], "ssim_d0": [0.4, 0.1], "ssim_d1": [0.2, 0.3]})
+    >>> table
+    Triplets(2 triplets, 7 votes, M = 2..5, distances: ssim)
+    >>> table["ssim"].d0
+    array([0.4, 0.1])
+    """
+
+    k = 2
+    row = "triplet"
+
+    @property
+    def d0(self) -> FloatArray:
+        """Distance of x0 from its reference, shape (T,), of a table with one distance."""
+        return self.columns[0]
+
+    @property
+    def d1(self) -> FloatArray:
+        """Distance of x1 from its reference, shape (T,), of a table with one distance."""
+        return self.columns[1]
+
+    def uniformised(self) -> tuple[Uniform, FloatArray, FloatArray]:
+        """Learn the map of the distances to [0, 1] from a table with one distance, and apply it to d0 and d1."""
+        uniform, u0, u1 = super().uniformised()
+        return uniform, u0, u1
+
+    def mirrored(self) -> Triplets:
+        """Every triplet seen the other way round: (d1, d0, M - n), with x0 and x1 swapped."""
+        distances = {name: d[::-1] for name, d in self.distances.items()}
+        other = {"x0": "x1", "x1": "x0", "ref0": "ref1", "ref1": "ref0"}
+        labels = self.labels.rename({name: other[name] for name in self.labels.columns if name in other})
+        labels = labels.select(self.labels.columns)
+        votes = None if self.votes is None else self.votes.with_columns(~pl.col("swapped"))
+        return replace(self, n=self.M - self.n, distances=distances, labels=labels, votes=votes)
+
+
+class Pairs(Votes):
+    """Votes on pairs of images; read it with `Pairs.read` or `Pairs.from_frame`.
+
+    Of M people who were shown the pair, n said that the two images are the same; each distance is (d,). See `Votes`.
+
+    Examples
+    --------
+    >>> table = Pairs.from_frame({"n": [3, 0], "M": [3, 3], "ssim_d": [0.01, 0.3]})
+    >>> table
+    Pairs(2 pairs, 6 votes, M = 3, 50 % same, distances: ssim)
+    >>> table["ssim"].d
+    array([0.01, 0.3 ])
+    """
+
+    k = 1
+    row = "pair"
+
+    @property
+    def d(self) -> FloatArray:
+        """Distance between the two images, shape (T,), of a table with one distance."""
+        return self.columns[0]
+
+    @property
+    def _summary(self) -> str:
+        return f", {100 * self.share:.0f} % same"
+
+
+def read_votes(paths: Sequence[str | Path]) -> Votes:
+    r"""Read a table of triplets or of pairs, in one file or several, by the columns that it has.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "votes.csv"
+    >>> _ = path.write_text("n,M,d\n1,2,0.3\n")
+    >>> read_votes([path])
+    Pairs(1 pairs, 2 votes, M = 2, 50 % same, distances: distance)
+    """
+    frame, where = read_frames(paths)
+    try:
+        k = {len(columns) for columns in distance_columns(frame.columns).values()}
+        kind = Pairs if k == {1} else Triplets
+        return kind._validated(frame, where)
+    except DataError as error:
+        named = len(paths) > 1 or str(paths[0]) in str(error)
+        raise DataError(str(error) if named else f"{paths[0]}: {error}") from error
+
+
+def _no_distance(k: int, columns: Sequence[str]) -> str:
+    found = f"found {', '.join(columns)}"
+    if k == 1:
+        return f"no distance of pairs in the table; expected a column d, or NAME_d; {found}"
+    hint = "; NAME_d is a distance of pairs: see Pairs" if any(c == "d" or c.endswith("_d") for c in columns) else ""
+    return f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {found}{hint}"
+
+
+def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:
+    """Refuse votes on one row that give it other distances than the first of them did."""
+    lead = merged.first[merged.row]
+    shown = [np.where(merged.swapped, other, column) for column, other in zip(d, d[::-1], strict=True)]
+    off = np.max([np.abs(own - column[lead]) for own, column in zip(shown, d, strict=True)], axis=0)
+    largest = np.max([np.maximum(np.abs(column), np.abs(column[lead])) for column in d], axis=0)
+    unlike = off > SAME_DISTANCE * largest
+    plural = "s" if len(d) > 1 else ""
+
+    def values(at: int) -> str:
+        text = ", ".join(str(column[at]) for column in d)
+        return f"({text})" if len(d) > 1 else text
+
+    rule = f"votes on one {row} must have the same distance{plural} ({name})"
+    refuse(unlike, rule, where, lambda at: f"{values(at)}, row {lead[at]} {values(lead[at])}")
