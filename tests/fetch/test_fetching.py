@@ -679,7 +679,8 @@ def test_verify_and_import_by_command(
     assert failure(capsys, "nothing").startswith("there is no file, distance or data set 'nothing' to fetch")
 
 
-def test_the_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_explains_every_option(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # kept by cyclopts for later calls in this process
     main(["fetch", "--help"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for words in ("without any, all are listed", "default TWOAFC_WEIGHTS", "a file that you have", "Download nothing"):
