@@ -16,10 +16,7 @@ import numpy as np
 from scipy.stats import beta
 
 from twoafc import Triplets
-from twoafc.inference.ceiling import Ceiling, ceiling
-from twoafc.inference.ceiling_bounds import functions_of
-from twoafc.inference.ceiling_common import common_mixture
-from twoafc.inference.dependence import dependence
+from twoafc.inference import Ceiling, best_scores, estimate_ceiling, find_dependence
 
 EVENLY = (np.arange(20_000) + 0.5) / 20_000
 WORLDS = {
@@ -37,7 +34,7 @@ MEASURES = ("nll", "gain", "score_2afc")
 def truth(world: str, M: np.ndarray) -> dict[str, float]:
     q = np.maximum(WORLDS[world], 1 - WORLDS[world])
     several, times = np.unique(M, return_counts=True)
-    means = [{name: float(each(q).mean()) for name, each in functions_of(int(m)).items()} for m in several]
+    means = [{name: float(each(q).mean()) for name, each in best_scores(int(m)).items()} for m in several]
     return {name: float(times @ [each[name] for each in means] / len(M)) for name in MEASURES}
 
 
@@ -63,7 +60,7 @@ def simulated() -> None:
                     M = rng.choice(votes, T)
                     n = rng.binomial(M, rng.choice(p, T))
                     start = time.process_time()
-                    found = ceiling(n, M)
+                    found = estimate_ceiling(n, M)
                     spent += time.process_time() - start
                     true = truth(world, M)
                     missed.append(sides(found, true))
@@ -79,14 +76,14 @@ def simulated() -> None:
 
 def real(path: str) -> None:
     table = Triplets.read(path)
-    for told, clusters in {"each triplet alone": None, "by its labels": dependence(table.labels)}.items():
-        found = ceiling(table.n, table.M, clusters=clusters)
+    for told, clusters in {"each triplet alone": None, "by its labels": find_dependence(table.labels)}.items():
+        found = estimate_ceiling(table.n, table.M, clusters=clusters)
         print(f"{path}, {told}: floor {found.floor_nll:.4f}; people agree {found.human_triplets:.2f} ± ", end="")
         print(f"{found.human_triplets_se:.2f} %, by pairs {found.human_pairs:.2f} ± {found.human_pairs_se:.2f} %")
         for name in MEASURES:
             ends = [getattr(found, f"{name}_{end}") for end in ("lowest", "low", "high", "highest")]
             print(f"  {name:12s}" + "".join(f"{end:10.4f}" for end in ends))
-        print(f"  {found.note or 'nothing to note'}; {common_mixture(table.n, table.M, clusters=clusters).reason}")
+        print(f"  {found.note or 'nothing to note'}")
 
 
 def main(paths: list[str] | None = None) -> None:

@@ -18,9 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from twoafc import Density, Settings, Triplets, evaluate
-from twoafc.inference import MEASURES, by_group, values_per_row
-from twoafc.inference.comparisons import compare
-from twoafc.inference.errorbars import bar, errors, together, values_of
+from twoafc.inference import MEASURES, bar, by_group, compare, errors, together, values_of, values_per_row
 
 SCORES = ("nll", "nll_per_vote", "agreement", "score_2afc", "score_2afc_distance")
 FRESH = 400_000

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 
 from twoafc import Density, Triplets, check, evaluate, worlds
-from twoafc.diagnostics.goodness import goodness
-from twoafc.inference import values_per_row
-from twoafc.inference.ceiling import ceiling
-from twoafc.inference.comparisons import compare
-from twoafc.inference.errorbars import errors, together, values_of
+from twoafc.inference import compare, errors, estimate_ceiling, goodness_of_fit, together, values_of, values_per_row
 
 GROUPS = ("cnn", "color", "deblur", "frameinterp", "superres", "traditional")
 
@@ -51,8 +47,8 @@ def study(per_reference: int) -> None:
     parts = {
         "error bars of six distances, by group": lambda: [errors(v, test.codes("group"), link) for v in kept.values()],
         "15 paired comparisons by 3 measures": lambda: compare(kept, link, estimator="density"),
-        "floor and ceiling": lambda: ceiling(test.n, test.M, clusters=link.rows),
-        "calibration, dispersion, residuals, ...": lambda: [goodness(test[name], P[name], link) for name in P],
+        "floor and ceiling": lambda: estimate_ceiling(test.n, test.M, clusters=link.rows),
+        "calibration, dispersion, residuals, ...": lambda: [goodness_of_fit(test[name], P[name], link) for name in P],
     }
     total = first + sum(timed(told, work)[1] for told, work in parts.items())
     print(f"  {'in all':44s}{total:8.2f}")

@@ -14,11 +14,8 @@ from matplotlib.figure import Figure
 
 from twoafc import Density, Spline, Triplets, metrics, plots, worlds
 from twoafc.core import uniformise
-from twoafc.diagnostics.calibration import calibration
-from twoafc.diagnostics.residuals import residual_map
 from twoafc.distances import distance
-from twoafc.inference.dependence import Dependence
-from twoafc.inference.errorbars import Together
+from twoafc.inference import Dependence, Together, calibration, residual_map
 from twoafc.query import ask
 from twoafc.reproduce import worked_example
 

@@ -30,7 +30,6 @@ def test_the_public_names() -> None:
         "evaluate",
         "evaluate_counts",
         "fetch",
-        "jnd",
         "join_columns",
         "load",
         "measure",

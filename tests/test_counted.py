@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, ndtr
+from twoafc.evaluation.runs import Job, Prediction, Run
 
 from conftest import random_table
 from twoafc import Density, Network, Settings, Spline, Triplets, evaluate, worlds
@@ -25,14 +26,10 @@ from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference
 from twoafc.evaluation.left_out import _fit
-from twoafc.evaluation.loop import Job, Prediction, Run
 from twoafc.evaluation.reach import ceiling_of
 from twoafc.evaluation.records import Scored
-from twoafc.inference import by_group, values_per_row
-from twoafc.inference.ceiling import ceiling
+from twoafc.inference import Dependence, Errors, Together, by_group, errors, estimate_ceiling, values_of, values_per_row
 from twoafc.inference.counted import CountedDependence, alone
-from twoafc.inference.dependence import Dependence
-from twoafc.inference.errorbars import Errors, Together, errors, values_of
 from twoafc.places import Places, roundest
 
 rows = st.lists(
@@ -178,7 +175,7 @@ def test_error_bars_by_reference_are_those_of_the_triplets(drawn: Drawn, referen
     assert one.values is not None
     values = values_of(repeated, P[each], values_per_row(repeated, P[each]), plain)
     assert_same_errors(errors(one.values, one.codes, link), errors(values, repeated.groups, plain))
-    of_counts, of_rows = ceiling_of(one, link), ceiling(repeated.n, repeated.M, clusters=plain.rows)
+    of_counts, of_rows = ceiling_of(one, link), estimate_ceiling(repeated.n, repeated.M, clusters=plain.rows)
     assert of_counts.nll_lowest == pytest.approx(of_rows.nll_lowest, abs=1e-6, nan_ok=True)
     assert of_counts.human_triplets_se == pytest.approx(of_rows.human_triplets_se, nan_ok=True)
 
@@ -263,14 +260,14 @@ def test_the_ceiling_of_counts_is_that_of_the_triplets() -> None:
     n = rng.binomial(M, rng.beta(0.8, 0.8, 1200))
     ref = np.arange(1200) % 150
     kinds, times = np.unique(np.stack([n, M]), axis=1, return_counts=True)
-    found, expected = ceiling(*kinds, clusters=CountedDependence(times, None, "")), ceiling(n, M)
+    found, expected = estimate_ceiling(*kinds, clusters=CountedDependence(times, None, "")), estimate_ceiling(n, M)
     for one, other in ((found, expected), *zip(found.by_votes, expected.by_votes, strict=True)):
         numbers = {name: value for name, value in vars(other).items() if isinstance(value, int | float)}
         assert {name: getattr(one, name) for name in numbers} == pytest.approx(numbers, rel=1e-6, nan_ok=True)
     kinds, times = np.unique(np.stack([n, M, ref]), axis=1, return_counts=True)
     together = CountedDependence(times, Dependence(len(times), (kinds[2],), ""), "")
-    expected = ceiling(n, M, clusters=ref)
-    found = ceiling(kinds[0], kinds[1], clusters=together)
+    expected = estimate_ceiling(n, M, clusters=ref)
+    found = estimate_ceiling(kinds[0], kinds[1], clusters=together)
     for name in ("nll_lowest", "nll_highest", "score_2afc_lowest", "human_triplets_se", "human_pairs_se", "floor_nll"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6)
     assert found.note == expected.note

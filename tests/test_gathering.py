@@ -18,9 +18,8 @@ from twoafc.estimators import kernel
 from twoafc.estimators.kernel import Width, kernel_sums
 from twoafc.estimators.spline import fit_alike
 from twoafc.evaluation import gathering
-from twoafc.inference import by_group, values_per_row
+from twoafc.inference import Together, by_group, errors, values_of, values_per_row
 from twoafc.inference.counted import alone
-from twoafc.inference.errorbars import Together, errors, values_of
 from twoafc.places import Places
 
 

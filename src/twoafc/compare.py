@@ -11,9 +11,17 @@ import polars as pl
 
 from twoafc.errors import DataError
 from twoafc.folder import Results
-from twoafc.inference import Record, values_per_row
-from twoafc.inference.comparisons import COMPARED, compare, lettered
-from twoafc.inference.errorbars import Values, mean_values, together, values_of
+from twoafc.inference import (
+    COMPARED,
+    Record,
+    Values,
+    compare,
+    lettered,
+    mean_values,
+    together,
+    values_of,
+    values_per_row,
+)
 from twoafc.metrics import Ties
 from twoafc.table import LABELS, Triplets
 

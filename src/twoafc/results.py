@@ -76,16 +76,15 @@ def _fill(folder: Path, evaluation: Evaluation, card: Mapping[str, Any]) -> None
 
 def _draw(folder: Path, evaluation: Evaluation) -> None:
     for estimator in dict.fromkeys(run.estimator for run in evaluation.runs):
-        if evaluation.row == "pair":
-            drawn = curves(_curves(evaluation, estimator))
-            plots.save(drawn, *(folder / f"curves-{plain(estimator)}.{ending}" for ending in ("svg", "pdf")), dpi=150)
-            continue
         held = {name: found for (name, label), found in evaluation.goodness.items() if label == estimator}
-        figures = {
-            "surfaces": plots.surfaces(surfaces_of([run for run in evaluation.runs if run.estimator == estimator])),
-            "reliability": plots.reliabilities({name: found.calibration.bins for name, found in held.items()}),
-            "residuals": plots.residual_maps({name: found.residuals for name, found in held.items()}),
-        }
+        figures = {"reliability": plots.reliabilities({name: found.calibration.bins for name, found in held.items()})}
+        if evaluation.row == "pair":
+            figures["curves"] = curves(_curves(evaluation, estimator))
+        else:
+            runs = [run for run in evaluation.runs if run.estimator == estimator]
+            figures["surfaces"] = plots.surfaces(surfaces_of(runs))
+            maps = {name: found.residuals for name, found in held.items() if found.residuals is not None}
+            figures["residuals"] = plots.residual_maps(maps)
         for name, figure in figures.items():
             if figure is not None:
                 stem = f"{name}-{plain(estimator)}"

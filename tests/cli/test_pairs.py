@@ -94,10 +94,6 @@ def test_one_table_is_cross_validated(here: Path, capsys: pytest.CaptureFixture[
             "query pairs.npz --d0 1 --d1 2 --votes 3",
             "the model is of pairs and takes one distance; give --d instead of --d0 and --d1",
         ),
-        (
-            "evaluate --train jnd_train.csv --strict",
-            "--strict asks for the checks of triplets; there are none for pairs",
-        ),
         ("query pairs.npz --d nan --votes 3", "distances must be finite; found d=nan"),
         ("query pairs.npz --d 1 --votes 0", "votes must be at least 1; found 0"),
         (

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twoafc.arrays import FloatArray
-from twoafc.inference import average_precision
-from twoafc.inference.precision import Ranking
+from twoafc.inference import Ranking, average_precision
 
 
 def field_score(d: FloatArray, share: FloatArray) -> float:

@@ -143,8 +143,6 @@ def evaluate(
 
 def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None) -> None:
     """Raise DataError if the tables have what `twoafc check` warns of, before any work is done."""
-    if any(table.k == 1 for table in tables.values()):
-        raise ValueError("--strict asks for the checks of triplets; there are none for pairs")
     from dataclasses import replace
 
     from twoafc.diagnostics import check

@@ -1,6 +1,5 @@
-"""Checks of data, and of how well a fit describes them."""
+"""Checks of tables: common mistakes in votes and distances, reported as findings."""
 
-from twoafc.diagnostics.checks import check
-from twoafc.diagnostics.finding import Finding
+import lazy_loader
 
-__all__ = ["Finding", "check"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,61 +1,65 @@
-"""What people get wrong in a table of votes and distances, found and said in words."""
+"""The checks of a table of votes and distances, in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
-from twoafc.diagnostics.design import design, unlike_votes
-from twoafc.diagnostics.direction import direction
-from twoafc.diagnostics.finding import Finding
-from twoafc.diagnostics.groups import groups
-from twoafc.diagnostics.observers import one_key
-from twoafc.diagnostics.overlap import duplicates, overlap
-from twoafc.diagnostics.shuffled import shuffled
-from twoafc.diagnostics.units import units
-from twoafc.diagnostics.values import values
-from twoafc.diagnostics.view import view
-from twoafc.table import Triplets
+from twoafc.diagnostics.design import choices, design, unlike_votes
+from twoafc.diagnostics.direction import relation_to_votes
+from twoafc.diagnostics.findings import Finding
+from twoafc.diagnostics.overlap import duplicates, shared
+from twoafc.diagnostics.profile import Profile, profile_of
+from twoafc.diagnostics.values import sides, units, values
+from twoafc.table import Votes
+
+# Checks of tables with any number of distances per row.
+OF_TABLE: tuple[Callable[[Profile], Iterator[Finding]], ...] = (values, duplicates, design)
+OF_TRAIN_AND_TEST: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (units, shared, unlike_votes)
+# Checks that need d0 and d1; `relation_to_votes` is another, of all tables at once.
+OF_TRIPLETS: tuple[Callable[[Profile], Iterator[Finding]], ...] = (sides, choices)
 
 
-def check(train: Triplets, test: Triplets | None = None) -> list[Finding]:
-    """Look for mistakes in a table, and in a second one beside it; warnings come first.
+def check(train: Votes, test: Votes | None = None) -> list[Finding]:
+    """Look for mistakes in a table, and in a test table if there is one; warnings come first.
 
     Parameters
     ----------
-    train, test : Triplets
-        The table that a surface is fitted on, and the one that it is scored on, where there is one.
+    train, test : Triplets or Pairs
+        The table to fit, and the table to score, if any.
 
     Returns
     -------
     list of Finding
-        A warning is most likely a mistake, a note is worth knowing; empty where nothing was found. Where the data
-        cannot tell two causes apart, a finding names both.
+        A warning is probably a mistake, a note is worth knowing; empty where nothing was found. Where the data cannot
+        distinguish two causes, a finding names both.
 
     Examples
     --------
-    >>> from twoafc import worlds
+    >>> from twoafc import Triplets, worlds
     >>> frame = worlds.simulate("weber", triplets=500, votes=3, seed=1)
     >>> check(Triplets.from_frame(frame))
     []
-    >>> (found,) = check(Triplets.from_frame(frame.with_columns(n=frame["M"] - frame["n"])))
-    >>> print(found.message)
-    the votes are flipped (n must count x1), or distance is a similarity: it runs against the votes, and no distance
-    with them
+    >>> (finding,) = check(Triplets.from_frame(frame.with_columns(n=frame["M"] - frame["n"])))
+    >>> print(finding.message)
+    the votes are flipped (n must count x1), or distance is a similarity: it disagrees with the votes, and no distance
+    agrees
     """
-    # Numbers at the ends of what a float holds overflow in ratios and squares; no threshold is met by that.
-    with np.errstate(all="ignore"):
-        return sorted(_found(train, test), key=lambda finding: finding.level == "note")
-
-
-def _found(train: Triplets, test: Triplets | None) -> list[Finding]:
     tables = {"train": train} | ({"test": test} if test is not None else {})
-    views = [view(role, table) for role, table in tables.items()]
-    by_group = [finding for each in views for finding in groups(each)]
-    # Of a table with groups out of step, what is seen of all its rows together is their mixture.
-    mixed = {finding.table for finding in by_group}
-    found = [finding for finding in (*direction(views), *shuffled(views)) if finding.table not in mixed] + by_group
-    for each in views:
-        found += [*values(each), *duplicates(each), *design(each), *one_key(each)]
-    if len(views) == 2:
-        found += [*units(*views), *overlap(*views), *unlike_votes(*views)]
-    return found
+    # Extreme numbers overflow in ratios and squares; this triggers no finding.
+    with np.errstate(all="ignore"):
+        findings = list(_findings([profile_of(role, table) for role, table in tables.items()]))
+    return sorted(findings, key=lambda finding: finding.level == "note")
+
+
+def _findings(profiles: list[Profile]) -> Iterator[Finding]:
+    triplets = all(profile.k == 2 for profile in profiles)
+    if triplets:
+        yield from relation_to_votes(profiles)
+    for profile in profiles:
+        for check_table in OF_TABLE + (OF_TRIPLETS if triplets else ()):
+            yield from check_table(profile)
+    if len(profiles) == 2:
+        for check_both in OF_TRAIN_AND_TEST:
+            yield from check_both(*profiles)

@@ -1,163 +1,171 @@
-"""Groups, counts of votes and names that are not what they should be."""
+"""Groups, names, numbers of votes, and observers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import polars as pl
+from scipy.special import bdtrc
 
-from twoafc.diagnostics.finding import Finding, listed, share_of
-from twoafc.diagnostics.view import View
-from twoafc.table import Triplets
+from twoafc.arrays import IntArray
+from twoafc.diagnostics.findings import Finding, join_names, share_of
+from twoafc.diagnostics.profile import Profile
 
-UNLIKE = 1.3
-"""Ratio of the mean M of two tables from which their NLLs are not to be compared."""
-FEWEST_ROWS = 50
-PARTS = range(1, 11)
-"""Numbers of people whose share, written in per cent, passes for a count out of 100."""
+UNLIKE_M = 1.3
+"""Ratio of the mean M of two tables from which their NLLs are not comparable."""
+MIN_ROWS = 50
+PEOPLE = range(1, 11)
+"""Numbers of people whose percentages may be mistaken for counts out of 100."""
+P_ONE_KEY = 1e-4
+"""Probability of so one-sided an observer among all observers."""
+MOSTLY = 0.9
+"""Share of one key from which an observer is tested."""
+LOPSIDED = 0.75
+"""Expected share of a key beyond which the triplets themselves ask for that key."""
 
 
-def design(view: View) -> list[Finding]:
-    """Look at groups, names and counts of one table."""
-    return [*_lonely(view), *_spellings(view), *_percent(view), *_one_sided(view), *_one_image(view)]
+def design(profile: Profile) -> Iterator[Finding]:
+    """Check groups, names and counts of one table."""
+    yield from _lonely_groups(profile)
+    yield from _spellings(profile)
+    yield from _percentages(profile)
 
 
-def unlike_votes(train: View, test: View) -> list[Finding]:
-    """Find M unlike between the two tables."""
+def choices(profile: Profile) -> Iterator[Finding]:
+    """Check votes for one side only, rows that name one image twice, and observers who press one key."""
+    yield from _one_sided(profile)
+    yield from _one_image(profile)
+    yield from _one_key(profile)
+
+
+def unlike_votes(train: Profile, test: Profile) -> Iterator[Finding]:
+    """Find a different M in the two tables."""
     a, b = train.table.M, test.table.M
     means = float(a.mean()), float(b.mean())
     fixed = all(M.min() == M.max() for M in (a, b))
-    # Few rows with a mixed M differ by accident.
+    # Means of few rows with mixed M differ by chance.
     error = float(np.sqrt(a.var() / len(a) + b.var() / len(b)))
-    unlike = max(means) >= UNLIKE * min(means) and abs(means[0] - means[1]) > 4 * error
-    if not unlike and not (fixed and means[0] != means[1]):
-        return []
-    return [
-        Finding(
-            "unlike_votes",
-            "note",
-            "both",
-            None,
-            "M is not alike in train and test: their NLLs per triplet do not compare, P does",
-            f"M = {_span(a)} in train, {_span(b)} in test",
-            "compare NLL per vote; a fit to one serves the other",
-        )
-    ]
+    unlike = max(means) >= UNLIKE_M * min(means) and abs(means[0] - means[1]) > 4 * error
+    if unlike or (fixed and means[0] != means[1]):
+        message = f"M differs between train and test: their NLLs per {test.noun} are not comparable, P is"
+        evidence = f"M = {_span(a)} in train, {_span(b)} in test"
+        remedy = "compare NLL per vote; a fit to one is valid for the other"
+        yield Finding("unlike_votes", "note", "both", None, message, evidence, remedy)
 
 
-def _span(M: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> str:
+def _span(M: IntArray) -> str:
     return f"{M[0]}" if M.min() == M.max() else f"{M.min()}..{M.max()} (mean {M.mean():.2f})"
 
 
-def _labels(table: Triplets, name: str) -> dict[str, int]:
-    """Each label of a column with the number of its rows, in order."""
-    if name not in table.labels.columns:
-        return {}
-    return dict(sorted(table.labels[name].value_counts().iter_rows()))
-
-
-def _lonely(view: View) -> list[Finding]:
-    groups = _labels(view.table, "group")
-    lonely = [group for group, rows in groups.items() if rows == 1]
-    if not lonely or len(groups) == 1:
-        return []
-    return [
-        Finding(
-            "lonely_groups",
-            "warning",
-            view.role,
-            None,
-            "a group needs several triplets; some have one only",
-            f"{len(lonely)} of {len(groups)} groups have one triplet: {listed(lonely)}",
-            "check the column group (names of rows belong in the column triplet), or join small groups: each counts as "
-            "much as a large one in the mean of groups",
+def _lonely_groups(profile: Profile) -> Iterator[Finding]:
+    if "group" not in profile.table.labels.columns:
+        return
+    sizes = dict(sorted(profile.table.labels["group"].value_counts().iter_rows()))
+    lonely = [group for group, rows in sizes.items() if rows == 1]
+    if lonely and len(sizes) > 1:
+        noun = profile.noun
+        message = f"a group needs several {noun}s; some have only one"
+        evidence = f"{len(lonely)} of {len(sizes)} groups have one {noun}: {join_names(lonely)}"
+        remedy = (
+            f"check the column group (names of rows belong in the column {noun}), or join small groups: each counts as "
+            "much as a large one in the mean of groups"
         )
-    ]
+        yield Finding("lonely_groups", "warning", profile.role, None, message, evidence, remedy)
 
 
-def _spellings(view: View) -> list[Finding]:
-    found = []
-    columns = [("group", view.table.labels), ("observer", view.table.labels), ("observer", view.table.votes)]
-    for name, frame in columns:
+def _spellings(profile: Profile) -> Iterator[Finding]:
+    table = profile.table
+    for name, frame in (("group", table.labels), ("observer", table.labels), ("observer", table.votes)):
         if frame is None or name not in frame.columns:
             continue
-        spelt: dict[str, list[str]] = {}
+        spellings: dict[str, list[str]] = {}
         for label in frame[name].unique().sort().to_list():
-            spelt.setdefault("".join(label.split()).casefold(), []).append(label)
-        twice = [labels for labels in spelt.values() if len(labels) > 1]
-        if twice:
-            examples = listed([" and ".join(repr(label) for label in labels) for labels in twice])
-            found.append(
-                Finding(
-                    "spelling",
-                    "warning",
-                    view.role,
-                    None,
-                    f"one {name} must have one name; some differ by capitals or spaces only",
-                    examples,
-                    "write them alike, or they count apart",
-                )
-            )
-    return found
+            spellings.setdefault("".join(label.split()).casefold(), []).append(label)
+        several = [" and ".join(map(repr, labels)) for labels in spellings.values() if len(labels) > 1]
+        if several:
+            message = f"one {name} must have one name; some differ only in capitals or spaces"
+            evidence = join_names(several)
+            remedy = "spell them alike, or they count as different"
+            yield Finding("spelling", "warning", profile.role, None, message, evidence, remedy)
 
 
-def _percent(view: View) -> list[Finding]:
-    n, M = view.table.n, view.table.M
-    if len(n) < FEWEST_ROWS or M.min() != M.max() or M[0] not in (100, 1000):
-        return []
+def _percentages(profile: Profile) -> Iterator[Finding]:
+    n, M = profile.table.n, profile.table.M
+    if len(n) < MIN_ROWS or M.min() != M.max() or M[0] not in (100, 1000):
+        return
     whole, values = int(M[0]), set(np.unique(n).tolist())
-    for parts in PARTS:
-        exact = [whole * j / parts for j in range(parts + 1)]
-        rounded = {int(f(x)) for x in exact for f in (np.floor, np.ceil)}
-        if values <= rounded:
-            return [
-                Finding(
-                    "percent",
-                    "warning",
-                    view.role,
-                    None,
-                    "n and M are numbers of votes; these look like shares of fewer people",
-                    f"M = {whole} in every row, and every n is a multiple of 1/{parts} of it",
-                    f"give the number of people: M = {parts}, or what it was, and n of them",
-                )
-            ]
-    return []
+    for people in PEOPLE:
+        exact = [whole * j / people for j in range(people + 1)]
+        if values <= {int(f(x)) for x in exact for f in (np.floor, np.ceil)}:
+            message = "n and M are numbers of votes; these look like percentages of fewer people"
+            evidence = f"M = {whole} in every row, and every n is a multiple of 1/{people} of it"
+            remedy = f"give numbers of people: M = {people}, or the true number, and n of them"
+            yield Finding("percent", "warning", profile.role, None, message, evidence, remedy)
+            return
 
 
-def _one_sided(view: View) -> list[Finding]:
-    n, M = view.table.n, view.table.M
-    if len(n) < FEWEST_ROWS or (n.any() and (n != M).any()):
-        return []
-    chosen = "x1" if n.any() else "x0"
-    return [
-        Finding(
-            "one_sided",
-            "note",
-            view.role,
-            None,
-            f"all votes are for {chosen}",
-            f"n is {'M' if n.any() else '0'} in all {len(n)} rows",
-            "check that n counts the votes for x1, and that the better image is not always on one side by design",
-        )
-    ]
+def _one_sided(profile: Profile) -> Iterator[Finding]:
+    n, M = profile.table.n, profile.table.M
+    if len(n) >= MIN_ROWS and not (n.any() and (n != M).any()):
+        message = f"all votes are for {'x1' if n.any() else 'x0'}"
+        evidence = f"n is {'M' if n.any() else '0'} in all {len(n)} rows"
+        remedy = "check that n counts the votes for x1, and that the better image is not always on one side by design"
+        yield Finding("one_sided", "note", profile.role, None, message, evidence, remedy)
 
 
-def _one_image(view: View) -> list[Finding]:
-    """Rows whose names say that x0 and x1, or one of them and the reference, are the same image."""
-    labels = view.table.labels
+def _one_image(profile: Profile) -> Iterator[Finding]:
+    """Find rows whose names say that two of x0, x1 and the reference are the same image."""
+    labels = profile.table.labels
     if not {"ref", "x0", "x1"} <= set(labels.columns):
-        return []
+        return
     same = int((labels["x0"] == labels["x1"]).sum())
-    anchors = int(((labels["x0"] == labels["ref"]) | (labels["x1"] == labels["ref"])).sum())
-    if same + anchors == 0:
-        return []
-    return [
-        Finding(
-            "one_image",
-            "note",
-            view.role,
-            None,
-            "x0, x1 and the reference should be three images; some rows name one twice",
+    references = int(((labels["x0"] == labels["ref"]) | (labels["x1"] == labels["ref"])).sum())
+    if same + references:
+        message = "x0, x1 and the reference should be three images; some rows name one twice"
+        evidence = (
             f"x0 is x1 in {share_of(same, len(labels))} rows, x0 or x1 is the reference in "
-            f"{share_of(anchors, len(labels))}",
-            "leave such rows out unless they are meant to catch inattention",
+            f"{share_of(references, len(labels))}"
         )
-    ]
+        remedy = "leave such rows out unless they are attention checks"
+        yield Finding("one_image", "note", profile.role, None, message, evidence, remedy)
+
+
+def _one_key(profile: Profile) -> Iterator[Finding]:
+    """Find observers who press one key whatever is shown; choices count as shown, before swaps are undone."""
+    shown = _votes_as_shown(profile)
+    if shown is None:
+        return
+    observers = shown.group_by("observer").agg(pl.all().sum()).sort("observer")
+    all_votes, all_ones = int(observers["votes"].sum()), int(observers["one"].sum())
+    for observer, ones, votes, asked in observers.select("observer", "one", "votes", "asked").iter_rows():
+        # The expected share of 1 is that of the other observers, or that of the distances if there are none.
+        others = all_votes > votes
+        usual = (all_ones - ones) / (all_votes - votes) if others else asked / votes
+        for key, times, expected in (("1", ones, usual), ("0", votes - ones, 1 - usual)):
+            if times < MOSTLY * votes or expected > LOPSIDED:
+                continue
+            if len(observers) * bdtrc(times - 1, votes, max(0.5, expected)) < P_ONE_KEY:
+                message = f"observer {observer} presses one key whatever is shown: choice {key}"
+                evidence = f"{times} of {votes} votes are {key}; {100 * expected:.0f} % " + (
+                    "for the other observers" if others else "are expected from the distances"
+                )
+                remedy = "leave this observer out, or check how the choices were recorded"
+                yield Finding("one_key", "warning", profile.role, None, message, evidence, remedy)
+
+
+def _votes_as_shown(profile: Profile) -> pl.DataFrame | None:
+    """Votes as shown: observer, votes for 1, votes, and the votes for 1 that the distances predict."""
+    table = profile.table
+    signs = [np.sign(column.u[0] - column.u[1]) for column in profile.columns.values()]
+    asked = np.mean([(sign + 1) / 2 for sign in signs], axis=0)
+    if table.votes is not None and "observer" in table.votes.columns:
+        asked, swapped = asked[table.votes["row"].to_numpy()], table.votes["swapped"].to_numpy()
+        return table.votes.select(
+            "observer", one="choice", votes=pl.lit(1), asked=pl.Series(np.where(swapped, 1 - asked, asked))
+        )
+    if "observer" not in table.labels.columns:
+        return None
+    return table.labels.select(
+        "observer", one=pl.Series(table.n), votes=pl.Series(table.M), asked=pl.Series(asked * table.M)
+    )

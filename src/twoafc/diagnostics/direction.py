@@ -1,215 +1,491 @@
-"""Distances that run against the votes: a similarity, flipped votes, sides changed over, or the truth."""
+"""Distances and votes that do not belong together: similarities, flipped votes, swapped sides, shuffled rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
-from twoafc.diagnostics.finding import Finding, Level, listed
-from twoafc.diagnostics.relation import Relation
-from twoafc.diagnostics.units import gap
-from twoafc.diagnostics.view import Column, View
+from twoafc.diagnostics.findings import Finding, Level, join_names
+from twoafc.diagnostics.profile import Column, Profile, Relation
+from twoafc.diagnostics.values import kolmogorov
+from twoafc.table import Votes
 
-State = Literal["with", "against", "turning", "open"]
+State = Literal["agrees", "disagrees", "turns", "unclear"]
+"""Whether the smaller distance is chosen more often than not, less often, or depending on its size."""
+Relations = dict[str, Relation]
+"""Relation of each distance to the votes."""
 
-CHANCE = 1e-4
-"""At which a score on one side of 50 % is no accident: small, since every distance of every table is asked."""
-EFFECT, COARSE_EFFECT = 2.5, 20.0
-"""Per cent below 50 from which it matters, and where references are too few to know their spread."""
-FEWEST_UNITS, FEWEST_COARSE = 20, 100
-"""References, or rows where each has its own; rows where there are too few references."""
+SMALL_TABLE = 400
+"""Rows below which parts of a table, and missing correlations, say little."""
+
+# Direction
+P_SCORE = 1e-4
+"""p-value of a score above or below 50 %; small, since it is tested for every distance of every table."""
+MIN_EFFECT, MIN_EFFECT_COARSE = 2.5, 20.0
+"""Least difference from 50 %, and where references are too few to know their spread."""
+MIN_UNITS, MIN_ROWS_COARSE = 20, 100
+"""Least number of references, or of rows if each has its own; of rows where there are too few references."""
 STRATA = 4
-SMALL = 400
-"""Rows below which a part of the range says little."""
-TELLING, STRONG = 0.15, 0.5
-"""Least rank correlation, and least difference of two gaps, that tells one cause from another; and one so strong that
-it makes a case where the votes alone do not."""
+CORRELATED, STRONGLY = 0.15, 0.5
+"""Least rank correlation, or difference of two Kolmogorov distances, that decides between two causes; and one that is
+strong enough where the votes alone do not decide."""
+GENUINE = "if people really choose the farther image, as with Euclidean distance and SSIM on CLIC 2021, leave it"
 
-HONEST = "where the people truly go the other way, as with Euclidean distance and SSIM on CLIC 2021, leave it so"
+# Shuffled rows
+P_UNRELATED, P_RELATED = 0.01, 1e-4
+"""p-value above which a distance may be unrelated to the votes, and below which it is related to them."""
+SMALL_EFFECT = 3.5
+"""Per cent of 2AFC: largest plausible effect of a distance that counts as unrelated to the votes."""
+RELATED = 0.03
+"""Rank correlation of two distances of the same images, if the table is large enough."""
+FEW_UNLIKE = 0.1
+"""Share of repeated pairs of images with different distances below which names and distances belong together."""
+MANY_TIES = 0.5
+"""Share of ties above which a distance is not tested."""
+NOTE_EFFECT, NOTE_ROWS = 9.0, 200
+"""Per cent of 2AFC, and rows, for a note that nothing is explained although little is certain."""
+MIN_SPREAD = 0.1
+"""Standard deviation of n / M below which there is nothing to explain."""
+MIN_PAIRS = 20
+ROUNDING = 1e-3
+"""Difference, relative to the distance's range, that is allowed between rows with the same pair of images."""
+
+# Groups
+MIN_GROUP = 100
+MOST_GROUPS = 50
+"""More groups are probably names of something else, and would take long."""
 
 
-def direction(views: list[View]) -> list[Finding]:
-    """Find distances and tables that run against the votes, and name the causes that the data leave open."""
-    states = {each.role: _states(each) for each in views}
-    found: list[Finding] = []
-    for place, each in enumerate(views):
-        other = views[1 - place] if len(views) == 2 else None
-        state = states[each.role]
-        against = [name for name, said in state.items() if said == "against"]
-        agreeing = [name for name, said in state.items() if said == "with"]
+def relation_to_votes(profiles: list[Profile]) -> Iterator[Finding]:
+    """Find distances that contradict the votes or explain none of them, in whole tables and in groups."""
+    in_groups = [finding for profile in profiles for finding in _groups(profile)]
+    # In a table with deviating groups, what all rows show together is a mixture.
+    mixed = {finding.table for finding in in_groups}
+    for finding in chain(_direction(profiles), _shuffled(profiles)):
+        if finding.table not in mixed:
+            yield finding
+    yield from in_groups
+
+
+def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | None]]:
+    """Each table with the other one, if there are two."""
+    for index, profile in enumerate(profiles):
+        yield profile, profiles[1 - index] if len(profiles) == 2 else None
+
+
+def _scores(relations: list[Relation]) -> str:
+    scores = [relation.score for relation in relations]
+    if len(scores) == 1:
+        return f"2AFC {scores[0]:.1f} ± {relations[0].se:.1f} %"
+    return f"2AFC {min(scores):.1f}..{max(scores):.1f} %"
+
+
+def _scores_of(profile: Profile, names: list[str]) -> str:
+    return _scores([profile.relations[name] for name in names])
+
+
+# Direction: distances that disagree with the votes
+
+
+def _direction(profiles: list[Profile]) -> Iterator[Finding]:
+    states = {profile.role: _states(profile) for profile in profiles}
+    for profile, other in _with_other(profiles):
+        state = states[profile.role]
+        against = [name for name in state if state[name] == "disagrees"]
+        agreeing = [name for name in state if state[name] == "agrees"]
         elsewhere = states[other.role] if other else {}
-        if other and _whole_table(state, elsewhere):
-            found.append(_opposite(each, other, against))
+        if other and _contradict(state, elsewhere):
+            yield _opposite_tables(profile, other, against)
         elif agreeing:
-            against += [name for name, said in state.items() if said == "open" and _against_kin(each, name, agreeing)]
-            most = [name for name in against if _goes_with(each, name, agreeing)]
+            against += [name for name in state if state[name] == "unclear" and _opposed(profile, name, agreeing)]
+            most = [name for name in against if _correlated(profile, name, agreeing)]
             if len(most) > len(agreeing):
-                found.append(_most_against(each, most, agreeing))
+                yield _most_against(profile, most, agreeing)
                 against = [name for name in against if name not in most]
-            found += [_against_others(each, name, agreeing, other, elsewhere.get(name)) for name in against]
+            for name in against:
+                yield _one_against(profile, name, agreeing, other if elsewhere.get(name) == "agrees" else None)
         elif against:
-            found.append(_most_against(each, against, []))
-        found += [_turning(each, name) for name, said in state.items() if said == "turning"]
-    return found
+            yield _most_against(profile, against, [])
+        for name in state:
+            if state[name] == "turns":
+                yield _turning(profile, name)
 
 
-def _states(view: View) -> dict[str, State]:
-    return {name: _state(view, column) for name, column in view.varying.items()}
+def _states(profile: Profile) -> dict[str, State]:
+    states: dict[str, State] = {}
+    for name, column in profile.varying.items():
+        sign = _sign(profile.relations[name])
+        states[name] = _disagrees_throughout(profile, column) if sign == "disagrees" else sign
+    return states
 
 
-def _state(view: View, column: Column) -> State:
-    said = said_by(column.relation)
-    return _against(view, column) if said == "against" else said
+def _sign(relation: Relation) -> Literal["agrees", "disagrees", "unclear"]:
+    """Whether a distance agrees with the votes, significantly and by more than a small effect."""
+    effect = MIN_EFFECT_COARSE if relation.coarse else MIN_EFFECT
+    if relation.units < (MIN_ROWS_COARSE if relation.coarse else MIN_UNITS):
+        return "unclear"
+    if relation.low < P_SCORE and relation.score <= 50 - effect:
+        return "disagrees"
+    return "agrees" if relation.high < P_SCORE and relation.score >= 50 + effect else "unclear"
 
 
-def said_by(relation: Relation) -> Literal["with", "against", "open"]:
-    """Whether a distance goes with the votes or against them, surely and by more than a trifle."""
-    effect = COARSE_EFFECT if relation.coarse else EFFECT
-    if relation.units < (FEWEST_COARSE if relation.coarse else FEWEST_UNITS):
-        return "open"
-    if relation.low < CHANCE and relation.score <= 50 - effect:
-        return "against"
-    return "with" if relation.high < CHANCE and relation.score >= 50 + effect else "open"
+def _strata(profile: Profile, column: Column) -> list[Relation]:
+    """Relations to the votes among small to large distances."""
+    total = column.u[0] + column.u[1]
+    stratum = np.searchsorted(np.quantile(total, np.arange(1, STRATA) / STRATA), total)
+    parts = [stratum == k for k in range(STRATA)]
+    return [profile.relation(column.name, rows) for rows in parts if rows.sum() >= MIN_UNITS // STRATA]
 
 
-def _against_kin(view: View, name: str, agreeing: list[str]) -> bool:
-    """Whether a distance of weak relation to the votes goes strongly against the one that is nearest to it."""
-    kin = view.kin(name, agreeing)
-    if kin is None or view.columns[name].relation.score >= 50:
-        return False
-    return view.side[name, kin] < -STRONG and abs(view.size[name, kin]) > STRONG
-
-
-def _goes_with(view: View, name: str, agreeing: list[str]) -> bool:
-    """Whether a distance goes with the nearest of those that agree with the votes, in spite of the votes."""
-    kin = view.kin(name, agreeing)
-    return kin is not None and view.side[name, kin] > _telling(view)
-
-
-def _telling(view: View) -> float:
-    return max(TELLING, 5 / float(np.sqrt(len(view.table))))
-
-
-def _strata(view: View, column: Column) -> list[tuple[float, float]]:
-    """Give the 2AFC score, less 50 %, among small to large distances, with the chance of one so high by accident."""
-    total = column.u0 + column.u1
-    part = np.searchsorted(np.quantile(total, np.arange(1, STRATA) / STRATA), total)
-    parts = [part == k for k in range(STRATA)]
-    told = [view.among(column.name, rows) for rows in parts if rows.sum() >= FEWEST_UNITS // STRATA]
-    return [(relation.score - 50, relation.high) for relation in told]
-
-
-def _against(view: View, column: Column) -> State:
-    """Tell a distance that turns round, with the votes in a part of its range: no flip of anything makes that."""
-    strata = _strata(view, column)
+def _disagrees_throughout(profile: Profile, column: Column) -> State:
+    """Detect a distance that agrees with the votes in part of its range, which no flip explains."""
+    strata = [(relation.score - 50, relation.high) for relation in _strata(profile, column)]
     least = min((effect for effect, _ in strata), default=0.0)
-    if any(effect >= -least / 2 and chance < CHANCE for effect, chance in strata):
-        return "turning"
+    if any(effect >= -least / 2 and p < P_SCORE for effect, p in strata):
+        return "turns"
     # Where parts are too small to be sure, none may even point the other way.
-    small = column.relation.coarse or len(view.table) < SMALL
-    return "open" if small and any(effect > 0 for effect, _ in strata) else "against"
+    small = profile.relations[column.name].coarse or len(profile.table) < SMALL_TABLE
+    return "unclear" if small and any(effect > 0 for effect, _ in strata) else "disagrees"
 
 
-def _whole_table(state: dict[str, State], elsewhere: dict[str, State]) -> bool:
-    """Whether all that can be told in both tables runs against the votes here and with them there."""
-    pairs = [(said, elsewhere[name]) for name, said in state.items() if name in elsewhere]
-    decided = [pair for pair in pairs if set(pair) <= {"with", "against"}]
-    return bool(decided) and all(pair == ("against", "with") for pair in decided)
+def _nearest(profile: Profile, name: str, others: list[str]) -> str:
+    """The other distance whose u0 - u1 has the largest absolute correlation with this one's."""
+    return max(others, key=lambda other: abs(profile.side[name, other]))
 
 
-def _opposite(view: View, other: View, against: list[str]) -> Finding:
-    """One table against its votes, the other with them: the values tell whether they are the same quantity."""
-    shared = [name for name in against if name in other.columns]
-    kinds = [_kind_of_values(view.columns[name], other.columns[name]) for name in shared]
-    votes, turned = kinds.count("same"), kinds.count("turned")
-    figures = (
-        f"{_scores(view, shared)} here, {_scores(other, shared)} in {other.role}"
-        f" ({votes} of {len(shared)} distances have the same values in both tables, {turned} have them turned round)"
-    )
-    name = shared[0] if len(shared) == 1 else None
-    if votes and not turned:
-        message = f"the votes of {view.role} are flipped: n must count the votes for x1"
-        remedy = "put M - n for n, or change x0 and x1 over in every distance, in this table"
-    elif turned and not votes:
-        message = f"the distances of {view.role} are similarities: smaller must mean closer"
-        remedy = f"put 1 - similarity, as in {other.role}"
+def _opposed(profile: Profile, name: str, agreeing: list[str]) -> bool:
+    """Whether a distance with an unclear relation to the votes strongly opposes the one nearest to it."""
+    pair = name, _nearest(profile, name, agreeing)
+    return profile.relations[name].score < 50 and profile.side[pair] < -STRONGLY and abs(profile.size[pair]) > STRONGLY
+
+
+def _correlated(profile: Profile, name: str, agreeing: list[str]) -> bool:
+    """Whether a distance agrees with the nearest of those that agree with the votes, in spite of the votes."""
+    return profile.side[name, _nearest(profile, name, agreeing)] > _min_correlation(profile)
+
+
+def _min_correlation(profile: Profile) -> float:
+    return max(CORRELATED, 5 / float(np.sqrt(len(profile.table))))
+
+
+def _contradict(state: dict[str, State], elsewhere: dict[str, State]) -> bool:
+    """Whether all distances with a clear state in both tables disagree with the votes here and agree there."""
+    pairs = [(state[name], elsewhere[name]) for name in state if name in elsewhere]
+    clear = [pair for pair in pairs if set(pair) <= {"agrees", "disagrees"}]
+    return bool(clear) and all(pair == ("disagrees", "agrees") for pair in clear)
+
+
+def _opposite_tables(profile: Profile, other: Profile, against: list[str]) -> Finding:
+    """One table disagrees with its votes, the other agrees: the values decide whether it is the same quantity."""
+    names = [name for name in against if name in other.columns]
+    kinds = [_compare_values(profile.columns[name], other.columns[name]) for name in names]
+    same, reversed_ = kinds.count("same"), kinds.count("reversed")
+    role = profile.role
+    if same and not reversed_:
+        message = f"the votes of {role} are flipped: n must count the votes for x1"
+        remedy = "replace n by M - n, or swap x0 and x1 in every distance, in this table"
+    elif reversed_ and not same:
+        message = f"the distances of {role} are similarities: smaller must mean closer"
+        remedy = f"use 1 - similarity, as in {other.role}"
     else:
-        message = f"the votes of {view.role} are flipped (n must count x1), or all its distances are similarities"
-        remedy = "put M - n for n, or 1 - similarity; these figures do not tell which"
-    return Finding("direction", "warning", view.role, name, message, figures, remedy)
+        message = f"the votes of {role} are flipped (n must count x1), or all its distances are similarities"
+        remedy = "replace n by M - n, or use 1 - similarity; the data do not decide which"
+    evidence = (
+        f"{_scores_of(profile, names)} here, {_scores_of(other, names)} in {other.role}"
+        f" ({same} of {len(names)} distances have the same values in both tables, {reversed_} have them reversed)"
+    )
+    return Finding("direction", "warning", role, names[0] if len(names) == 1 else None, message, evidence, remedy)
 
 
-def _kind_of_values(column: Column, other: Column) -> Literal["same", "turned", "open"]:
+def _compare_values(column: Column, other: Column) -> Literal["same", "reversed", "unclear"]:
     a, b = column.quantiles, other.quantiles
-    same, turned = gap(a, b), min(gap(a, np.sort(1 - b)), gap(a, np.sort(-b)))
-    if min(same, turned) > 0.5 or abs(same - turned) < TELLING:
-        return "open"
-    return "same" if same < turned else "turned"
+    same, reversed_ = kolmogorov(a, b), min(kolmogorov(a, np.sort(1 - b)), kolmogorov(a, np.sort(-b)))
+    if min(same, reversed_) > 0.5 or abs(same - reversed_) < CORRELATED:
+        return "unclear"
+    return "same" if same < reversed_ else "reversed"
 
 
-def _against_others(view: View, name: str, agreeing: list[str], other: View | None, elsewhere: State | None) -> Finding:
-    """One distance against the votes where others go with them: how it goes with those tells why."""
-    kin = view.kin(name, agreeing)
-    assert kin is not None
-    side, size = view.side[name, kin], view.size[name, kin]
-    figures = (
-        f"{view.columns[name].relation.text()}, {_scores(view, agreeing)} for {listed(agreeing)}; rank correlation "
-        f"with {kin} {side:.2f} (which is larger) and {size:.2f} (how large)"
+def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profile | None) -> Finding:
+    """One distance disagrees with the votes where others agree: its correlation with those indicates the cause.
+
+    `other` is the other table if the distance agrees with the votes there.
+    """
+    nearest = _nearest(profile, name, agreeing)
+    side, size, least = profile.side[name, nearest], profile.size[name, nearest], _min_correlation(profile)
+    evidence = (
+        f"{_scores_of(profile, [name])}, {_scores_of(profile, agreeing)} for {join_names(agreeing)}; rank correlation "
+        f"with {nearest} {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
     )
     level: Level = "warning"
-    telling = _telling(view)
-    if side > telling:
-        level, message = "note", f"{name} runs against the votes, yet with the other distances: it is no similarity"
-        remedy = "check its d0 and d1; " + HONEST
-    elif side < -telling and size < -0.1:
-        message = f"{name} runs against the votes and the other distances: a similarity, it seems, not a distance"
-        remedy = f"smaller must mean closer: put 1 - {name} or the like; {HONEST}"
-    elif side < -telling and size > 0.1:
-        message = f"{name} runs against the votes, and against the other distances in side but not in size: d0 and d1 "
-        message += "changed over, it seems"
-        remedy = f"d0 belongs to x0 and d1 to x1; {HONEST}"
+    if side > least:
+        level = "note"
+        message = f"{name} disagrees with the votes but not with the other distances: it is no similarity"
+        remedy = "check its d0 and d1"
+    elif side < -least and size < -0.1:
+        message = f"{name} disagrees with the votes and the other distances: probably a similarity, not a distance"
+        remedy = f"smaller must mean closer: use 1 - {name} or similar"
+    elif side < -least and size > 0.1:
+        message = f"{name} disagrees with the votes, and with the other distances in d0 - d1 but not in d0 + d1: "
+        message += "probably d0 and d1 are swapped"
+        remedy = "d0 belongs to x0 and d1 to x1"
     else:
-        message = f"{name} runs against the votes: a similarity, or d0 and d1 changed over, or a distance that is wrong"
-        remedy = f"smaller must mean closer, and d0 belong to x0; {HONEST}"
-    if other and elsewhere == "with":
-        figures += f"; in {other.role} it goes with them, {other.columns[name].relation.text()}"
-        remedy = remedy.replace(f"; {HONEST}", f", as in {other.role}")
-    return Finding("direction", level, view.role, name, message, figures, remedy)
+        message = f"{name} disagrees with the votes: a similarity, or d0 and d1 are swapped, or the distance is wrong"
+        remedy = "smaller must mean closer, and d0 must belong to x0"
+    if other:
+        evidence += f"; in {other.role} it agrees with them, {_scores_of(other, [name])}"
+    remedy += f", as in {other.role}" if other else f"; {GENUINE}"
+    return Finding("direction", level, profile.role, name, message, evidence, remedy)
 
 
-def _most_against(view: View, against: list[str], agreeing: list[str]) -> Finding:
-    """Most distances run against the votes: nothing in the table tells flipped votes from similarities, but signs."""
+def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> Finding:
+    """Most distances disagree with the votes: only signs distinguish flipped votes from similarities."""
     single = against[0] if len(against) == 1 else None
-    what = f"{single} is a similarity" if single else "the distances are similarities"
-    figures = f"{_scores(view, against)} for {listed(against)}"
-    whose = "it runs" if single else "they run"
-    if all(view.columns[name].U.values[-1] <= 0 for name in against):
-        message = f"{single or 'every distance'} runs against the votes and is negative: a similarity, or negated"
-        return Finding(
-            "direction", "warning", view.role, single, message, figures, "put the distance itself, at least 0"
-        )
-    message = f"the votes are flipped (n must count x1), or {what}"
-    message += f": {whose} against the votes, and {listed(agreeing) or 'no distance'} with them"
-    remedy = "put M - n for n, or 1 - similarity; the table alone does not tell which; " + HONEST
-    return Finding("direction", "warning", view.role, single, message, figures, remedy)
+    evidence = f"{_scores_of(profile, against)} for {join_names(against)}"
+    if all(profile.columns[name].uniform.values[-1] <= 0 for name in against):
+        message = f"{single or 'every distance'} disagrees with the votes and is negative: a similarity, or negated"
+        remedy = "use the distance itself, at least 0"
+    else:
+        cause = f"{single} is a similarity: it disagrees" if single else "the distances are similarities: they disagree"
+        contrast = f"unlike {join_names(agreeing)}" if agreeing else "and no distance agrees"
+        message = f"the votes are flipped (n must count x1), or {cause} with the votes, {contrast}"
+        remedy = f"replace n by M - n, or use 1 - similarity; the table alone does not decide which; {GENUINE}"
+    return Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
 
-def _turning(view: View, name: str) -> Finding:
-    strata = ", ".join(f"{50 + effect:.0f}" for effect, _ in _strata(view, view.columns[name]))
-    return Finding(
-        "turning",
-        "note",
-        view.role,
-        name,
-        f"{name} goes with the votes in one part of its range and against them in another: no flip explains that",
-        f"{view.columns[name].relation.text()}; from small to large distances {strata} %",
-        "look at the fitted surface; a larger distance looks closer there",
+def _turning(profile: Profile, name: str) -> Finding:
+    strata = ", ".join(f"{relation.score:.0f}" for relation in _strata(profile, profile.columns[name]))
+    message = f"{name} agrees with the votes in one part of its range and disagrees in another: no flip explains that"
+    evidence = f"{_scores_of(profile, [name])}; from small to large distances {strata} %"
+    remedy = "look at the fitted surface; in one part a larger distance looks closer"
+    return Finding("turning", "note", profile.role, name, message, evidence, remedy)
+
+
+# Shuffled: distances that explain none of the votes
+
+
+def _shuffled(profiles: list[Profile]) -> Iterator[Finding]:
+    for profile, other in _with_other(profiles):
+        if np.std(profile.table.n / profile.table.M) < MIN_SPREAD:
+            continue
+        related = [name for name in profile.varying if profile.relations[name].p < P_RELATED]
+        unrelated = [name for name in profile.varying if _explains_nothing(profile, name, related, other)]
+        if not related and not unrelated and other is None:
+            yield from _too_few_votes(profile)
+        elif unrelated and not related:
+            yield _table_unrelated(profile, unrelated, other)
+        else:
+            for name in unrelated:
+                yield _one_unrelated(profile, name, related, other if _effect(other, name) > 0 else None)
+
+
+def _explains_nothing(profile: Profile, name: str, related: list[str], other: Profile | None) -> bool:
+    column, relation = profile.columns[name], profile.relations[name]
+    # Ties explain nothing, and have a finding of their own.
+    if relation.p < P_UNRELATED or np.mean(column.d[0] == column.d[1]) > MANY_TIES:
+        return False
+    # The effect to expect of ordered rows: from the other table, or from distances that it is not correlated with.
+    limit = max(SMALL_EFFECT, _effect(other, name) / 3)
+    ordered = any(not _uncorrelated(profile, one, related) for one in related)
+    if len(profile.table) >= SMALL_TABLE and _uncorrelated(profile, name, related) and ordered:
+        limit = max(limit, max(_effect(profile, one) for one in related) / 2)
+    return relation.largest <= limit
+
+
+def _effect(profile: Profile | None, name: str) -> float:
+    """Smallest plausible effect of a distance in a table, in per cent; 0 where it is not significant."""
+    if profile is None or name not in profile.varying or profile.relations[name].p >= P_RELATED:
+        return 0.0
+    return profile.relations[name].smallest
+
+
+def _uncorrelated(profile: Profile, name: str, others: list[str]) -> bool:
+    """Whether a distance correlates with none of some others, neither in u0 + u1 nor in u0 - u1."""
+    least = _chance_correlation(profile)
+    others = [other for other in others if other != name]
+    return all(max(abs(profile.side[name, other]), abs(profile.size[name, other])) < least for other in others)
+
+
+def _chance_correlation(profile: Profile) -> float:
+    """Rank correlation that shuffled rows hardly ever have."""
+    return max(RELATED, 4 / float(np.sqrt(len(profile.table))))
+
+
+def _too_few_votes(profile: Profile) -> Iterator[Finding]:
+    """No distance explains anything, in a table too small to be sure of it."""
+    names = list(profile.varying)
+    relations = [profile.relations[name] for name in names]
+    if not names or len(profile.table) < NOTE_ROWS or any(relation.p < P_UNRELATED for relation in relations):
+        return
+    if max(relation.largest for relation in relations) <= NOTE_EFFECT:
+        message = "no distance significantly explains these votes: shuffled rows, or useless distances, or a weak one"
+        evidence = _unrelated_scores(profile, names)
+        remedy = "check that rows and votes belong together; more votes would decide"
+        yield Finding("useless", "note", profile.role, names[0] if len(names) == 1 else None, message, evidence, remedy)
+
+
+def _table_unrelated(profile: Profile, names: list[str], other: Profile | None) -> Finding:
+    """No distance explains anything: the other table, or correlations of the distances, may indicate the cause."""
+    role, single = profile.role, names[0] if len(names) == 1 else None
+    evidence = _unrelated_scores(profile, names) + _repeated_pairs(profile, names)
+    remedy = "match the rows again by the names of their images, not by their order"
+    explaining = [name for name in names if _effect(other, name) > 0]
+    if other and explaining:
+        evidence += f"; {_scores_of(other, explaining)} in {other.role} for {join_names(explaining)}"
+        # One distance may be useful in one table only; all of them hardly are.
+        cause = f", or {single} is useless there" if single else ": its votes do not belong to its distances"
+        return Finding("shuffled", "warning", role, single, f"the rows of {role} are shuffled{cause}", evidence, remedy)
+    if single:
+        message = f"{single} explains none of the votes: its rows are shuffled, or it is useless"
+    elif not any(_uncorrelated(profile, name, names) for name in names):
+        message = "no distance explains the votes although the distances are correlated: the votes are shuffled, or "
+        message += "all distances are useless"
+    else:
+        message = "no distance explains the votes: the rows are shuffled, or all distances are useless"
+    return Finding("shuffled", "warning", role, single, message, evidence, f"{remedy}; else look for another distance")
+
+
+def _one_unrelated(profile: Profile, name: str, related: list[str], other: Profile | None) -> Finding:
+    """One distance explains nothing where others do; `other` is the other table if it explains the votes there."""
+    unlike = unlike_pairs(profile.table, name)
+    size, side = (max((table[name, one] for one in related), key=abs) for table in (profile.size, profile.side))
+    evidence = (
+        f"{_unrelated_scores(profile, [name])}{_repeated_pairs(profile, [name])}; rank correlation with the other "
+        f"distances at most {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
     )
+    if other:
+        evidence += f"; in {other.role} it explains them, {_scores_of(other, [name])}"
+    remedy = "match its rows again by the names of their images, not by their order; if they match, it is useless here"
+    least = _chance_correlation(profile)
+    if abs(side) >= least or (unlike is not None and unlike[0] < FEW_UNLIKE):
+        message = f"{name} explains none of the votes although its rows are in order: it is useless here"
+        remedy = "leave it out, or keep it as a baseline"
+        return Finding("useless", "note", profile.role, name, message, evidence, remedy)
+    if other:
+        message = f"the rows of {name} are shuffled: its values do not belong to these votes"
+    elif abs(size) > 3 * least:
+        message = f"{name} explains none of the votes and correlates with other distances in d0 + d1, not in d0 - d1: "
+        message += "its d0 and d1 are mixed up, or it is useless"
+        remedy = "d0 belongs to x0 and d1 to x1 in every row; if they do, it is useless here"
+    else:
+        message = f"{name} explains none of the votes and correlates with no other distance: its rows are shuffled, or "
+        message += "it is noise"
+    return Finding("shuffled", "warning", profile.role, name, message, evidence, remedy)
 
 
-def _scores(view: View, names: list[str]) -> str:
-    scores = [view.columns[name].relation.score for name in names]
-    if len(scores) == 1:
-        return view.columns[names[0]].relation.text()
-    return f"2AFC {min(scores):.1f}..{max(scores):.1f} %"
+def _unrelated_scores(profile: Profile, names: list[str]) -> str:
+    relations = [profile.relations[name] for name in names]
+    if len(relations) == 1:
+        return f"{_scores(relations)}, p = {relations[0].p:.2g} for no relation to the votes"
+    return f"{_scores(relations)} for {join_names(names)}, each ± {relations[0].se:.1f} or so"
+
+
+def _repeated_pairs(profile: Profile, names: list[str]) -> str:
+    """Describe whether images that occur in several rows have one distance there, if their names are known."""
+    results = [result for name in names if (result := unlike_pairs(profile.table, name)) is not None]
+    if len(results) < len(names):
+        return ""
+    unlike, repeated = max(share for share, _ in results), results[0][1]
+    if unlike < FEW_UNLIKE:
+        return "; images that occur in several rows have the same distance there, as they should"
+    return f"; of {repeated} pairs of images in several rows, {100 * unlike:.0f} % have different distances there"
+
+
+def unlike_pairs(table: Votes, name: str) -> tuple[float, int] | None:
+    """Share of repeated pairs (reference, image) with different distances, and the number of repeated pairs.
+
+    None where images have no names or hardly any pair repeats.
+
+    Examples
+    --------
+    >>> from twoafc import Triplets
+    >>> x0, x1 = [f"a{k % 20}" for k in range(40)], [f"b{k}" for k in range(40)]
+    >>> rows = {"n": [1] * 40, "M": [1] * 40, "ref": ["r"] * 40, "x0": x0, "x1": x1, "d0": range(40), "d1": range(40)}
+    >>> unlike_pairs(Triplets.from_frame(rows), "distance")  # twenty pairs (r, a0), ..., each with two distances
+    (1.0, 20)
+    """
+    labels = table.labels
+    refs = ("ref0", "ref1") if {"ref0", "ref1"} <= set(labels.columns) else ("ref", "ref")
+    if not {*refs, "x0", "x1"} <= set(labels.columns):
+        return None
+    frame = pl.concat(
+        pl.DataFrame({"ref": labels[ref], "x": labels[x], "d": d})
+        for ref, x, d in zip(refs, ("x0", "x1"), table.distances[name], strict=True)
+    )
+    pairs = frame.group_by("ref", "x").agg(times=pl.len(), width=pl.col("d").max() - pl.col("d").min())
+    repeated = pairs.filter(pl.col("times") > 1)["width"].to_numpy()
+    if len(repeated) < MIN_PAIRS:
+        return None
+    low, high = np.quantile(frame["d"].to_numpy(), [0.05, 0.95])
+    return float((repeated > ROUNDING * (high - low)).mean()), len(repeated)
+
+
+# Groups: votes that are flipped or shuffled in one group
+
+
+def _groups(profile: Profile) -> Iterator[Finding]:
+    if "group" not in profile.table.labels.columns:
+        return
+    labels, code = profile.table.codes("group")
+    if not 2 <= len(labels) <= MOST_GROUPS:
+        return
+    parts = {label: code == index for index, label in enumerate(labels) if (code == index).sum() >= MIN_GROUP}
+    relations = {
+        label: {name: profile.relation(name, rows) for name in profile.varying} for label, rows in parts.items()
+    }
+    for label, here in relations.items():
+        elsewhere = [there for other, there in relations.items() if other != label]
+        finding = _flipped_group(profile.role, label, here, elsewhere)
+        finding = finding or _shuffled_group(profile.role, label, here, elsewhere)
+        if finding:
+            yield finding
+
+
+def _flipped_group(role: str, label: str, here: Relations, elsewhere: list[Relations]) -> Finding | None:
+    signs = {name: _sign(relation) for name, relation in here.items()}
+    against = [name for name in signs if signs[name] == "disagrees"]
+    better = []
+    for there in elsewhere:
+        signs_there = {_sign(there[name]) for name in against}
+        if "agrees" in signs_there and "disagrees" not in signs_there:
+            better.append(there)
+    if "agrees" in signs.values() or not better:
+        return None
+    message = (
+        f"the votes of group {label} are probably flipped: distances that agree with them elsewhere disagree there"
+    )
+    evidence = _compared(label, against, here, better[0])
+    remedy = (
+        "n must count the votes for x1 in every group; replace n by M - n there, unless its distances are similarities"
+    )
+    return Finding("direction", "warning", role, against[0] if len(here) == 1 else None, message, evidence, remedy)
+
+
+def _shuffled_group(role: str, label: str, here: Relations, elsewhere: list[Relations]) -> Finding | None:
+    effects = [
+        (relation.smallest, index)
+        for index, there in enumerate(elsewhere)
+        for relation in there.values()
+        if relation.p < P_RELATED
+    ]
+    if not effects:
+        return None
+    effect, index = max(effects)
+    if any(relation.p < P_UNRELATED or relation.largest > effect / 4 for relation in here.values()):
+        return None
+    names = list(here)
+    message = (
+        f"no distance explains the votes of group {label}: its rows are shuffled, or no distance measures what people "
+        "saw there"
+    )
+    evidence = _compared(label, names, here, elsewhere[index])
+    remedy = "match the rows of the group again by the names of their images: one missing file shifts all rows after it"
+    return Finding("shuffled", "warning", role, names[0] if len(names) == 1 else None, message, evidence, remedy)
+
+
+def _compared(label: str, names: list[str], here: Relations, there: Relations) -> str:
+    in_group, in_other = (_scores([relations[name] for name in names]) for relations in (here, there))
+    return f"{in_group} in group {label}, {in_other} in another, for {join_names(names)}"

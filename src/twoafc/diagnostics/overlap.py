@@ -1,141 +1,160 @@
-"""Triplets and references that occur twice, in one table or in both."""
+"""Rows and references that occur twice, in one table or in both.
+
+Rows are compared by the names of their images, or else by their distances.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import factorial
+
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import pdtrc
 
-from twoafc.arrays import IntArray
-from twoafc.diagnostics.finding import Finding, listed, share_of
-from twoafc.diagnostics.keys import accident, accident_between, by_distances, by_names, hashed, mixed
-from twoafc.diagnostics.view import View
-from twoafc.table import Triplets
+from twoafc.arrays import BoolArray, IntArray
+from twoafc.diagnostics.findings import Finding, join_names, share_of
+from twoafc.diagnostics.profile import Profile, profile_of
+from twoafc.table import Votes
+
+Keys = NDArray[np.uint64]
+
+IMAGES = (
+    (("ref0", "x0"), ("ref1", "x1")),
+    (("ref", "x0"), ("ref", "x1")),
+    (("ref", "x"),),
+)
+"""Columns that name the two images of each distance: of quadruples, of triplets and of pairs."""
+SAFETY, P_ACCIDENT = 5.0, 1e-3
+"""Equal rows count if even this many times the expected number of coincidences would give so many with this probability
+only."""
+SAME_DISTANCE = 0.95
+"""Rank correlation from which equal values of two distances are not independent evidence."""
 
 
-def overlap(train: View, test: View) -> list[Finding]:
-    """Find what train and test share."""
-    found = _shared_triplets(train, test)
-    # Names that do not tell triplets apart do not tell references apart either.
-    return found if any(each.code == "names" for each in found) else found + _shared_references(train.table, test.table)
+def check_overlap(train: Votes, test: Votes) -> list[Finding]:
+    """Find rows and references that two tables share, as `twoafc.check` does."""
+    with np.errstate(all="ignore"):
+        return list(shared(profile_of("train", train), profile_of("test", test)))
 
 
-def duplicates(view: View) -> list[Finding]:
-    """Find triplets that several rows of one table hold."""
-    table = view.table
-    named = by_names(table)
-    rows = named or by_distances(table, list(table.distances))
-    # Groups may name their images alike, and observers judge the same triplets.
+def shared(train: Profile, test: Profile) -> Iterator[Finding]:
+    """Find rows and references that train and test share."""
+    for finding in _shared_rows(train, test):
+        yield finding
+        # Names that do not identify rows do not identify references either.
+        if finding.code == "names":
+            return
+    yield from _shared_references(train.table, test.table)
+
+
+def duplicates(profile: Profile) -> Iterator[Finding]:
+    """Find triplets that have several rows in one table."""
+    table = profile.table
+    named = _by_names(table)
+    rows = named or _by_distances(table, list(table.distances))
+    # Groups may reuse names of images, and observers judge the same triplets.
     extra = [name for name in ("group", "observer") if named and name in table.labels.columns]
-    keys = mixed([rows.keys, *(hashed(table, name) for name in extra)])
+    keys = _hashed(pl.Series("key", rows.keys), *table.labels.select(extra))
     _, first, group, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     repeats = len(table) - len(times)
-    if repeats == 0 or (named is None and accident(view, rows, times)):
-        return []
-    lead = first[group]
-    later = np.flatnonzero(lead != np.arange(len(table)))
-    same = _same_distances(table, later, table, lead[later])
+    if repeats == 0 or (named is None and _coincidence(profile, rows, times)):
+        return
+    earlier = first[group]
+    later = np.flatnonzero(earlier != np.arange(len(table)))
+    same = _same_distances(table, later, table, earlier[later])
     if named and same.mean() < 0.5:
-        return [_unlike(view.role, repeats, float(same.mean()), _example(table, later[0]))]
-    n = np.where(rows.one == rows.one[lead], table.n, table.M - table.n)
-    copied = int(((n == table.n[lead]) & (table.M[lead] == table.M))[later].sum())
-    by = "names" if named else "distances, all of them equal"
-    return [
-        Finding(
-            "duplicates",
-            "warning",
-            view.role,
-            None,
-            "one row per triplet; some triplets stand in several rows",
-            f"{share_of(repeats, len(table))} rows repeat an earlier one by their {by}, {copied} of them with the same "
-            f"n and M; first in row {later[0]}{_example(table, later[0])}",
-            "drop rows copied by mistake, and add up n and M of rows that are further votes: the errors of all scores "
-            "count every row as a triplet of its own",
-        )
-    ]
+        yield _ambiguous_names(profile.role, repeats, float(same.mean()), _example(table, later[0]))
+        return
+    n = np.where(rows.sides[0] == rows.sides[0][earlier], table.n, table.M - table.n)
+    copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
+    message = f"each {profile.noun} must have one row; some have several"
+    evidence = (
+        f"{share_of(repeats, len(table))} rows repeat an earlier one by {_evidence(named)}, {copies} of them with the "
+        f"same n and M; first in row {later[0]}{_example(table, later[0])}"
+    )
+    remedy = (
+        "remove copies, and add up n and M of rows that are further votes: standard errors treat every row as a "
+        f"separate {profile.noun}"
+    )
+    yield Finding("duplicates", "warning", profile.role, None, message, evidence, remedy)
 
 
-def _shared_triplets(train: View, test: View) -> list[Finding]:
-    a, b = by_names(train.table), by_names(test.table)
-    shared = [name for name in test.table.distances if name in train.table.distances]
-    named = a is not None and b is not None
+def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
+    a, b = _by_names(train.table), _by_names(test.table)
+    names = [name for name in test.table.distances if name in train.table.distances]
+    named = a if b is not None else None
     if a is None or b is None:
-        if not shared:
-            return []
-        a, b = (by_distances(view.table, shared) for view in (train, test))
+        if not names:
+            return
+        a, b = (_by_distances(profile.table, names) for profile in (train, test))
     distinct, first = np.unique(a.keys, return_index=True)
     keys = b.keys
-    place = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
-    both = np.flatnonzero(distinct[place] == keys)
-    if len(both) == 0 or (not named and accident_between(train, a, b, len(both))):
-        return []
-    if named and shared:
-        same = _same_distances(test.table, both, train.table, first[place[both]])
+    index = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
+    both = np.flatnonzero(distinct[index] == keys)
+    if len(both) == 0 or (named is None and _coincidence_between(train, a, b, len(both))):
+        return
+    if named and names:
+        same = _same_distances(test.table, both, train.table, first[index[both]])
         if same.mean() < 0.5:
-            return [_unlike("both", len(both), float(same.mean()), _example(test.table, both[0]))]
-    by = "names" if named else "distances, all of them equal"
-    return [
-        Finding(
-            "shared_triplets",
-            "warning",
-            "both",
-            None,
-            "test triplets must be new; some stand in the training table too",
-            f"{share_of(len(both), len(test.table))} test rows are in train by their {by}; first in test row "
-            f"{both[0]}{_example(test.table, both[0])}",
-            "take them out of one of the two: scores on triplets that the fit has seen are too good",
-        )
-    ]
+            yield _ambiguous_names("both", len(both), float(same.mean()), _example(test.table, both[0]))
+            return
+    message = f"test {test.noun}s must be new; some are also in the training table"
+    evidence = (
+        f"{share_of(len(both), len(test.table))} test rows are in train by {_evidence(named)}; first in test row "
+        f"{both[0]}{_example(test.table, both[0])}"
+    )
+    remedy = f"remove them from one of the two: scores on {test.noun}s that the fit has seen are too good"
+    yield Finding("shared_triplets", "warning", "both", None, message, evidence, remedy)
 
 
-def _shared_references(train: Triplets, test: Triplets) -> list[Finding]:
+def _shared_references(train: Votes, test: Votes) -> Iterator[Finding]:
     known, asked = (_references(table) for table in (train, test))
     if known is None or asked is None:
-        return []
+        return
     met = asked.filter(asked.is_in(known.implode()))
     if met.is_empty():
-        return []
-    shared = met.unique().sort().to_list()
-    of = f"{len(shared)} of {asked.n_unique()} references of test are in train ({listed(shared, 3)})"
-    return [
-        Finding(
-            "shared_references",
-            "note",
-            "both",
-            None,
-            "train and test share references: a narrow kernel can remember stimuli",
-            f"{of}, in {share_of(len(met), len(asked))} {'rows' if len(asked) == len(test) else 'pairs'}",
-            "the scores hold for new triplets of these references; for new references split by reference "
-            "(one table: --folds does so)",
-        )
-    ]
+        return
+    names = met.unique().sort().to_list()
+    rows = "rows" if len(asked) == len(test) else "pairs"
+    message = "train and test share references: a narrow kernel can memorise stimuli"
+    evidence = (
+        f"{len(names)} of {asked.n_unique()} references of test are in train ({join_names(names, 3)}), "
+        f"in {share_of(len(met), len(asked))} {rows}"
+    )
+    remedy = (
+        "the scores are for new triplets of these references; for new references split by reference "
+        "(one table: --folds does so)"
+    )
+    yield Finding("shared_references", "note", "both", None, message, evidence, remedy)
 
 
-def _references(table: Triplets) -> pl.Series | None:
+def _references(table: Votes) -> pl.Series | None:
     """The reference of each row, for quadruples of each pair."""
     columns = [name for name in ("ref", "ref0", "ref1") if name in table.labels.columns]
     return pl.concat([table.labels[name].alias("ref") for name in columns]) if columns else None
 
 
-def _unlike(role: str, rows: int, same: float, example: str) -> Finding:
-    return Finding(
-        "names",
-        "note",
-        role,
-        None,
-        "the names of images should tell triplets apart; rows with the same names have other distances",
-        f"{rows} rows repeat the names of another, {100 * same:.0f} % of them its distances{example}",
-        "give every image a name of its own (with its folder), or find out which rows are out of order",
-    )
+def _ambiguous_names(role: str, rows: int, same: float, example: str) -> Finding:
+    message = "names of images must identify rows; rows with the same names have different distances"
+    evidence = f"{rows} rows repeat the names of another, {100 * same:.0f} % of them its distances{example}"
+    remedy = "give every image a unique name (with its folder), or check whether rows are out of order"
+    return Finding("names", "note", role, None, message, evidence, remedy)
 
 
-def _example(table: Triplets, row: int) -> str:
-    names = [name for name in ("ref", "ref0", "x0", "ref1", "x1") if name in table.labels.columns]
+def _evidence(named: Rows | None) -> str:
+    return "their names" if named else "all of their distances"
+
+
+def _example(table: Votes, row: int) -> str:
+    names = [name for name in ("ref", "ref0", "x0", "ref1", "x1", "x") if name in table.labels.columns]
     return f" ({', '.join(table.labels[name][int(row)] for name in names)})" if names else ""
 
 
-def _same_distances(table: Triplets, rows: IntArray, other: Triplets, others: IntArray) -> NDArray[np.bool_]:
-    """Whether rows have the distances of their partners, whichever way round, in at least one of the distances."""
+def _same_distances(table: Votes, rows: IntArray, other: Votes, others: IntArray) -> BoolArray:
+    """Whether rows have the distances of their partners, in either order, in at least one of the distances."""
     same = np.zeros(len(rows), dtype=np.bool_)
     for name in table.distances:
         if name not in other.distances:
@@ -144,3 +163,84 @@ def _same_distances(table: Triplets, rows: IntArray, other: Triplets, others: In
         b = np.sort([d[others] for d in other.distances[name]], axis=0)
         same |= (np.abs(a - b) <= 1e-3 * np.abs(a) + 1e-9).all(axis=0)
     return same
+
+
+# Keys that are equal where two rows show the same images
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A key of each side of each row: of reference and x0, and of reference and x1."""
+
+    sides: tuple[Keys, ...]
+
+    @property
+    def keys(self) -> Keys:
+        """One key per row, the same for both orders of x0 and x1."""
+        return _hashed(*np.sort(np.stack(self.sides), axis=0))
+
+
+def _by_names(table: Votes) -> Rows | None:
+    """Keys from the names of the images; None where the table does not name them all."""
+    for images in IMAGES:
+        if {name for names in images for name in names} <= set(table.labels.columns):
+            return Rows(tuple(_hashed(*table.labels.select(names)) for names in images))
+    return None
+
+
+def _by_distances(table: Votes, names: list[str]) -> Rows:
+    """Keys from some of the distances, to the last bit."""
+    sides = zip(*(table.distances[name] for name in names), strict=True)
+    return Rows(tuple(_hashed(*side) for side in sides))
+
+
+def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
+    """Hash the rows of some columns."""
+    return pl.DataFrame({str(index): column for index, column in enumerate(columns)}).hash_rows(seed=1).to_numpy()
+
+
+def _coincidence(profile: Profile, rows: Rows, times: IntArray) -> bool:
+    """Whether equal rows may be coincidences, as coarse distances have many; `times` counts each distinct row."""
+    equal = _collision(np.unique(np.concatenate(rows.sides), return_counts=True)[1])
+    if _identifying(profile, equal):
+        return False
+    k, T = len(rows.sides), len(rows.sides[0])
+    expected = factorial(k) * T * (T - 1) / 2 * equal**k
+    return bool(pdtrc(_pairs(times) - 1, SAFETY * expected) > P_ACCIDENT)
+
+
+def _coincidence_between(profile: Profile, train: Rows, test: Rows, met: int) -> bool:
+    """Whether so many test rows may be in the training table by coincidence."""
+    (known, times), (asked, again) = (
+        np.unique(np.concatenate(rows.sides), return_counts=True) for rows in (train, test)
+    )
+    if _identifying(profile, _collision(times)):
+        return False
+    k = len(train.sides)
+    if k == 1:
+        # Values of pairs that are equal between the tables are the matches themselves.
+        equal = _collision(times)
+    else:
+        index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        matches = np.where(known[index] == asked, times[index], 0)
+        equal = float((matches * again).sum() / (float(times.sum()) * again.sum()))
+    expected = factorial(k) * len(train.sides[0]) * len(test.sides[0]) * equal**k
+    return bool(pdtrc(met - 1, SAFETY * expected) > P_ACCIDENT)
+
+
+def _identifying(profile: Profile, equal: float) -> bool:
+    """Whether equal distances mean the same images: values that are equal in one distance are equal in all."""
+    if equal == 0:
+        return False
+    fine = [name for name, column in profile.varying.items() if _collision(column.times) <= 1.5 * equal]
+    return any(abs(profile.side[a, b]) < SAME_DISTANCE for a in fine for b in fine)
+
+
+def _pairs(times: IntArray) -> float:
+    return float((times * (times - 1.0)).sum() / 2)
+
+
+def _collision(times: IntArray) -> float:
+    """Probability that two of some values are equal, from the number of times each occurs."""
+    total = float(times.sum())
+    return _pairs(times) / (total * (total - 1) / 2)

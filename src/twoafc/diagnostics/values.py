@@ -1,122 +1,248 @@
-"""Distances that say little by themselves: constant, nearly so, tied, negative, or given twice."""
+"""Values of a distance: constant, tied, negative, given twice, or in different units in train and test."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from twoafc.diagnostics.finding import Finding, share_of
-from twoafc.diagnostics.view import Column, View
+from twoafc.arrays import FloatArray
+from twoafc.diagnostics.findings import Finding, share_of
+from twoafc.diagnostics.profile import Column, Profile
 
-FEWEST_ROWS = 5
-FEWEST_TIES, MANY_TIES, MOST_TIES = 10, 0.1, 0.25
+MIN_ROWS = 5
+MIN_TIES, MANY_TIES, MOST_TIES = 10, 0.1, 0.25
 ROUNDING = 1e-4
-"""Of the largest value; below zero by less is rounding."""
+"""Relative to the largest value; values less than this below zero are rounding errors."""
+
+FACTORS = (2.0, 10.0, 100.0, 255.0, 256.0, 1000.0, 10_000.0, 65_025.0, 65_535.0, 1e6)
+"""Usual factors between scales of images and distances."""
+SMALL_FACTOR = 5.0
+MIN_ROWS_UNITS, MIN_ROWS_RANGE = 30, 100
+"""Rows of each table to compare distributions; rows of the training table to compare ranges."""
+GAP_SIMPLE, GAP_FACTOR, GAP_FAR, GAP_ANY = 0.2, 0.25, 0.4, 0.9
+"""Least Kolmogorov distance for a finding: if a simple change reconciles the tables and all other distances agree; if a
+usual factor does; if the others agree; otherwise."""
+SIMILAR = 0.05
+"""Kolmogorov distance of distributions that count as equal."""
+OUTSIDE, FAR_OUTSIDE = 0.05, 0.25
+"""Share of test values outside the training range for a note, and for a warning."""
 
 
-def values(view: View) -> list[Finding]:
-    """Look at the values of each distance alone, then for two that are one."""
-    if len(view.table) < FEWEST_ROWS:
-        return []
-    found: list[Finding] = []
-    for column in view.columns.values():
-        still = _constant(view, column)
-        found += still or [*_fixed_side(view, column), *_ties(view, column)]
-        found += _negative(view, column)
-    return found + _twins(view)
+def values(profile: Profile) -> Iterator[Finding]:
+    """Check the values of each distance, then for two that are the same."""
+    if len(profile.table) < MIN_ROWS:
+        return
+    columns = list(profile.columns.values())
+    for column in columns:
+        yield from _constant(profile, column)
+        yield from _negative(profile, column)
+    for index, column in enumerate(columns):
+        twins = [other for other in columns[:index] if column.constant is None and _equal(column, other)]
+        if twins:
+            message = f"{column.name} and {twins[0].name} are the same distance under two names"
+            evidence = f"all {len(profile.table)} rows are equal"
+            remedy = "check that both were measured; leave one out"
+            yield Finding("twins", "note", profile.role, column.name, message, evidence, remedy)
 
 
-def _constant(view: View, column: Column) -> list[Finding]:
-    if column.still is None:
-        return []
-    exactly = column.commonest[1] == 1
-    return [
-        Finding(
-            "constant",
-            "warning",
-            view.role,
-            column.name,
-            f"a distance must vary; {column.name} is {'constant' if exactly else 'nearly constant'}",
-            column.still,
-            "measure it again and write all its digits, or leave it out",
+def _constant(profile: Profile, column: Column) -> Iterator[Finding]:
+    if column.constant is not None:
+        message = (
+            f"a distance must vary; {column.name} is {'constant' if len(column.times) == 1 else 'nearly constant'}"
         )
-    ]
+        evidence = column.constant
+        remedy = "measure it again and write all its digits, or leave it out"
+        yield Finding("constant", "warning", profile.role, column.name, message, evidence, remedy)
 
 
-def _fixed_side(view: View, column: Column) -> list[Finding]:
-    """One image of the two always as far from its reference: an error at 0, a design (one standard) elsewhere."""
-    for side, d in (("0", column.d0), ("1", column.d1)):
+def _negative(profile: Profile, column: Column) -> Iterator[Finding]:
+    smallest, largest = float(column.uniform.values[0]), float(np.abs(column.uniform.values[[0, -1]]).max())
+    if smallest < -ROUNDING * largest:
+        below = sum(int((d < 0).sum()) for d in column.d)
+        message = f"a distance is at least 0; {column.name} has negative values"
+        evidence = f"{share_of(below, profile.k * len(profile.table))} values are below 0, the least is {smallest:g}"
+        remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
+        yield Finding("negative", "note", profile.role, column.name, message, evidence, remedy)
+
+
+def _equal(column: Column, other: Column) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(column.d, other.d, strict=True))
+
+
+def sides(profile: Profile) -> Iterator[Finding]:
+    """Check d0 against d1: one of them fixed, or both equal."""
+    if len(profile.table) < MIN_ROWS:
+        return
+    for column in profile.varying.values():
+        yield from _fixed_side(profile, column)
+        yield from _ties(profile, column)
+
+
+def _fixed_side(profile: Profile, column: Column) -> Iterator[Finding]:
+    """One image always at the same distance from its reference: an error at 0, else maybe a fixed standard."""
+    for side, d in enumerate(column.d):
         if d[0] == d[-1] and np.ptp(d) == 0:
             zero = d[0] == 0
-            return [
-                Finding(
-                    "constant",
-                    "warning" if zero else "note",
-                    view.role,
-                    column.name,
-                    f"d{side} of {column.name} is the same in every row",
-                    f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else ""),
-                    f"check which image d{side} was measured on; leave it if x{side} is one fixed standard",
-                )
-            ]
-    return []
+            message = f"d{side} of {column.name} is the same in every row"
+            evidence = f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else "")
+            remedy = f"check which image d{side} was measured on; leave it if x{side} is one fixed standard"
+            yield Finding(
+                "constant", "warning" if zero else "note", profile.role, column.name, message, evidence, remedy
+            )
+            return
 
 
-def _ties(view: View, column: Column) -> list[Finding]:
-    ties = int((column.d0 == column.d1).sum())
-    share = ties / len(view.table)
+def _ties(profile: Profile, column: Column) -> Iterator[Finding]:
+    ties, rows = int((column.d[0] == column.d[1]).sum()), len(profile.table)
     # So many that another sample of such rows would have them too.
-    if ties < FEWEST_TIES or ties - 2 * np.sqrt(ties) < MANY_TIES * len(view.table):
-        return []
-    distinct = len(column.U.values)
-    return [
-        Finding(
+    if ties >= MIN_TIES and ties - 2 * np.sqrt(ties) >= MANY_TIES * rows:
+        message = f"{column.name} does not distinguish x0 from x1 in many rows: d0 = d1"
+        evidence = f"{share_of(ties, rows)} rows are ties; {len(column.times)} distinct values in {2 * rows}"
+        remedy = (
+            "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there"
+        )
+        yield Finding(
             "ties",
-            "warning" if share >= MOST_TIES else "note",
-            view.role,
+            "warning" if ties / rows >= MOST_TIES else "note",
+            profile.role,
             column.name,
-            f"{column.name} does not tell x0 from x1 in many rows: d0 = d1",
-            f"{share_of(ties, len(view.table))} rows are ties; {distinct} distinct values in {2 * len(view.table)}",
-            "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there",
+            message,
+            evidence,
+            remedy,
         )
+
+
+# Units of train and test
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that makes test values similar to training values, and the Kolmogorov distance that remains."""
+
+    words: str
+    usual: bool
+    left: float
+    small: bool = False
+
+
+def units(train: Profile, test: Profile) -> Iterator[Finding]:
+    """Compare the distribution of each distance in the two tables."""
+    if min(len(train.table), len(test.table)) < MIN_ROWS_UNITS:
+        return
+    names = [name for name in test.varying if name in train.varying]
+    samples = {name: (train.columns[name].quantiles, test.columns[name].quantiles) for name in names}
+    gaps = {name: kolmogorov(*pair) for name, pair in samples.items()}
+    sampling = 1.6 * float(np.sqrt(1 / train.effective_rows + 1 / test.effective_rows))
+    for name in names:
+        others = [gaps[other] for other in names if other != name]
+        change = min(_changes(*samples[name], test.effective_rows), key=_rank)
+        # The other distances show better than theory how much these tables differ.
+        noise = min(sampling, 2 * float(np.median(others)) + 0.01) if len(others) > 1 else sampling
+        others_agree = bool(others) and float(np.median(others)) <= SIMILAR
+        if others and not others_agree and _differently_scaled(name, samples):
+            # All distances differ, each by its own factor: other images, and a factor of 2 may be chance.
+            change = replace(change, usual=change.usual and not change.small)
+        if _other_units(gaps[name] - noise, change, others_agree, noise, samples[name]):
+            yield _units_finding(name, gaps[name], change, others, *samples[name])
+        else:
+            yield from _outside(train, test, name)
+
+
+def kolmogorov(a: FloatArray, b: FloatArray) -> float:
+    """Kolmogorov distance of two sorted samples.
+
+    Examples
+    --------
+    >>> kolmogorov(np.array([1.0, 2.0]), np.array([2.0, 3.0])), kolmogorov(np.array([1.0]), np.array([2.0]))
+    (0.5, 1.0)
+    """
+    points = np.concatenate([a, b])
+    shares = [np.searchsorted(sample, points, side="right") / len(sample) for sample in (a, b)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _other_units(
+    shift: float, change: Change, others_agree: bool, noise: float, pair: tuple[FloatArray, FloatArray]
+) -> bool:
+    reconciled = change.left <= SIMILAR + noise
+    if shift >= (GAP_SIMPLE if others_agree else GAP_FACTOR) and reconciled and (change.usual or others_agree):
+        return True
+    if shift >= GAP_FAR and others_agree:
+        return True
+    medians = [abs(float(np.median(sample))) for sample in pair]
+    return shift >= GAP_ANY and max(medians) > 10 * min(medians)
+
+
+def _differently_scaled(name: str, samples: dict[str, tuple[FloatArray, FloatArray]]) -> bool:
+    """Whether most other distances changed by another factor than this one."""
+    factors = {other: np.median(b) / np.median(a) for other, (a, b) in samples.items()}
+    alike = [bool(abs(factors[other] / factors[name] - 1) < 0.05) for other in factors if other != name]
+    return sum(alike) < len(alike) / 2
+
+
+def _rank(change: Change) -> float:
+    """Rank changes by what they leave, usual ones a little ahead; to two digits, so that the first of equals wins."""
+    return round(change.left - 0.03 * change.usual, 2)
+
+
+def _changes(a: FloatArray, b: FloatArray, rows: float) -> Iterator[Change]:
+    """Candidate changes that may explain how the sample b differs from a."""
+    yield from _scaled(a, b, rows)
+    if a[0] >= -0.5 and b[0] >= -0.5 and max(a[-1], b[-1]) <= 1.001:
+        yield Change("test values are 1 - x of the training values", True, kolmogorov(a, np.sort(1 - b)))
+    yield Change("test values are -x of the training values", True, kolmogorov(a, np.sort(-b)))
+    if min(a[0], b[0]) >= 0 and np.median(b) > 0:
+        shapes: dict[str, Callable[[FloatArray], FloatArray]] = {"square": np.sqrt, "square root": np.square}
+        for words, undo in shapes.items():
+            straight = undo(b)
+            factor = np.median(a) / np.median(straight)
+            words = f"test values are the {words} of the training values, up to a factor"
+            yield Change(words, False, kolmogorov(a, factor * straight))
+
+
+def _scaled(a: FloatArray, b: FloatArray, rows: float) -> Iterator[Change]:
+    median_a, median_b = np.median(a), np.median(b)
+    if median_a * median_b <= 0:
+        return
+    factor = median_b / median_a
+    # The standard error of a median is about 1.25 standard deviations over the root of the number of values.
+    spread = float(np.diff(np.quantile(np.log(np.abs(b[b != 0])), [0.25, 0.75]))[0]) / 1.35
+    tolerance = min(0.02 + 2.5 * spread / np.sqrt(rows), 0.1)
+    for usual in FACTORS:
+        for known, words in ((usual, f"times {usual:g}"), (1 / usual, f"divided by {usual:g}")):
+            if abs(factor / known - 1) <= tolerance:
+                yield Change(f"test is train {words}", True, kolmogorov(a, b / known), small=usual < SMALL_FACTOR)
+    yield Change(f"test is train times {factor:.3g}", False, kolmogorov(a, b / factor))
+
+
+def _units_finding(name: str, gap: float, change: Change, others: list[float], a: FloatArray, b: FloatArray) -> Finding:
+    figures = [
+        f"median {np.median(a):.3g} in train, {np.median(b):.3g} in test; Kolmogorov distance of the distributions "
+        f"{gap:.2f}"
     ]
+    if change.left < 0.5 * gap:
+        figures.append(f"{change.words}: {change.left:.2f} after this change")
+    if others:
+        figures.append(f"{np.median(others):.2f} for the other distances")
+    message = f"train and test must give {name} in the same units; they do not seem to"
+    evidence = "; ".join(figures)
+    remedy = (
+        "measure both with the same code, version and range of pixel values; a surface fitted to one is wrong for the "
+        "other"
+    )
+    return Finding("units", "warning", "both", name, message, evidence, remedy)
 
 
-def _negative(view: View, column: Column) -> list[Finding]:
-    smallest, largest = float(column.U.values[0]), float(np.abs(column.U.values[[0, -1]]).max())
-    if smallest >= -ROUNDING * largest:
-        return []
-    below = int((column.d0 < 0).sum() + (column.d1 < 0).sum())
-    return [
-        Finding(
-            "negative",
-            "note",
-            view.role,
-            column.name,
-            f"a distance is at least 0; {column.name} has negative values",
-            f"{share_of(below, 2 * len(view.table))} values are below 0, the least is {smallest:g}",
-            "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference",
-        )
-    ]
-
-
-def _twins(view: View) -> list[Finding]:
-    found = []
-    columns = list(view.columns.values())
-    for place, column in enumerate(columns):
-        for other in columns[:place]:
-            # The rank correlation is at hand, and spares most comparisons.
-            alike = abs(view.side[column.name, other.name] - 1) < 1e-9 and column.still is None
-            if alike and np.array_equal(column.d0, other.d0) and np.array_equal(column.d1, other.d1):
-                found.append(
-                    Finding(
-                        "twins",
-                        "note",
-                        view.role,
-                        column.name,
-                        f"{column.name} and {other.name} are one distance under two names",
-                        f"all {len(view.table)} rows are equal",
-                        "check that both were measured; leave one out",
-                    )
-                )
-                break
-    return found
+def _outside(train: Profile, test: Profile, name: str) -> Iterator[Finding]:
+    known = train.columns[name].uniform.values
+    low, high = known[0], known[-1]
+    outside = sum(int(((d < low) | (d > high)).sum()) for d in test.columns[name].d)
+    share = outside / (test.k * len(test.table))
+    # Between samples of one kind, about 2 / rows of the second lie outside the range of the first.
+    if len(train.table) >= MIN_ROWS_RANGE and share >= OUTSIDE + 8 / train.effective_rows:
+        message = f"many test values of {name} lie outside the training range, where the fit has no data"
+        evidence = f"{100 * share:.1f} % of test values are outside {low:.3g}..{high:.3g}"
+        remedy = "train on data that covers the test; values beyond the range are treated as its end"
+        yield Finding("units", "warning" if share >= FAR_OUTSIDE else "note", "both", name, message, evidence, remedy)

@@ -11,10 +11,17 @@ import numpy as np
 from twoafc.arrays import FloatArray
 from twoafc.evaluation.loop import Key
 from twoafc.evaluation.records import Scored
-from twoafc.inference import Record, all_measures
-from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means
-from twoafc.inference.comparisons import compare
-from twoafc.inference.errorbars import Errors, Together, Values, errors
+from twoafc.inference import (
+    Errors,
+    Record,
+    Together,
+    Values,
+    all_measures,
+    bootstrap_errors,
+    bootstrap_means,
+    compare,
+    errors,
+)
 
 
 class Bars(Protocol):

@@ -10,9 +10,8 @@ from twoafc.arrays import FloatArray
 from twoafc.core import blocks_of
 from twoafc.counted import CountedTriplets, Lines
 from twoafc.evaluation.records import Scored
+from twoafc.inference import FEWEST, Dependence, Errors, Together
 from twoafc.inference.counted import CountedDependence, alone
-from twoafc.inference.dependence import FEWEST, Dependence
-from twoafc.inference.errorbars import Errors, Together
 
 
 def by_reference(one: Scored) -> tuple[Scored, Together]:

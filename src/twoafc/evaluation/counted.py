@@ -23,9 +23,8 @@ from twoafc.evaluation.loop import Job, Prediction, Run, floor_of, jobs, probabi
 from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import Scored, scored, summaries, warnings, with_bars, without_bars
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import Record
+from twoafc.inference import Record, Together
 from twoafc.inference.counted import alone
-from twoafc.inference.errorbars import Together
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and whatever is told of single triplets need the triplets "

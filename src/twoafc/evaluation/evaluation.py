@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from twoafc.diagnostics import Finding, check
-from twoafc.diagnostics.goodness import Goodness, goodness
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
@@ -26,10 +25,8 @@ from twoafc.evaluation.records import (
     without_bars,
 )
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import Record
-from twoafc.inference.ceiling import Ceiling
-from twoafc.inference.errorbars import Together, Values, mean_values, together
-from twoafc.table import Triplets, Votes, assign_folds, split_key
+from twoafc.inference import Ceiling, Goodness, Record, Together, Values, goodness_of_fit, mean_values, together
+from twoafc.table import Votes, assign_folds, split_key
 
 
 @dataclass(frozen=True)
@@ -203,9 +200,9 @@ def _checked(names: Sequence[str], *tables: Votes | None) -> list[Finding]:
     kept = [
         replace(table, distances={name: table.distances[name] for name in names})
         for table in tables
-        if isinstance(table, Triplets)
+        if table is not None
     ]
-    return check(*kept) if kept else []
+    return check(*kept)
 
 
 def _way(
@@ -243,11 +240,8 @@ def _comparisons(unseen: Sequence[Scored], link: Together, way: Bars) -> list[Re
 
 def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str], Goodness]:
     held: dict[tuple[str, str], Goodness] = {}
-    if unseen[0].prediction.table.k == 1:
-        return held
     for one in unseen:
         table = one.prediction.votes
         if one.key not in held and one.values is not None and not one.prediction.diverged:
-            assert isinstance(table, Triplets)
-            held[one.key] = goodness(table, one.prediction.P, link)
+            held[one.key] = goodness_of_fit(table, one.prediction.P, link)
     return held

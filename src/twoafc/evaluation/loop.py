@@ -15,9 +15,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Estimator, Fit
 from twoafc.evaluation.binning import Binning
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference.bootstrap import drawn_rows
-from twoafc.inference.errorbars import together
-from twoafc.inference.scores import Record, all_measures
+from twoafc.inference import Record, all_measures, drawn_rows, together
 from twoafc.table import Rows, Votes, assign_folds, split_units
 
 

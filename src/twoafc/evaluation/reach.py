@@ -7,17 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from twoafc.evaluation.records import Scored, is_shown
-from twoafc.inference import MEASURES, Record
-from twoafc.inference.ceiling import Ceiling, ceiling, explained
-from twoafc.inference.errorbars import Together
-from twoafc.inference.intervals import t_interval
+from twoafc.inference import MEASURES, Ceiling, Record, Together, estimate_ceiling, share_explained, t_interval
 from twoafc.metrics import log_likelihood
 
 
 def ceiling_of(tested: Scored, link: Together) -> Ceiling:
     """Floor and ceiling of the votes that were tested on, whatever the distance."""
     table = tested.prediction.table
-    return ceiling(table.n, table.M, clusters=link.rows)
+    return estimate_ceiling(table.n, table.M, clusters=link.rows)
 
 
 def told_ceiling(found: Ceiling) -> list[str]:
@@ -93,5 +90,5 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     ends = t_interval(mean, se, float(link.units(weight)[0]))
     if not np.isfinite(ends.low):
         return None, None
-    low, high = explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    low, high = share_explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
     return None if low is None else 100 * low, None if high is None else 100 * high

@@ -12,9 +12,23 @@ from numpy.typing import NDArray
 
 from twoafc.evaluation.loop import Prediction
 from twoafc.evaluation.settings import Settings
-from twoafc.inference.comparisons import COMPARED, lettered
-from twoafc.inference.errorbars import Error, Errors, Together, Values, bar, values_of
-from twoafc.inference.scores import DRAWS, Columns, Record, all_measures, by_group, over_seeds, values_per_row
+from twoafc.inference import (
+    COMPARED,
+    DRAWS,
+    Columns,
+    Error,
+    Errors,
+    Record,
+    Together,
+    Values,
+    all_measures,
+    bar,
+    by_group,
+    lettered,
+    over_seeds,
+    values_of,
+    values_per_row,
+)
 from twoafc.table import ENDS
 
 

@@ -218,7 +218,7 @@ def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) 
     return of, np.stack([np.bincount(place, column[rows], minlength=len(of)) for column in columns.T], axis=1)
 
 
-def dependence(labels: pl.DataFrame) -> Dependence:
+def find_dependence(labels: pl.DataFrame) -> Dependence:
     """Find which rows of a table go together, from its labels.
 
     Triplets with the same reference do. Where the other images recur too, with another reference or as one, so do all
@@ -226,7 +226,7 @@ def dependence(labels: pl.DataFrame) -> Dependence:
 
     Examples
     --------
-    >>> dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).told
+    >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).told
     'each triplet stands alone'
     """
     size = len(labels)

@@ -15,7 +15,7 @@ import numpy as np
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.counted import AnyDependence
-from twoafc.inference.dependence import Dependence, dependence
+from twoafc.inference.dependence import Dependence, find_dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.inference.precision import Ranking
@@ -111,7 +111,7 @@ def together(table: Votes) -> Together:
     """Find how the triplets of a table go together."""
     votes = ballots(table)
     few = votes is None and table.votes is not None and "observer" in table.votes.columns
-    return Together(dependence(table.labels), votes, few)
+    return Together(find_dependence(table.labels), votes, few)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from twoafc.arrays import FloatArray
 from twoafc.core import uniformise
 from twoafc.estimators import Fit
-from twoafc.inference.intervals import share_interval
+from twoafc.inference import share_interval
 from twoafc.table import Pairs
 
 if TYPE_CHECKING:

@@ -12,11 +12,9 @@ from markupsafe import Markup
 
 from twoafc import plots
 from twoafc.core import Uniform
-from twoafc.diagnostics.calibration import Bin
 from twoafc.estimators import Loaded
 from twoafc.folder import Results
-from twoafc.inference import Record
-from twoafc.inference.ceiling import Ceiling
+from twoafc.inference import Bin, Ceiling, Record
 from twoafc.outcomes import outcomes
 from twoafc.report.svg import inline
 from twoafc.report.verdict import judged, with_error

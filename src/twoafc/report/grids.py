@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twoafc import tables
-from twoafc.inference import Record
-from twoafc.inference.ceiling import Ceiling
+from twoafc.inference import Ceiling, Record
 
 GROUPED = {2: ("nll", "score_2afc_distance"), 1: ("nll", "agreement", "average_precision")}
 COMPARED = {"nll": ("NLL", 4), "score_2afc_distance": ("2AFC %, distance only", 2)}

@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twoafc.diagnostics.finding import listed
+from twoafc.diagnostics import join_names
 from twoafc.evaluation.reach import told_ceiling
 from twoafc.evaluation.records import is_shown
-from twoafc.inference import Record
-from twoafc.inference.ceiling import Ceiling
+from twoafc.inference import Ceiling, Record
 from twoafc.tables import explained
 
 Told = Mapping[str, Any]
@@ -119,7 +118,7 @@ def _beside(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record
         return [f"It is ahead of every other: {mine[order[0]]['sentence']}."]
     if len(alike) == 1:
         return [f"It is not alone: {mine[alike[0]]['sentence']}."]
-    return [f"It cannot be told apart from {listed(alike, 6)}: {mine[alike[0]]['sentence']}."]
+    return [f"It cannot be told apart from {join_names(alike, 6)}: {mine[alike[0]]['sentence']}."]
 
 
 def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:

@@ -13,18 +13,13 @@ import numpy as np
 
 from twoafc.arrays import BoolArray
 from twoafc.core import Uniform
-from twoafc.diagnostics import Finding
-from twoafc.diagnostics.overlap import overlap
-from twoafc.diagnostics.view import view
+from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
 from twoafc.evaluation import Progress, Run, Settings
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
-from twoafc.inference import Record
-from twoafc.inference.comparisons import COMPARED, compare, sentence
-from twoafc.inference.errorbars import Together, Values, errors, together
-from twoafc.inference.intervals import LEVEL, holm
+from twoafc.inference import COMPARED, LEVEL, Record, Together, Values, compare, errors, holm, sentence, together
 from twoafc.sweep.found import MEASURES, Sweep
 from twoafc.sweep.points import GRID_SIZES, PAPER, SIGMAS, Point, in_order, points
 from twoafc.table import Triplets, assign_folds, split_key
@@ -113,8 +108,7 @@ def sweep(
 def _shared(train: Triplets, test: Triplets, names: Sequence[str]) -> list[Finding]:
     """Find triplets and references that stand in both tables, as `twoafc.check` does."""
     kept = [replace(table, distances={name: table.distances[name] for name in names}) for table in (train, test)]
-    with np.errstate(all="ignore"):
-        return overlap(*(view(role, table) for role, table in zip(("train", "test"), kept, strict=True)))
+    return check_overlap(*kept)
 
 
 def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:

@@ -18,8 +18,7 @@ from twoafc import metrics
 from twoafc.cli import main
 from twoafc.estimators import Density
 from twoafc.evaluation import Settings, evaluate
-from twoafc.inference.comparisons import COMPARED, sentence
-from twoafc.inference.intervals import holm
+from twoafc.inference import COMPARED, holm, sentence
 from twoafc.sweep import GRID_SIZES, SIGMAS, Sweep, sweep, written
 from twoafc.sweep.points import nodes_for
 from twoafc.table import Triplets, assign_folds
@@ -143,7 +142,7 @@ def test_p_values_are_corrected_over_the_distances(found: Sweep) -> None:
     for record in found.comparisons:
         assert record["different"] == (record["p_holm"] < 0.05)
         ends = [record[key] for key in ("difference", "se", "low", "high")]
-        assert record["sentence"] == sentence(COMPARED["nll"], record["a"], record["b"], ends, record["p_holm"])
+        assert record["sentence"] == sentence(COMPARED[2]["nll"], record["a"], record["b"], ends, record["p_holm"])
 
 
 def test_without_a_test_table_sigma_is_chosen_without_the_triplets_that_are_scored() -> None:

@@ -111,7 +111,7 @@ def test_a_users_own_estimator_takes_part() -> None:
     record = one(found, estimator="coin", split="test")
     assert record["score_2afc"] == 50
     assert record["ties_model"] == 30
-    assert estimator("test_evaluation:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [0.5]
+    assert estimator("evaluation.test_evaluation:Coin").fit(wide(5, 0)["good"]).probability([1.0], [2.0]).tolist() == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_an_unknown_estimator_is_refused(name: str, message: str) -> None:
     [
         (lambda d0, d1: d0 * 0 + 2, r"mine must give P in \[0, 1\]; row 0 has P=2.0 \(40 of 40\)"),
         (lambda d0, d1: d0 * np.nan, r"mine must give P in \[0, 1\]; row 0 has P=nan \(40 of 40\)"),
-        (lambda d0, d1: 0.5, r"mine must give one P per triplet, \(40,\); found \(\)"),
+        (lambda d0, d1: 0.5, r"mine must give one P per row, \(40,\); found \(\)"),
     ],
 )
 def test_an_estimator_that_breaks_its_promise_is_refused(value: Any, message: str) -> None:

@@ -14,14 +14,35 @@ from scipy import stats
 from scipy.special import expit
 
 from conftest import random_table
-from twoafc.inference import MEASURES, by_group, values_per_row
-from twoafc.inference.bootstrap import bootstrap_errors, bootstrap_means, drawn_rows, row_weights
-from twoafc.inference.comparisons import COMPARED, compare, lettered, sentence
-from twoafc.inference.dependence import Dependence, dependence
-from twoafc.inference.errorbars import Together, Values, bar, errors, mean_values, together, values_of
-from twoafc.inference.intervals import Interval, holm, p_value, share_interval, t_interval
-from twoafc.inference.letters import letters
-from twoafc.inference.observers import moves
+from twoafc.inference import (
+    COMPARED,
+    MEASURES,
+    Dependence,
+    Interval,
+    Together,
+    Values,
+    bar,
+    bootstrap_errors,
+    bootstrap_means,
+    by_group,
+    compact_letters,
+    compare,
+    drawn_rows,
+    errors,
+    find_dependence,
+    holm,
+    lettered,
+    mean_values,
+    moves,
+    p_value,
+    row_weights,
+    sentence,
+    share_interval,
+    t_interval,
+    together,
+    values_of,
+    values_per_row,
+)
 from twoafc.metrics import log_likelihood
 from twoafc.table import Triplets
 
@@ -29,7 +50,7 @@ ALONE = "each triplet stands alone"
 
 
 def told_of(columns: dict[str, Any]) -> str:
-    return dependence(pl.DataFrame({name: [str(v) for v in values] for name, values in columns.items()})).told
+    return find_dependence(pl.DataFrame({name: [str(v) for v in values] for name, values in columns.items()})).told
 
 
 # Which rows go together
@@ -212,9 +233,9 @@ def test_the_mean_of_many_small_groups() -> None:
     rng = np.random.default_rng(3)
     told, means = [], []
     for _ in range(200):
-        values = rng.normal(size=(100, len(MEASURES))) + 50
+        values = rng.normal(size=(100, len(MEASURES[2]))) + 50
         code = np.arange(100) // 2
-        each = Values(MEASURES, values, np.ones(100, dtype=np.int64))
+        each = Values(MEASURES[2], values, np.ones(100, dtype=np.int64))
         found = errors(each, ([str(k) for k in range(50)], code), Together(Dependence(100, (), ""), None))
         told.append(found["mean"].se[1] ** 2)
         means.append(values[:, 1].mean())
@@ -367,7 +388,7 @@ def test_what_cannot_be_compared_is_told() -> None:
     values, link = three(50)
     worst = values["poor"].columns.copy()
     worst[3, 0] = np.inf
-    broken = {"good": values["good"], "wild": Values(MEASURES, worst, values["poor"].M)}
+    broken = {"good": values["good"], "wild": Values(MEASURES[2], worst, values["poor"].M)}
     record = compare(broken, link, estimator="any")[0]
     assert record["p"] is None
     assert record["difference"] is None
@@ -381,17 +402,17 @@ def test_what_cannot_be_compared_is_told() -> None:
 
 
 def test_sentences_have_the_decimals_that_their_interval_needs() -> None:
-    told = sentence(COMPARED["nll"], "lpips", "ssim", Interval(-0.0123, 0.0004, -0.0131, -0.0115), 0.0004)
+    told = sentence(COMPARED[2]["nll"], "lpips", "ssim", Interval(-0.0123, 0.0004, -0.0131, -0.0115), 0.0004)
     assert told == (
         "lpips explains the votes better than ssim: 0.0123 nats per triplet, 95 % interval 0.0115 to 0.0131, "
         "p = 0.0004 (Holm)"
     )
-    told = sentence(COMPARED["nll"], "lpips", "ssim", Interval(-0.06, 0.02, -0.11, -0.01), 0.09)
+    told = sentence(COMPARED[2]["nll"], "lpips", "ssim", Interval(-0.06, 0.02, -0.11, -0.01), 0.09)
     assert told == (
         "lpips and ssim cannot be told apart: lpips is ahead by 0.06 nats per triplet, "
         "95 % interval 0.01 to 0.11 for this pair alone, p = 0.09 (Holm)"
     )
-    told = sentence(COMPARED["score_2afc_distance"], "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2)
+    told = sentence(COMPARED[2]["score_2afc_distance"], "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2)
     assert told == (
         "lpips and ssim cannot be told apart: lpips is ahead by 2.0 % of votes (2AFC of the distance alone), "
         "95 % interval -1.0 to 5.0, p = 0.20 (Holm)"
@@ -404,7 +425,7 @@ def test_two_share_a_letter_exactly_if_they_do_not_differ(count: int, data: st.D
     names = [f"d{k}" for k in range(count)]
     pairs = list(combinations(names, 2))
     different = data.draw(st.lists(st.sampled_from(pairs), unique=True))
-    found = letters(names, different)
+    found = compact_letters(names, different)
     assert found[names[0]].startswith("a")
     for pair in pairs:
         assert bool(set(found[pair[0]]) & set(found[pair[1]])) == (pair not in different)
@@ -412,7 +433,7 @@ def test_two_share_a_letter_exactly_if_they_do_not_differ(count: int, data: st.D
 
 def test_letters_do_not_run_out() -> None:
     names = [str(k) for k in range(30)]
-    found = letters(names, list(combinations(names, 2)))
+    found = compact_letters(names, list(combinations(names, 2)))
     assert [found[name] for name in names[:2] + names[25:28]] == ["a", "b", "z", "a2", "b2"]
 
 

@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twoafc.jnd import Pairs
 
-from twoafc import DataError, Triplets, join_columns
+from twoafc import DataError, Pairs, Triplets, join_columns
 
 VOTES = {"triplet": ["s", "t"], "n": [1, 2], "M": [2, 2]}
 SHOWN = {"ref": ["r", "r", "r"], "x0": ["a", "b", "a"], "x1": ["b", "a", "a"], "n": [0, 1, 1], "M": [1, 1, 1]}
@@ -63,7 +62,7 @@ def test_pairs_of_images_that_were_judged_as_pairs() -> None:
 
 
 def test_repeats_that_agree_are_one() -> None:
-    turned = {"ref": ["r"] * 3, "x0": ["a", "b", "a"], "x1": ["b", "a", "a"], "my_d0": [0.3, 0.1 + 1e-9, 0.5]}
+    turned = {"ref": ["r"] * 3, "x0": ["a", "b", "a"], "x1": ["b", "a", "a"], "my_d0": [0.3, 0.1 + 1e-11, 0.5]}
     turned["my_d1"] = [0.1, 0.3, 0.5]
     assert pairs(join_columns(SHOWN, turned)) == [(0.3, 0.1), (0.1, 0.3), (0.5, 0.5)]
     named = {"triplet": ["t", "s", "t"], "my_d0": [1, 3, 1], "my_d1": [2, 4, 2]}

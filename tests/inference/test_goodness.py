@@ -9,13 +9,18 @@ import pytest
 from scipy.special import expit, logit
 
 from twoafc.core import Uniform
-from twoafc.diagnostics.calibration import calibration, slope
-from twoafc.diagnostics.dispersion import intraclass_correlation
-from twoafc.diagnostics.goodness import goodness
-from twoafc.diagnostics.observed import asymmetry, lapses
-from twoafc.diagnostics.residuals import residual_map
-from twoafc.inference.dependence import Dependence
-from twoafc.inference.errorbars import Together, together
+from twoafc.inference import (
+    Dependence,
+    Together,
+    asymmetry,
+    calibration,
+    calibration_slope,
+    goodness_of_fit,
+    intraclass_correlation,
+    lapses,
+    residual_map,
+    together,
+)
 from twoafc.metrics import nll
 from twoafc.table import Triplets
 
@@ -35,56 +40,56 @@ def votes(T: int, seed: int, *, M: int = 3, spread: float = 0.0) -> tuple[np.nda
 # Calibration
 
 
-def test_bins_hold_what_they_say() -> None:
+def test_bins_against_slow_sums() -> None:
     n, M, P = votes(1000, 1)
-    found = calibration(n, M, P, alone(1000), bins=10)
-    assert [each.triplets for each in found.bins] == [100] * 10
+    result = calibration(n, M, P, alone(1000), bins=10)
+    assert [each.triplets for each in result.bins] == [100] * 10
     edges = np.sort(P).reshape(10, 100)
-    for each, values in zip(found.bins, edges, strict=True):
+    for each, values in zip(result.bins, edges, strict=True):
         rows = (values[0] <= P) & (values[-1] >= P)
         assert each.votes == M[rows].sum()
         assert pytest.approx(values.mean()) == each.P
         assert each.share == pytest.approx(n[rows].sum() / M[rows].sum())
         assert each.low < each.share < each.high
-    gaps = [abs(each.share - each.P) for each in found.bins]
-    assert found.ece == pytest.approx(np.mean(gaps))
+    gaps = [abs(each.share - each.P) for each in result.bins]
+    assert result.ece == pytest.approx(np.mean(gaps))
 
 
 def test_a_calibrated_p_loses_nothing_on_average() -> None:
     for spread in (0.0, 0.5):
-        found = [calibration(*votes(600, seed, spread=spread), alone(600)) for seed in range(60)]
-        lost = np.array([each.calibration for each in found])
+        result = [calibration(*votes(600, seed, spread=spread), alone(600)) for seed in range(60)]
+        lost = np.array([each.calibration for each in result])
         # Without the correction twenty bins would seem to lose 20 / 2 / 600 = 0.017, more where votes go together.
         assert abs(lost.mean()) < 3 * lost.std() / np.sqrt(60) + 0.001
-        assert np.mean([each.ece for each in found]) == pytest.approx(
-            np.mean([e.ece_by_chance for e in found]), rel=0.1
+        assert np.mean([each.ece for each in result]) == pytest.approx(
+            np.mean([e.ece_by_chance for e in result]), rel=0.1
         )
-        assert np.mean([each.slope.low < 1 < each.slope.high for each in found]) > 0.87
+        assert np.mean([each.slope.low < 1 < each.slope.high for each in result]) > 0.87
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_a_wrong_scale_is_found_with_its_cost(factor: float) -> None:
     n, M, P = votes(20_000, 2)
-    told = expit(logit(P) / factor)
-    found = calibration(n, M, told, alone(20_000))
-    assert found.slope.value == pytest.approx(factor, abs=0.05)
-    assert found.slope.low < factor < found.slope.high
-    assert found.calibration == pytest.approx(nll(n, M, told) - nll(n, M, P), rel=0.1)
-    assert found.rmse > 0.03
-    assert nll(n, M, told) == pytest.approx(found.floor - found.sharpness + found.calibration, rel=1e-12)
+    stated = expit(logit(P) / factor)
+    result = calibration(n, M, stated, alone(20_000))
+    assert result.slope.value == pytest.approx(factor, abs=0.05)
+    assert result.slope.low < factor < result.slope.high
+    assert result.calibration == pytest.approx(nll(n, M, stated) - nll(n, M, P), rel=0.1)
+    assert result.rmse > 0.03
+    assert nll(n, M, stated) == pytest.approx(result.floor - result.sharpness + result.calibration, rel=1e-12)
 
 
-def test_an_indifferent_p_has_no_slope() -> None:
+def test_p_of_one_half_has_no_slope() -> None:
     n, M, _ = votes(50, 3)
-    assert np.isnan(slope(n, M, np.full(50, 0.5), alone(50)).value)
-    found = calibration(n, M, np.full(50, 0.5), alone(50))
-    assert len(found.bins) == 1
-    assert found.sharpness == pytest.approx(found.calibration)
+    assert np.isnan(calibration_slope(n, M, np.full(50, 0.5), alone(50)).value)
+    result = calibration(n, M, np.full(50, 0.5), alone(50))
+    assert len(result.bins) == 1
+    assert result.sharpness == pytest.approx(result.calibration)
 
 
-def test_unanimous_votes_and_a_sure_p_are_no_error() -> None:
-    found = calibration(np.array([2, 2, 0, 0]), np.full(4, 2), np.array([1.0, 1.0, 0.0, 0.0]), alone(4))
-    assert np.isfinite(found.calibration)
+def test_unanimous_votes_and_a_certain_p_raise_no_error() -> None:
+    result = calibration(np.array([2, 2, 0, 0]), np.full(4, 2), np.array([1.0, 1.0, 0.0, 0.0]), alone(4))
+    assert np.isfinite(result.calibration)
 
 
 # Dispersion
@@ -107,17 +112,17 @@ def test_the_intraclass_correlation_is_over_pairs_of_votes() -> None:
     rng = np.random.default_rng(4)
     M = rng.integers(1, 6, 40)
     n, P = rng.binomial(M, 0.4), rng.uniform(0.1, 0.9, 40)
-    found = intraclass_correlation(n, M, P, alone(40))
-    assert found is not None
-    assert found.value == pytest.approx(slow_correlation(n, M, P), rel=1e-12)
+    result = intraclass_correlation(n, M, P, alone(40))
+    assert result is not None
+    assert result.value == pytest.approx(slow_correlation(n, M, P), rel=1e-12)
 
 
 def test_the_intraclass_correlation_is_recovered() -> None:
     for spread in (0.0, 0.3):
         truth = spread / (1 + spread)
-        found = [intraclass_correlation(*votes(500, seed, M=4, spread=spread), alone(500)) for seed in range(100)]
-        assert np.mean([each.value for each in found if each]) == pytest.approx(truth, abs=0.01)
-        assert np.mean([each.low < truth < each.high for each in found if each]) > 0.88
+        result = [intraclass_correlation(*votes(500, seed, M=4, spread=spread), alone(500)) for seed in range(100)]
+        assert np.mean([each.value for each in result if each]) == pytest.approx(truth, abs=0.01)
+        assert np.mean([each.low < truth < each.high for each in result if each]) > 0.88
     assert intraclass_correlation(*votes(50, 1, M=1), alone(50)) is None
     sure = np.array([1.0, 0.0])
     assert np.isnan(intraclass_correlation(np.array([2, 0]), np.array([2, 2]), sure, alone(2)).value)  # type: ignore[union-attr]
@@ -132,7 +137,7 @@ def test_residuals_are_summed_by_cell_with_mirrors() -> None:
     d0, d1 = rng.random((2, T))
     M = rng.integers(1, 4, T)
     n, P = rng.binomial(M, 0.5), expit(2 * (d0 - d1))
-    found = residual_map(n, M, P, d0, d1, alone(T), cells=G)
+    result = residual_map(n, M, P, d0, d1, alone(T), cells=G)
     U = Uniform.learn(d0, d1)
     for i in range(G):
         for j in range(i):
@@ -142,13 +147,13 @@ def test_residuals_are_summed_by_cell_with_mirrors() -> None:
                     k, p, a, b = m - k, 1 - p, b, a
                 if int(min(a * G, G - 1)) == i and int(min(b * G, G - 1)) == j:
                     total, count, triplets = total + k - m * p, count + m, triplets + 1
-            assert found.residual[i, j] == pytest.approx(total / count, rel=1e-9)
-            assert found.residual[j, i] == -found.residual[i, j]
-            assert found.triplets[i, j] == found.triplets[j, i] == triplets
-    assert (np.diag(found.residual) == 0).all()
+            assert result.residual[i, j] == pytest.approx(total / count, rel=1e-9)
+            assert result.residual[j, i] == -result.residual[i, j]
+            assert result.triplets[i, j] == result.triplets[j, i] == triplets
+    assert (np.diag(result.residual) == 0).all()
 
 
-def test_a_bump_that_the_surface_misses_is_told() -> None:
+def test_a_bump_that_the_surface_misses_is_described() -> None:
     rng = np.random.default_rng(6)
     d0, d1 = rng.random((2, 8000))
     P = expit(3 * (d0 - d1))
@@ -157,7 +162,7 @@ def test_a_bump_that_the_surface_misses_is_told() -> None:
     worst = residual_map(n, np.full(8000, 3), P, d0, d1, alone(8000)).worst()
     assert worst is not None
     assert worst.startswith("the nearer image is chosen ")
-    assert "% less often than P says where its distance is 0.000121 to 0.126 and the other's 0.748 to 0.87" in worst
+    assert "% less often than P predicts where its distance is 0.000121 to 0.126 and the other's 0.748 to 0.87" in worst
     clean = residual_map(rng.binomial(3, P), np.full(8000, 3), P, d0, d1, alone(8000))
     assert clean.worst() is None
 
@@ -168,24 +173,24 @@ def test_a_surface_that_is_right_raises_no_alarm() -> None:
         rng = np.random.default_rng(seed)
         d0, d1 = rng.random((2, 300))
         P = expit(12 * (d0 - d1))
-        found = residual_map(rng.binomial(1, P), np.ones(300, dtype=np.int64), P, d0, d1, alone(300))
-        alarms.append(found.worst() is not None)
+        result = residual_map(rng.binomial(1, P), np.ones(300, dtype=np.int64), P, d0, d1, alone(300))
+        alarms.append(result.worst() is not None)
     assert np.mean(alarms) < 0.1
 
 
 # Sides and lapses
 
 
-def sided(T: int, seed: int, liking: float, *, shown: bool) -> tuple[Triplets, np.ndarray]:
+def sided(T: int, seed: int, preference: float, *, shown: bool) -> tuple[Triplets, np.ndarray]:
     rng = np.random.default_rng(seed)
     d0, d1 = rng.random((2, T))
     P = expit(3 * (d0 - d1))
     if not shown:
-        n = rng.binomial(4, np.clip(P + liking, 0, 1))
+        n = rng.binomial(4, np.clip(P + preference, 0, 1))
         return Triplets.from_frame({"n": n, "M": [4] * T, "d0": d0, "d1": d1}), P
     # Each triplet is shown both ways round; the second image gains, wherever it stands.
     row, swapped = np.repeat(np.arange(T), 4), np.tile([False, True], 2 * T)
-    chance = np.clip(np.where(swapped, 1 - P[row], P[row]) + liking, 0, 1)
+    chance = np.clip(np.where(swapped, 1 - P[row], P[row]) + preference, 0, 1)
     names = np.array([[f"{k}a", f"{k}b"] for k in range(T)])[row]
     columns = {
         "ref": row,
@@ -199,27 +204,29 @@ def sided(T: int, seed: int, liking: float, *, shown: bool) -> tuple[Triplets, n
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_liking_for_one_side_is_found(shown: bool) -> None:
+def test_a_preference_for_one_side_is_found(shown: bool) -> None:
     table, P = sided(1500, 7, 0.04, shown=shown)
-    found = asymmetry(table, P, together(table))
-    assert found["shown"] == shown
-    assert found["low"] < 4 * 0.97 < found["high"]
-    assert found["p"] < 0.001
+    result = asymmetry(table, P, together(table))
+    assert result["shown"] == shown
+    assert result["low"] < 4 * 0.97 < result["high"]
+    assert result["p"] < 0.001
     where = "as shown" if shown else "of the table"
-    assert found["sentence"].startswith(f"people favour the second image {where}: ")
-    assert found["sentence"].endswith("at random") != shown
+    assert result["sentence"].startswith(f"people prefer the second image {where}: ")
+    assert result["sentence"].endswith("at random") != shown
     table, P = sided(1500, 8, 0.0, shown=shown)
-    assert asymmetry(table, P, together(table))["sentence"].startswith("no liking for the first or the second image")
+    assert asymmetry(table, P, together(table))["sentence"].startswith(
+        "no preference for the first or the second image is detected"
+    )
 
 
-def test_swaps_hide_a_liking_from_the_table_but_not_from_the_votes() -> None:
+def test_swaps_hide_a_preference_from_the_table_but_not_from_the_votes() -> None:
     table, P = sided(2000, 9, 0.05, shown=True)
     assert asymmetry(table, P, together(table))["p"] < 1e-6
     merged = Triplets.from_frame(table.to_frame())
     assert asymmetry(merged, P, together(merged))["p"] > 0.01
 
 
-def test_the_bound_on_lapses_holds_and_is_of_use() -> None:
+def test_the_bound_on_lapses_covers_and_is_narrow() -> None:
     bounds = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -231,17 +238,17 @@ def test_the_bound_on_lapses_holds_and_is_of_use() -> None:
     assert np.median(bounds) < 16
 
 
-def test_what_few_votes_cannot_tell_is_said() -> None:
-    found = lapses(np.array([1]), np.array([1]), np.array([0.9]), alone(1))
-    assert found == {
+def test_too_few_votes_for_a_bound_on_lapses() -> None:
+    result = lapses(np.array([1]), np.array([1]), np.array([0.9]), alone(1))
+    assert result == {
         "high": None,
         "votes": 0,
-        "sentence": "no bound on votes cast at random: too few votes, or P is never sure",
+        "sentence": "no upper bound on random votes: there are too few votes, or P is never certain",
     }
 
 
-def test_what_observers_share_is_in_the_errors() -> None:
-    """Twelve observers, each with a liking of its own for a side: none of all of them together."""
+def test_standard_errors_include_what_observers_share() -> None:
+    """Twelve observers, each with a preference of its own for a side: none of all of them together."""
     alarms, slopes = [], []
     for seed in range(80):
         rng = np.random.default_rng(seed)
@@ -252,9 +259,9 @@ def test_what_observers_share_is_in_the_errors() -> None:
         chance = np.clip(expit(skill * 3 * (d0 - d1)[row]) + side, 0, 1)
         columns = {"triplet": row, "observer": observer, "d0": d0[row], "d1": d1[row]}
         table = Triplets.from_frame({**columns, "choice": (rng.random(600) < chance).astype(int)})
-        link = together(table)
-        alarms.append(asymmetry(table, P, link)["p"] < 0.05)
-        slopes.append(slope(table.n, table.M, P, link))
+        clusters = together(table)
+        alarms.append(asymmetry(table, P, clusters)["p"] < 0.05)
+        slopes.append(calibration_slope(table.n, table.M, P, clusters))
     assert np.mean(alarms) < 0.15
     spread = np.std([each.value for each in slopes])
     assert 0.7 < np.mean([each.se for each in slopes]) / spread < 1.4
@@ -262,36 +269,36 @@ def test_what_observers_share_is_in_the_errors() -> None:
 
 def test_votes_that_all_agree_give_no_slope() -> None:
     n, P = np.array([2, 2, 0, 0]), np.array([0.9, 0.8, 0.2, 0.1])
-    assert np.isnan(slope(n, np.full(4, 2), P, alone(4)).value)
+    assert np.isnan(calibration_slope(n, np.full(4, 2), P, alone(4)).value)
     table = Triplets.from_frame({"n": n, "M": [2] * 4, "d0": [2.0, 2, 1, 1], "d1": [1.0, 1, 2, 2]})
-    told = goodness(table, P, together(table)).sentences()
-    assert told[0].startswith("whether P is as sure as it should be cannot be known; its scale costs ")
+    sentences = goodness_of_fit(table, P, together(table)).sentences()
+    assert sentences[0].startswith("the calibration slope of P cannot be estimated; miscalibration costs ")
     one = Triplets.from_frame({"n": [2], "M": [2], "d0": [2.0], "d1": [1.0]})
-    said = goodness(one, np.array([0.8]), together(one)).sentences()
-    assert said[3] == "whether people favour one side cannot be known from so few triplets"
+    sentences = goodness_of_fit(one, np.array([0.8]), together(one)).sentences()
+    assert sentences[3] == "a preference for one side cannot be estimated from so few triplets"
 
 
 # All at once
 
 
-def test_goodness_tells_it_in_words_and_in_plain_values() -> None:
+def test_goodness_in_words_and_in_plain_values() -> None:
     rng = np.random.default_rng(10)
     d0, d1 = rng.random((2, 3000))
     P = expit(4 * (d0 - d1))
     n = rng.binomial(3, rng.beta(P / 0.4, (1 - P) / 0.4))
     table = Triplets.from_frame({"n": n, "M": [3] * 3000, "d0": d0, "d1": d1})
-    found = goodness(table, expit(8 * (d0 - d1)), together(table))
-    sure, left, misses, side, random = found.sentences()
-    assert sure.startswith("P is too sure of itself (slope 0.5")
-    assert left.startswith("two votes on one triplet correlate beyond P by 0.")
-    assert misses.startswith("P misses most here: the nearer image is chosen ")
-    assert side.startswith("no liking")
+    result = goodness_of_fit(table, expit(8 * (d0 - d1)), together(table))
+    calibrated, unexplained, misfit, side, random = result.sentences()
+    assert calibrated.startswith("P is overconfident (slope 0.5")
+    assert unexplained.startswith("two votes on one triplet correlate beyond P by 0.")
+    assert misfit.startswith("largest misfit of P: the nearer image is chosen ")
+    assert side.startswith("no preference")
     assert random.startswith("at most ")
-    record: dict[str, Any] = found.record()
+    record: dict[str, Any] = result.record()
     assert set(record) == {"calibration", "intraclass", "residuals", "asymmetry", "lapses", "sentences"}
-    assert record["calibration"]["slope"]["value"] == found.calibration.slope.value
-    fine = goodness(table, P, together(table)).sentences()
-    assert fine[0].startswith("P is as sure as it should be (slope 1.0")
+    assert record["calibration"]["slope"]["value"] == result.calibration.slope.value
+    fine = goodness_of_fit(table, P, together(table)).sentences()
+    assert fine[0].startswith("no over- or underconfidence of P is detected (slope 1.0")
     single = Triplets.from_frame({"n": (n > 1).astype(int), "M": [1] * 3000, "d0": d0, "d1": d1})
-    told = goodness(single, P, together(single)).sentences()[1]
-    assert told == "how much the distance leaves unexplained cannot be known from one vote per triplet"
+    unexplained = goodness_of_fit(single, P, together(single)).sentences()[1]
+    assert unexplained == "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"

@@ -1,7 +1,8 @@
-"""One thing that a table has wrong, or that its reader should know, in words."""
+"""What a check reports: a finding, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,18 +11,18 @@ Level = Literal["warning", "note"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, by which figures, and what to do about it.
+    """A probable mistake in a table, or something worth knowing about it.
 
     Parameters
     ----------
     code : str
         A stable name of the kind of finding: direction, shuffled, constant, ties, units, ...
     level : "warning" or "note"
-        A warning is most likely a mistake; a note is true of the table and worth knowing.
+        A warning is probably a mistake; a note is true of the table and worth knowing.
     table : str
-        "train", "test", or "both" where it takes the two to see it.
+        "train", "test", or "both" where it concerns the two together.
     distance : str or None
-        The distance that it is about; None where it is about the rows or the votes.
+        The distance concerned; None where it is about the rows or the votes.
     message, evidence, remedy : str
         One sentence, its figures, and what to do.
 
@@ -41,16 +42,16 @@ class Finding:
 
     def __str__(self) -> str:
         place = self.table if self.distance is None else f"{self.table}, {self.distance}"
-        # One line, whatever the names in it hold.
+        # One line, even where names contain line breaks.
         return " ".join(f"{self.level}: {place}: {self.message}; {self.evidence}; {self.remedy}".split())
 
 
-def listed(names: list[str], most: int = 4) -> str:
-    """Write some names in a row, the first few where there are many.
+def join_names(names: Sequence[str], most: int = 4) -> str:
+    """Join names by commas, only the first few where there are many.
 
     Examples
     --------
-    >>> listed(["a", "b"]), listed(list("abcdef"))
+    >>> join_names(["a", "b"]), join_names(list("abcdef"))
     ('a, b', 'a, b, c, d and 2 more')
     """
     rest = len(names) - most
@@ -58,7 +59,7 @@ def listed(names: list[str], most: int = 4) -> str:
 
 
 def share_of(count: int, total: int) -> str:
-    """Write a count with its share.
+    """Format a count with its share.
 
     Examples
     --------

@@ -1,0 +1,268 @@
+"""A table as the checks see it: ranks of its distances, and their relation to the votes and to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import fdtrc, stdtr
+
+from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.core import Uniform, uniformise
+from twoafc.table import Votes, repeated_units
+
+QUANTILES = 1024
+ONE_VALUE = 0.9
+"""Share of one value from which a distance is as good as constant."""
+MIN_SPREAD = 0.01
+"""Least range of the middle 98 % relative to the median; since d(x, x) = 0, a distance varies by more than this."""
+MIN_UNITS = 20
+"""With fewer references their spread is not known: rows count as independent, and effects must be large."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """2AFC score of a distance, without a fit, and the p-value of the votes if they were unrelated to the distance.
+
+    Parameters
+    ----------
+    score, se : float
+        2AFC score of the distance in per cent, and its standard error over units.
+    low, high : float
+        Probability of a score so low, and so high, at a true 50 %.
+    effect, effect_se : float
+        The score minus that of the same votes shuffled, in per cent. Where x1 is usually better, shuffled votes too
+        score above 50 %, and this is still 0.
+    p : float
+        p-value of the votes if they were unrelated to any of five antisymmetric functions of the ranks.
+    units : int
+        Number of rows, or of references where these repeat and are not too few.
+    coarse : bool
+        Whether references repeat but are too few, so that rows counted as independent.
+    """
+
+    score: float
+    se: float
+    low: float
+    high: float
+    effect: float
+    effect_se: float
+    p: float
+    units: int
+    coarse: bool
+
+    @property
+    def smallest(self) -> float:
+        """Smallest plausible absolute effect, in per cent."""
+        return max(0.0, abs(self.effect) - 2.33 * self.effect_se)
+
+    @property
+    def largest(self) -> float:
+        """Largest plausible absolute effect, in per cent."""
+        return abs(self.effect) + 2.33 * self.effect_se
+
+
+def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | None) -> Relation:
+    """Relate votes to the ranks of a distance.
+
+    Parameters
+    ----------
+    share : array, shape (T,)
+        n / M.
+    u0, u1 : array, shape (T,)
+        The uniformised distances.
+    unit : array of int or None
+        The reference of each row where they repeat.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> u0, u1 = rng.random((2, 1000))
+    >>> relation = relate(rng.binomial(2, u1) / 2, u0, u1, None)
+    >>> relation.score < 40, relation.low < 1e-9, relation.p < 1e-9
+    (True, True, True)
+    """
+    coarse = unit is not None and int(unit.max()) + 1 < MIN_UNITS
+    if coarse:
+        unit = None
+    difference, total = u0 - u1, u0 + u1 - 1
+    side = np.sign(difference)
+    units = len(share) if unit is None else int(unit.max()) + 1
+    (score,), (se,) = _mean((side * (share - 0.5))[None], unit)
+    # Unanimous votes show no spread; the next vote could still differ.
+    least_se = 0.15 / np.sqrt(len(share))
+    t = float(score / max(se, least_se))
+    features = np.stack(
+        [side, difference, difference * total, difference * (difference * difference), difference * (total * total)]
+    )
+    features -= features.mean(axis=1, keepdims=True)
+    features *= share - share.mean()
+    (effect,), (effect_se,) = _mean(features[:1], unit)
+    return Relation(
+        score=50 + 100 * float(score),
+        se=100 * float(se),
+        low=float(stdtr(units - 1, t)) if units > 1 else 1.0,
+        high=float(stdtr(units - 1, -t)) if units > 1 else 1.0,
+        effect=100 * float(effect),
+        effect_se=100 * max(float(effect_se), least_se),
+        p=_hotelling(features, unit),
+        units=units,
+        coarse=coarse,
+    )
+
+
+def _sums(values: FloatArray, unit: IntArray | None) -> FloatArray:
+    """Sum each row of values within units."""
+    return values if unit is None else np.stack([np.bincount(unit, weights=row) for row in values])
+
+
+def _mean(values: FloatArray, unit: IntArray | None) -> tuple[FloatArray, FloatArray]:
+    """Mean of each row of values, and its standard error over units."""
+    mean = values.mean(axis=1)
+    sums = _sums(values - mean[:, None], unit)
+    units = sums.shape[1]
+    return mean, np.sqrt(units / max(units - 1, 1) * (sums * sums).sum(axis=1)) / values.shape[1]
+
+
+def _hotelling(features: FloatArray, unit: IntArray | None) -> float:
+    """p-value of Hotelling's test that all rows of features have mean zero, over units."""
+    sums = _sums(features, unit)
+    groups = sums.shape[1]
+    total, scatter = sums.sum(axis=1), sums @ sums.T
+    # With few distinct distances some of the functions coincide.
+    scale = np.sqrt(np.maximum(np.diag(scatter), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(scatter / np.outer(scale, scale))
+    regular = values > 1e-9
+    rank = int(regular.sum())
+    if rank == 0 or groups <= 2 * rank:
+        return 1.0
+    projection = vectors[:, regular].T @ (total / scale)
+    ratio = float((projection**2 / values[regular]).sum()) / groups
+    # `scatter` is about zero, not about the mean: this is Hotelling's statistic in those terms.
+    statistic = ratio / max(1 - ratio, 1e-300) * (groups - rank) / rank
+    return float(fdtrc(rank, groups - rank, statistic))
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One distance of a table, its distribution and its ranks; `d` and `u` have k arrays each: d0 and d1, or d."""
+
+    name: str
+    d: tuple[FloatArray, ...]
+    u: tuple[FloatArray, ...]
+    uniform: Uniform
+
+    @cached_property
+    def times(self) -> IntArray:
+        """Number of occurrences of each distinct value."""
+        return np.asarray(np.diff(self.uniform.at_most, prepend=0))
+
+    @cached_property
+    def quantiles(self) -> FloatArray:
+        """Evenly spaced quantiles of all values, increasing."""
+        index = (np.arange(QUANTILES) + 0.5) / QUANTILES * self.uniform.at_most[-1]
+        return np.asarray(self.uniform.values[np.searchsorted(self.uniform.at_most, index)])
+
+    @cached_property
+    def constant(self) -> str | None:
+        """Why the distance is as good as constant; None where it varies."""
+        commonest = int(np.argmax(self.times))
+        value, share = float(self.uniform.values[commonest]), float(self.times[commonest] / self.uniform.at_most[-1])
+        if share == 1:
+            return f"every value is {value:g}"
+        if share >= ONE_VALUE:
+            return f"{100 * share:.1f} % of all values are {value:g}"
+        low, middle, high = self.quantiles[[QUANTILES // 100, QUANTILES // 2, -1 - QUANTILES // 100]]
+        if high - low < MIN_SPREAD * abs(middle):
+            return f"98 % of all values lie in {low:.9g}..{high:.9g}"
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A table with the ranks of its distances.
+
+    Parameters
+    ----------
+    role : str
+        "train" or "test".
+    table : Triplets
+    columns : dict of Column
+        The distances by name.
+    unit : array of int or None
+        The reference of each row where they repeat.
+    """
+
+    role: str
+    table: Votes
+    columns: dict[str, Column]
+    unit: IntArray | None
+
+    @property
+    def k(self) -> int:
+        """Distances per row: 2 for triplets, 1 for pairs."""
+        return len(next(iter(self.columns.values())).d)
+
+    @property
+    def noun(self) -> str:
+        """What a row is."""
+        return "triplet" if self.k == 2 else "pair"
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of rows, fewer where a few references have many rows."""
+        return len(self.table) if self.unit is None else min(len(self.table), 4 * (int(self.unit.max()) + 1))
+
+    @cached_property
+    def varying(self) -> dict[str, Column]:
+        """The distances that are not constant."""
+        return {name: column for name, column in self.columns.items() if column.constant is None}
+
+    @cached_property
+    def relations(self) -> dict[str, Relation]:
+        """Relation of each distance to the votes."""
+        share = self.table.n / self.table.M
+        return {name: relate(share, c.u[0], c.u[1], self.unit) for name, c in self.columns.items()}
+
+    def relation(self, name: str, rows: BoolArray) -> Relation:
+        """Relate a distance to the votes of some rows, by its ranks in the whole table."""
+        unit = None if self.unit is None else _numbered(self.unit[rows])
+        u0, u1 = self.columns[name].u
+        return relate(self.table.n[rows] / self.table.M[rows], u0[rows], u1[rows], unit)
+
+    # Correlations of the distances with each other do not depend on the votes. A similarity has negative correlations
+    # with a distance in both, a distance with d0 and d1 swapped in the second only; shuffled rows have none.
+
+    @cached_property
+    def size(self) -> dict[tuple[str, str], float]:
+        """Rank correlation of u0 + u1 between two distances."""
+        return self._correlations([sum(column.u[1:], start=column.u[0]) for column in self.columns.values()])
+
+    @cached_property
+    def side(self) -> dict[tuple[str, str], float]:
+        """Rank correlation of u0 - u1 between two distances; of u for pairs."""
+        return self._correlations([-sum(column.u[1:], start=-column.u[0]) for column in self.columns.values()])
+
+    def _correlations(self, rows: list[FloatArray]) -> dict[tuple[str, str], float]:
+        matrix = np.stack(rows)
+        matrix = matrix - matrix.mean(axis=1, keepdims=True)
+        length = np.sqrt((matrix**2).sum(axis=1))
+        # A constant column correlates with none.
+        products = matrix @ matrix.T / np.maximum(np.outer(length, length), np.finfo(float).tiny)
+        names = list(self.columns)
+        return {(a, b): float(products[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
+
+
+def profile_of(role: str, table: Votes) -> Profile:
+    """Rank the distances of a table."""
+    columns = {}
+    for name, d in table.distances.items():
+        uniform, u, _ = uniformise(np.concatenate(d), d[0][:0])
+        columns[name] = Column(name, d, tuple(np.split(u, len(d))), uniform)
+    unit = repeated_units(table)
+    return Profile(role, table, columns, None if unit is None else _numbered(unit))
+
+
+def _numbered(labels: IntArray) -> IntArray:
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)

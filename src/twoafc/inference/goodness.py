@@ -1,0 +1,471 @@
+"""Goodness of fit: what the votes of a table say about a fitted P.
+
+Calibration, the correlation of votes that P leaves unexplained, residuals over the plane of the two distances, a
+preference for one side, and a bound on the share of random votes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
+
+from twoafc import metrics
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import uniformise
+from twoafc.inference.errorbars import Together
+from twoafc.inference.intervals import Interval, p_value, share_interval, t_interval
+from twoafc.table import Triplets, Votes
+
+MOST_BINS, BIN_SIZE = 20, 50
+"""Largest number of calibration bins, and the least number of triplets in each."""
+CLIP = 1e-9
+"""P is kept this far from 0 and 1 where its logit is taken."""
+MAX_SLOPE = 20.0
+"""A larger slope has no maximum: all votes agree with P, or all disagree."""
+MAX_SHIFT = 10.0
+"""Largest shift of a bin on the logit scale, even for unanimous votes."""
+CELLS = 8
+FEWEST_EXPECTED = 5.0
+"""A cell is tested if the variance of its number of votes for x1 is at least this, as for a chi-squared test."""
+TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Shares of the votes, those where P is most certain, that are tried for a bound on random votes."""
+UNKNOWN = Interval(*[float("nan")] * 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Goodness:
+    """How well a fitted P describes the votes of a table.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        Whether the probabilities are right.
+    intraclass : Interval or None
+        Correlation of two votes on one triplet given P: what the distance leaves unexplained; None where M = 1.
+    residuals : ResidualMap or None
+        Where over the plane of the two distances P is wrong; None for pairs.
+    asymmetry, lapses : dict or None
+        A preference for one side, and a bound on random votes; None for pairs.
+    """
+
+    calibration: Calibration
+    intraclass: Interval | None
+    residuals: ResidualMap | None = None
+    asymmetry: dict[str, Any] | None = None
+    lapses: dict[str, Any] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        maps = ("residual", "se", "triplets", "p", "edges")
+        return {
+            "calibration": self.calibration.record(),
+            "intraclass": None if self.intraclass is None else self.intraclass._asdict(),
+            "residuals": None
+            if self.residuals is None
+            else {name: getattr(self.residuals, name).tolist() for name in maps} | {"worst": self.residuals.worst()},
+            "asymmetry": self.asymmetry,
+            "lapses": self.lapses,
+            "sentences": self.sentences(),
+        }
+
+    def sentences(self) -> list[str]:
+        """Describe the result in words, one sentence for each attribute."""
+        sentences = [self.calibration.sentence(), self._unexplained()]
+        if self.residuals is not None:
+            worst = self.residuals.worst()
+            misfit = (
+                f"largest misfit of P: {worst}" if worst else "P has no misfit that can be distinguished from noise"
+            )
+            sentences.append(misfit)
+        return sentences + [each["sentence"] for each in (self.asymmetry, self.lapses) if each is not None]
+
+    def _unexplained(self) -> str:
+        if self.intraclass is None:
+            return "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"
+        value, _, low, high = self.intraclass
+        return (
+            f"two votes on one triplet correlate beyond P by {value:.3f}, 95 % interval {low:.3f} to {high:.3f}: "
+            "variation between triplets that the distance leaves unexplained, and the smoother's error"
+        )
+
+
+def goodness_of_fit(table: Votes, P: FloatArray, clusters: Together) -> Goodness:
+    """Compare P with the votes of a table with one distance that was not used for the fit."""
+    n, M = table.n, table.M
+    if not isinstance(table, Triplets):
+        return Goodness(
+            calibration=calibration(n, M, P, clusters, floor=table.share),
+            intraclass=intraclass_correlation(n, M, P, clusters),
+        )
+    return Goodness(
+        calibration=calibration(n, M, P, clusters),
+        intraclass=intraclass_correlation(n, M, P, clusters),
+        residuals=residual_map(n, M, P, table.d0, table.d1, clusters),
+        asymmetry=asymmetry(table, P, clusters),
+        lapses=lapses(n, M, P, clusters),
+    )
+
+
+# Calibration
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Triplets with similar P: their mean P and the share of votes for x1, weighted by votes, both in [0, 1]."""
+
+    triplets: int
+    votes: int
+    P: float
+    share: float
+    se: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Agreement of P with the votes.
+
+    Attributes
+    ----------
+    bins : tuple of Bin
+        The reliability curve, from small P to large.
+    ece : float
+        Expected calibration error: mean distance of share and P over the bins, weighted by votes, in [0, 1].
+    ece_by_chance : float
+        Its expectation from the noise of the votes alone, if P is right.
+    rmse : float
+        Root mean square of the same distance minus the noise of the votes; 0 where there is only noise.
+    floor, sharpness, calibration : float
+        NLL = floor - sharpness + calibration, in nats per triplet: the NLL of a constant P (1/2, or the share of
+        "same" for pairs); the gain of P over it after
+        recalibration; the loss from miscalibration. It is corrected for overfitting of the recalibration.
+    calibration_se : float
+        Standard error of the loss.
+    slope : Interval
+        Factor on the logit of P that fits the votes best: below 1 P is overconfident, above 1 underconfident.
+    """
+
+    bins: tuple[Bin, ...]
+    ece: float
+    ece_by_chance: float
+    rmse: float
+    floor: float
+    sharpness: float
+    calibration: float
+    calibration_se: float
+    slope: Interval
+
+    def record(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        return asdict(self) | {"slope": self.slope._asdict()}
+
+    def sentence(self) -> str:
+        """Describe the slope and the loss in words."""
+        loss = f"miscalibration costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
+        slope, _, low, high = self.slope
+        if not np.isfinite(low):
+            return f"the calibration slope of P cannot be estimated; {loss}"
+        finding = "P is overconfident" if slope < 1 else "P is underconfident"
+        if low <= 1 <= high:
+            finding = "no over- or underconfidence of P is detected"
+        return f"{finding} (slope {slope:.2f}, 95 % interval {low:.2f} to {high:.2f}); {loss}"
+
+
+def calibration(
+    n: IntArray, M: IntArray, P: FloatArray, clusters: Together, *, floor: float = 0.5, bins: int | None = None
+) -> Calibration:
+    """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat.
+
+    Examples
+    --------
+    >>> from twoafc.inference.dependence import Dependence
+    >>> rng = np.random.default_rng(0)
+    >>> P, M = rng.random(4000), np.full(4000, 5)
+    >>> result = calibration(rng.binomial(M, P), M, P, Together(Dependence(4000, (), ""), None))
+    >>> result.slope.low < 1 < result.slope.high
+    True
+    """
+    P = np.clip(P, CLIP, 1 - CLIP)
+    code, count = _binned(P, bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS)))
+
+    def by_bin(values: ArrayLike) -> FloatArray:
+        return np.bincount(code, values, minlength=count).astype(np.float64)
+
+    votes, variance = by_bin(M), by_bin(M * P * (1 - P))
+    gap, share = by_bin(n - M * P) / votes, by_bin(n) / votes
+    weight, centre = M / votes[code], P + gap[code]
+    observed = clusters.linear_errors(1 / votes[code], n - M * centre, centre, weight, code, count)
+    # A few votes may agree by chance; the binomial error of P itself is a lower bound.
+    se = np.fmax(observed, np.sqrt(variance) / votes)
+    units = clusters.units(weight, code, count)
+    ends = [share_interval(100 * s, 100 * e, u) for s, e, u in zip(share, se, units, strict=True)]
+    curve = tuple(
+        Bin(int(t), int(v), float(p), float(s), float(e), end.low / 100, end.high / 100)
+        for t, v, p, s, e, end in zip(np.bincount(code), votes, by_bin(M * P) / votes, share, se, ends, strict=True)
+    )
+    # A shift fitted to noise gains half the dispersion of the votes in its bin.
+    T, known_se = len(n), np.nan_to_num(se)
+    gain = _recalibration_gain(n, M, P, code)
+    loss = float(gain.mean() - np.sum(known_se**2 * votes**2 / np.maximum(variance, 1e-12)) / 2 / T)
+    loss_variance = clusters.rows.variance(((gain - gain.mean()) / T)[:, None], np.full(T, 1 / T))[0, 0]
+    floor_nll, share_of_votes = metrics.nll(n, M, np.full(T, floor)), votes / votes.sum()
+    return Calibration(
+        bins=curve,
+        ece=float(share_of_votes @ abs(gap)),
+        ece_by_chance=float(share_of_votes @ known_se * np.sqrt(2 / np.pi)),
+        rmse=float(np.sqrt(max(0.0, share_of_votes @ (gap**2 - known_se**2)))),
+        floor=floor_nll,
+        sharpness=floor_nll - metrics.nll(n, M, P) + loss,
+        calibration=loss,
+        calibration_se=float(loss_variance**0.5),
+        slope=calibration_slope(n, M, P, clusters),
+    )
+
+
+def _binned(P: FloatArray, bins: int) -> tuple[IntArray, int]:
+    """Bin of each triplet, and the number of bins, which equal values of P may make smaller."""
+    edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
+    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
+    return np.asarray(code, dtype=np.int64), int(code.max()) + 1
+
+
+def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray) -> FloatArray:
+    """Log-likelihood that the best shift of the logit in each bin gains, for each triplet."""
+    x, shift = logit(P), np.zeros(int(code.max()) + 1)
+    for _ in range(30):
+        p = expit(x + shift[code])
+        step = np.bincount(code, n - M * p) / np.maximum(np.bincount(code, M * p * (1 - p)), 1e-12)
+        shift = np.clip(shift + np.clip(step, -1, 1), -MAX_SHIFT, MAX_SHIFT)
+        if abs(step).max() < 1e-10:
+            break
+    return metrics.log_likelihood(n, M, expit(x + shift[code])) - metrics.log_likelihood(n, M, P)
+
+
+def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Together) -> Interval:
+    """Factor on the logit of P that fits the votes best; NaN where unanimous votes, or P = 1/2, give none."""
+    x = logit(np.clip(P, CLIP, 1 - CLIP))
+    if not x.any():
+        return UNKNOWN
+    slope = 1.0
+    for _ in range(100):
+        p = expit(slope * x)
+        information = float(np.sum(M * p * (1 - p) * x**2))
+        step = float(np.clip(np.sum((n - M * p) * x) / max(information, 1e-12), -0.5, 0.5))
+        slope += step
+        if abs(step) < 1e-9:
+            break
+    if abs(step) >= 1e-9 or abs(slope) >= MAX_SLOPE:
+        return UNKNOWN
+    p = expit(slope * x)
+    weight = M * p * (1 - p) * x**2
+    information = float(weight.sum())
+    se = float(clusters.linear_errors(x / information, n - M * p, p, weight / information)[0])
+    return t_interval(slope, se, float(clusters.units(weight / information)[0]))
+
+
+# Correlation of votes
+
+
+def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Together) -> Interval | None:
+    """Correlation of two votes on one triplet, given P; None where no triplet has two votes.
+
+    The mean of (y - P)(y' - P) over pairs of votes, relative to P (1 - P); 0 where votes are Binomial(M, P). A positive
+    value means that triplets with the same distances differ in p: variation that the distance leaves unexplained, plus
+    the smoother's own error. It is no fault of the observers.
+
+    Examples
+    --------
+    >>> from twoafc.inference.dependence import Dependence
+    >>> P = np.full(2, 0.5)
+    >>> intraclass_correlation(np.array([2, 0]), np.array([2, 2]), P, Together(Dependence(2, (), ""), None)).value
+    1.0
+    """
+    pairs = M * (M - 1)
+    if not pairs.any():
+        return None
+    # Sum over ordered pairs of votes: the squared residual minus the product of each vote with itself.
+    products = (n - M * P) ** 2 - n * (1 - 2 * P) - M * P**2
+    scale = pairs * P * (1 - P)
+    total = float(scale.sum())
+    if total == 0:
+        return UNKNOWN
+    value = float(products.sum()) / total
+    weight = scale / total
+    influence = products / total - value * weight
+    se = float(clusters.rows.variance(influence[:, None], weight)[0, 0] ** 0.5)
+    return t_interval(value, se, float(clusters.rows.units(weight)[0]))
+
+
+# Residuals
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualMap:
+    """Observed minus predicted share of votes for x1, over cells of the uniformised plane.
+
+    Attributes
+    ----------
+    residual : array, shape (G, G)
+        Share of votes for x1 minus P, weighted by votes; antisymmetric, NaN where there are no triplets. Row i has u0
+        in [i / G, (i + 1) / G), column j has u1 there.
+    se : array, shape (G, G)
+        Its standard error; NaN on the diagonal, where the residual is 0 by symmetry.
+    triplets : array of int, shape (G, G)
+        Triplets in the cell or mirrored into it.
+    p : array, shape (G, G)
+        p-value of the residual, corrected for the number of tested cells (Bonferroni); NaN where there are too few
+        votes, or P is too certain, for a test.
+    edges : array, shape (G + 1,)
+        Distances at the edges of the cells.
+    """
+
+    residual: FloatArray
+    se: FloatArray
+    triplets: IntArray
+    p: FloatArray
+    edges: FloatArray
+
+    def worst(self) -> str | None:
+        """Describe the cell with the largest significant residual; None where there is none."""
+        with np.errstate(invalid="ignore"):
+            significant = np.tril(np.where(self.p < 0.05, abs(self.residual), 0.0))
+        if not significant.any():
+            return None
+        i, j = np.unravel_index(int(np.argmax(significant)), significant.shape)
+        more = "more" if self.residual[i, j] > 0 else "less"
+        far, near = ((self.edges[k], self.edges[k + 1]) for k in (i, j))
+        return (
+            f"the nearer image is chosen {abs(100 * self.residual[i, j]):.1f} % {more} often than P predicts where its "
+            f"distance is {near[0]:.3g} to {near[1]:.3g} and the other's {far[0]:.3g} to {far[1]:.3g} "
+            f"({self.triplets[i, j]} triplets, p = {self.p[i, j]:.2g})"
+        )
+
+
+def residual_map(
+    n: IntArray, M: IntArray, P: FloatArray, d0: FloatArray, d1: FloatArray, clusters: Together, *, cells: int = CELLS
+) -> ResidualMap:
+    """Sum the residuals n - M P of the triplets in each cell; triplets with d0 < d1 are mirrored."""
+    uniform, u0, u1 = uniformise(d0, d1)
+    i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
+    residual = np.where(u0 >= u1, 1, -1) * (n - M * P)
+    code = np.maximum(i, j) * cells + np.minimum(i, j)
+    count = cells * cells
+    votes = np.bincount(code, M, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(code, residual, minlength=count) / votes
+    weight = M / votes[code]
+    influence = (residual - mean[code] * M) / votes[code]
+    observed = clusters.rows.variance(influence[:, None], weight, code, count)[:, 0]
+    # Votes that agree by chance show no spread; the binomial variance of P, if P is right, is a lower bound.
+    expected = np.bincount(code, M * P * (1 - P), minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        se = np.sqrt(np.fmax(observed, expected / votes**2))
+    units = clusters.rows.units(weight, code, count)
+    tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(count) % (cells + 1) > 0)
+    single = [p_value(*cell) if test else np.nan for *cell, test in zip(mean, se, units, tested, strict=True)]
+    p = np.minimum(max(1, int(tested.sum())) * np.array(single), 1.0)
+    lower = np.tril_indices(cells, -1)
+
+    def unfolded(values: FloatArray, sign: int) -> FloatArray:
+        square = values.reshape(cells, cells).astype(np.float64)
+        square.T[lower] = sign * square[lower]
+        return square
+
+    residuals = unfolded(mean, -1)
+    np.fill_diagonal(residuals, np.where(votes.reshape(cells, cells).diagonal() > 0, 0.0, np.nan))
+    triplets = unfolded(np.bincount(code, minlength=count).astype(np.float64), 1).astype(np.int64)
+    errors, p_values = unfolded(se, 1), unfolded(p, 1)
+    for square in (errors, p_values):
+        np.fill_diagonal(square, np.nan)
+        square[triplets == 0] = np.nan
+    return ResidualMap(residuals, errors, triplets, p_values, uniform.inverse(np.linspace(0, 1, cells + 1)))
+
+
+# Preference for one side, and random votes
+
+
+def asymmetry(table: Triplets, P: FloatArray, clusters: Together) -> dict[str, Any]:
+    """Test whether people prefer the first or the second image, beyond P, which is symmetric.
+
+    Where single votes are known, the side is the one shown; else it is the table's, x0 first. A preference for a side
+    of the table may also mean that x0 and x1 were not assigned at random.
+
+    Returns
+    -------
+    dict
+        ``shown`` (whether the side shown is known), ``value`` (votes for the second image beyond P, in %), ``se``,
+        ``low``, ``high``, ``p``, ``sentence``.
+    """
+    total, shown = float(table.M.sum()), table.votes is not None
+    excess, by_vote = table.n - table.M * P, None
+    if table.votes is not None:
+        # Votes for the second image as shown, minus their probability by P.
+        row, swapped, choice = (table.votes[name].to_numpy() for name in ("row", "swapped", "choice"))
+        by_vote = choice - np.where(swapped, 1 - P[row], P[row])
+        excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
+    value, weight = float(excess.sum()) / total, table.M / total
+    vote_influence = None if by_vote is None or clusters.votes is None else (by_vote - value)[:, None] / total
+    influence = (excess - value * table.M) / total
+    se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])
+    units = float(clusters.units(weight)[0])
+    interval, p = t_interval(100 * value, 100 * se, units), p_value(value, se, units)
+    return {"shown": shown, **interval._asdict(), "p": p, "sentence": _preference(interval, p, shown)}
+
+
+def _preference(interval: Interval, p: float, shown: bool) -> str:
+    if not np.isfinite(interval).all():
+        return "a preference for one side cannot be estimated from so few triplets"
+    ends = f"95 % interval {interval.low:+.1f} to {interval.high:+.1f}"
+    if not p < 0.05:
+        return f"no preference for the first or the second image is detected: {interval.value:+.1f} % of votes, {ends}"
+    side = "second" if interval.value > 0 else "first"
+    figures = f"{abs(interval.value):.1f} % of votes beyond P, {ends}"
+    if shown:
+        return f"people prefer the {side} image as shown: {figures}"
+    return f"people prefer the {side} image of the table: {figures}; or x0 and x1 were not assigned at random"
+
+
+def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Together, *, level: float = 0.95) -> dict[str, Any]:
+    """Upper bound of the share of votes that were cast at random.
+
+    Half of the random votes are wrong, so their share is at most twice that of the votes against P where P is most
+    certain. The smallest of these bounds over several tails holds at the level, corrected for their number. The rate
+    itself would need a parametric form.
+
+    Returns
+    -------
+    dict
+        ``high`` (share of votes, in %, or None where it cannot be known), ``votes`` of the tail that gives the bound,
+        ``sentence``.
+    """
+    against = np.where(P >= 0.5, M - n, n)
+    order = np.argsort(-np.maximum(P, 1 - P), kind="stable")
+    cumulative = np.cumsum(M[order])
+    best, best_votes = 100.0, 0
+    for tail in TAILS:
+        rows = order[: int(np.searchsorted(cumulative, tail * cumulative[-1])) + 1]
+        votes = int(M[rows].sum())
+        wrong = float(against[rows].sum()) / votes
+        weight = np.zeros(len(M))
+        weight[rows] = M[rows] / votes
+        # A vote is against P if it is for the image that P does not favour.
+        sign = np.where(P >= 0.5, -1.0, 1.0) * (weight > 0) / votes
+        centre = np.where(P >= 0.5, 1 - wrong, wrong)
+        se = float(clusters.linear_errors(sign, np.asarray(n - M * centre), centre, weight)[0])
+        units = float(clusters.units(weight)[0])
+        if not (np.isfinite(se) and units > 1):
+            continue
+        # One-sided, corrected for the number of tails.
+        high = share_interval(100 * wrong, 100 * se, units, level=1 - 2 * (1 - level) / len(TAILS)).high
+        if 2 * high < best:
+            best, best_votes = 2 * high, votes
+    if not best_votes:
+        sentence = "no upper bound on random votes: there are too few votes, or P is never certain"
+        return {"high": None, "votes": 0, "sentence": sentence}
+    sentence = f"at most {best:.1f} % of votes are random (95 %), from the {best_votes} votes where P is most certain"
+    return {"high": best, "votes": best_votes, "sentence": sentence}
