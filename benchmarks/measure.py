@@ -26,10 +26,7 @@ from PIL import Image
 
 from twoafc import measure
 from twoafc.datasets import open_dataset
-from twoafc.distances import Distance, distance, dists, lpips, pim
-from twoafc.distances.deep import Deep
-from twoafc.distances.pim_archive import Architecture
-from twoafc.distances.weights import published
+from twoafc.distances import Deep, Distance, distance, pim, published, weights
 from twoafc.errors import DataError
 from twoafc.measurement.block import Decoder
 from twoafc.measurement.way import cores
@@ -89,17 +86,16 @@ def random_network(name: str, device: str, precision: Any) -> Deep:
 
     generator = torch.Generator().manual_seed(0)
     if name == "pim_1":
-        shapes = Architecture().shapes()
+        shapes = pim.Architecture().shapes()
         variables = {key: 0.05 * torch.randn(shape, generator=generator).numpy() for key, shape in shapes.items()}
-        return pim.of_variables(variables, Architecture(), device=device, precision=precision)
+        return pim.of_variables(variables, pim.Architecture(), device=device, precision=precision)
 
     def some(file: str, path: Any) -> dict[str, Any]:
         shapes = published()[file].tensors
         return {key: 0.02 * torch.rand(shape, generator=generator) for key, (shape, _) in shapes.items()}
 
-    module = {"lpips_alex": lpips, "dists": dists}[name]
-    with patch.object(module, "tensors", some):
-        made: Deep = getattr(module, name)(device=device, precision=precision)
+    with patch.object(weights, "tensors", some):
+        made = distance(name, device=device, precision=precision)
     return replace(made, name=f"{name} of random weights", weights={})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from twoafc.distances.ssim import LUMA
+from twoafc.distances.structural import LUMA
 from twoafc.distances.weights import tensors
 
 Batch = torch.Tensor

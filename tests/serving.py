@@ -1,4 +1,4 @@
-"""A server on this machine that misbehaves as told, and small files for it to serve."""
+"""A server on this machine that misbehaves on request, and small files for it to serve."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 from twoafc import fetch
-from twoafc.distances.weights import Published
+from twoafc.distances import Published
 from twoafc.errors import DataError
-from twoafc.fetch.registry import Archive
+from twoafc.fetch import Archive
 
 CONTENT = b"PK" + np.random.default_rng(0).bytes(300_000)
 TAG = '"abc"'

@@ -74,7 +74,7 @@ def test_the_version_is_that_of_the_package() -> None:
         ("import twoafc; twoafc.Density", ["scipy.stats", "scipy.optimize", "matplotlib", "torch", "skimage"]),
         ("import twoafc.cli", ["scipy", "polars", "matplotlib", "torch", "skimage"]),
         ("import twoafc; twoafc.distance", ["torch", "skimage", "matplotlib"]),
-        ("import twoafc; twoafc.datasets", ["scipy", "torch", "skimage", "matplotlib"]),
+        ("from twoafc.datasets import open_dataset", ["scipy", "torch", "skimage", "matplotlib"]),
         ("import twoafc.images", ["scipy", "polars", "torch", "skimage", "matplotlib"]),
     ],
 )

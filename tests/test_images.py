@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trees import picture
-from twoafc import png
+from twoafc import images
 from twoafc.errors import DataError
-from twoafc.images import ImageError, _decoded, _RefusedError, as_float, pixel_size, read_image, read_pixels, trace
+from twoafc.images import PNG_SIGNATURE, ImageError, as_float, decode, pixel_size, read_pixels, trace
 
 RGB = picture(np.random.default_rng(0), (13, 10))
 DEEP = np.random.default_rng(1).integers(0, 65536, (13, 10, 4)).astype(np.uint16)
@@ -49,7 +49,7 @@ def deep_png(pixels: NDArray[np.uint16], colours: int, *, before: bytes = b"", a
     lines = [bytes([y % 5]) + ((rows[y] - guesses[y % 5][y]) % 256).astype(np.uint8).tobytes() for y in range(height)]
     head = struct.pack(">IIBBBBB", width, height, 16, colours, 0, 0, 0)
     body = chunk(b"IDAT", zlib.compress(b"".join(lines)))
-    return png.START + chunk(b"IHDR", head) + before + body + after + chunk(b"IEND", b"")
+    return PNG_SIGNATURE + chunk(b"IHDR", head) + before + body + after + chunk(b"IEND", b"")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_jpeg_is_read_as_pillow_reads_it(file: Any) -> None:
     assert np.array_equal(read_pixels(file(content)), expected)
 
 
-def test_the_first_bytes_tell_the_format_and_the_name_does_not(file: Any) -> None:
+def test_the_format_follows_from_the_first_bytes(file: Any) -> None:
     assert read_pixels(file(encoded(RGB, "BMP"), "image.png")).shape == (3, 13, 10)
 
 
@@ -141,7 +141,7 @@ def test_a_palette_of_four_bits(file: Any) -> None:
     assert np.array_equal(read_pixels(file(encoded(image, "PNG", bits=4))), expected)
 
 
-def test_a_transparent_colour_that_no_pixel_has_is_no_matter(file: Any) -> None:
+def test_a_transparent_colour_that_no_pixel_has_is_ignored(file: Any) -> None:
     image = np.minimum(RGB, 200)
     content = encoded(image, "PNG", transparency=(255, 0, 255))
     assert np.array_equal(read_pixels(file(content)), image.transpose(2, 0, 1))
@@ -156,7 +156,7 @@ def test_sixteen_bit_colours_keep_their_depth(file: Any, channels: int, colours:
     pixels = read_pixels(path)
     assert pixels.dtype == np.uint16
     assert np.array_equal(pixels, DEEP[..., :3].transpose(2, 0, 1))
-    assert np.array_equal(read_image(path), (DEEP[..., :3].transpose(2, 0, 1) / 65535).astype(np.float32))
+    assert np.array_equal(as_float(read_pixels(path)), (DEEP[..., :3].transpose(2, 0, 1) / 65535).astype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -176,16 +176,16 @@ def test_sixteen_bit_grey_keeps_its_depth(file: Any, content: bytes) -> None:
     assert np.array_equal(pixels, np.stack([DEEP[..., 0]] * 3))
 
 
-def test_a_pillow_that_would_lose_the_lower_byte_is_found_out(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    one_byte = png._one_byte
-    monkeypatch.setattr(png, "_one_byte", lambda content, order: one_byte(content, "16B"))
-    png._bytes_are_told_apart.cache_clear()
+def test_a_pillow_that_would_lose_the_lower_byte_is_detected(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_byte = images._png_bytes
+    monkeypatch.setattr(images, "_png_bytes", lambda content, order: one_byte(content, "16B"))
+    images._low_byte_is_available.cache_clear()
     try:
-        told = "this version of Pillow does not give the lower byte of 16-bit colours"
-        assert reason(file(deep_png(DEEP[..., :3], 2))) == told
+        message = "this version of Pillow does not give the lower byte of 16-bit colours"
+        assert reason(file(deep_png(DEEP[..., :3], 2))) == message
     finally:
         monkeypatch.undo()
-        png._bytes_are_told_apart.cache_clear()
+        images._low_byte_is_available.cache_clear()
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -200,10 +200,10 @@ def turned(kind: str) -> bytes:
 CLEAR = np.dstack([RGB, np.where(np.arange(130).reshape(13, 10) < 3, 254, 255).astype(np.uint8)])
 DEEP_CLEAR = np.where(np.arange(4) < 3, DEEP, 65534).astype(np.uint16)
 UPRIGHT = (
-    "the image is to be turned for showing (EXIF orientation 6), and whether people saw it so is not known; "
+    "the image is to be rotated for display (EXIF orientation 6), and it is not known whether observers saw it so; "
     "save it upright"
 )
-BEHIND = "the image is transparent in {} of 130 pixels, and what lies behind is not known; save it without alpha"
+BEHIND = "the image is transparent in {} of 130 pixels, and the background is not known; save it without alpha"
 NO_KEY = "a 16-bit image with a transparent colour is not read; save it without"
 CONVERT = "colours are stored as {}; expected grey, a palette or RGB: convert the image"
 REFUSED: list[tuple[str, bytes, str]] = [
@@ -228,17 +228,17 @@ REFUSED: list[tuple[str, bytes, str]] = [
     (
         "two pictures",
         encoded(RGB, "GIF", save_all=True, append_images=[Image.fromarray(RGB[::-1])]),
-        "the file holds 2 pictures, of an animation or of pages; expected one",
+        "the file holds 2 pictures (an animation or pages); expected one",
     ),
     (
         "an animated png",
         encoded(RGB, "PNG", save_all=True, append_images=[Image.fromarray(RGB[::-1])]),
-        "the file holds 2 pictures, of an animation or of pages; expected one",
+        "the file holds 2 pictures (an animation or pages); expected one",
     ),
     (
         "pages",
         encoded(RGB, "TIFF", save_all=True, append_images=[Image.fromarray(RGB[::-1])]),
-        "the file holds 2 pictures, of an animation or of pages; expected one",
+        "the file holds 2 pictures (an animation or pages); expected one",
     ),
     ("cmyk", encoded(Image.fromarray(RGB).convert("CMYK"), "JPEG"), CONVERT.format("CMYK")),
     ("cmyk, tiff", encoded(Image.fromarray(RGB).convert("CMYK"), "TIFF"), CONVERT.format("CMYK")),
@@ -275,7 +275,7 @@ def test_what_is_refused(file: Any, content: bytes, expected: str) -> None:
     assert reason(file(content)) == expected
 
 
-def test_a_turned_png_that_says_so_at_its_end(file: Any) -> None:
+def test_a_rotated_png_with_late_exif_is_refused(file: Any) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     late = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
@@ -305,11 +305,11 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
             read(tmp_path)
 
 
-def test_a_size_that_cannot_be_told(file: Any) -> None:
+def test_files_without_a_size(file: Any) -> None:
     with pytest.raises(ImageError, match="no image that can be read; expected PNG"):
         pixel_size(file(b"ref,x0,x1"))
     with pytest.raises(ImageError, match="no image that can be read; expected PNG"):
-        pixel_size(file(png.START))
+        pixel_size(file(PNG_SIGNATURE))
 
 
 def test_too_many_pixels(file: Any) -> None:
@@ -325,11 +325,11 @@ def test_too_many_pixels(file: Any) -> None:
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM"])
 def test_a_file_cut_short_anywhere_is_refused(kind: str) -> None:
     content = encoded(RGB, kind)
-    whole = _decoded(content)
+    whole = decode(content, "image")
     for length in range(len(content)):
         try:
-            pixels = _decoded(content[:length])
-        except _RefusedError:
+            pixels = decode(content[:length], "image")
+        except ImageError:
             continue
         assert np.array_equal(pixels, whole)  # what was cut off held no pixels
         assert len(content) - length <= 2
@@ -340,11 +340,11 @@ def test_a_file_cut_short_anywhere_is_refused(kind: str) -> None:
 def test_a_changed_bit_of_a_png_is_noticed(data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from([EXACT["png"], deep_png(DEEP[..., :3], 2)])))
     content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(_RefusedError, match=r"^the image is (damaged|truncated)|^no image that can be read"):
-        _decoded(bytes(content))
+    with pytest.raises(ImageError, match=r"^image: the image is (damaged|truncated)|^image: no image that can be read"):
+        decode(bytes(content), "image")
 
 
-def test_damage_is_told(file: Any) -> None:
+def test_damage_is_reported(file: Any) -> None:
     content = bytearray(EXACT["png"])
     content[60] ^= 1
     assert reason(file(bytes(content))) == "the image is damaged: the checksum of the PNG's chunk at byte 33 is wrong"
@@ -368,7 +368,7 @@ def test_only_pixels_are_scaled() -> None:
         as_float(np.zeros(3, np.float32))  # type: ignore[arg-type]
 
 
-def test_an_error_can_go_from_process_to_process() -> None:
+def test_an_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(ImageError("a.png", "the file is empty")))
     assert isinstance(error, DataError)
     assert (error.path, error.reason, str(error)) == ("a.png", "the file is empty", "a.png: the file is empty")
@@ -378,12 +378,12 @@ def test_a_png_of_too_many_pixels(file: Any) -> None:
     head = b"IHDR" + struct.pack(">II", 40_000, 40_000) + bytes([8, 2, 0, 0, 0])
     parts = (head, b"IDAT" + zlib.compress(bytes(1000)), b"IEND")
     chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in parts]
-    told = reason(file(png.START + b"".join(chunks)))
-    assert told == "the image has 40000 x 40000 pixels, more than the 178956970 that are read: it may be an attack"
+    message = reason(file(PNG_SIGNATURE + b"".join(chunks)))
+    assert message.startswith("Image size (1600000000 pixels) exceeds limit of 178956970 pixels")
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-def test_a_tiff_stored_as_a_negative_is_turned(file: Any, kind: Any) -> None:
+def test_a_tiff_in_which_white_is_0_is_inverted(file: Any, kind: Any) -> None:
     most = np.iinfo(kind).max
     grey = np.linspace(0, most, 8 * 8).round().astype(kind).reshape(8, 8)
     content = bytearray(encoded(grey, "TIFF"))
@@ -395,14 +395,14 @@ def test_a_tiff_stored_as_a_negative_is_turned(file: Any, kind: Any) -> None:
     assert np.array_equal(read_pixels(file(bytes(content), "negative"))[0], most - grey)
 
 
-def test_a_compressed_tiff_cut_short_is_told_as_such() -> None:
+def test_a_truncated_compressed_tiff_is_reported_as_such() -> None:
     out = io.BytesIO()
     Image.fromarray(RGB).save(out, "TIFF", compression="tiff_lzw")
     for share in (0.3, 0.6):
-        with pytest.raises(_RefusedError, match=r"^the image is truncated or damaged \("):
-            _decoded(out.getvalue()[: int(share * len(out.getvalue()))])
+        with pytest.raises(ImageError, match=r"^image: the image is truncated or damaged \("):
+            decode(out.getvalue()[: int(share * len(out.getvalue()))], "image")
 
 
-def test_a_trace_tells_files_apart() -> None:
+def test_a_trace_differs_between_files() -> None:
     assert trace(b"") not in (0, trace(b"\0"))
     assert trace(EXACT["png"]) == trace(bytes(EXACT["png"])) < 2**64

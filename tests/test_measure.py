@@ -545,9 +545,8 @@ def test_a_small_image_that_comes_first_is_a_failure_like_any_other(here: Path) 
 def test_a_small_image_that_comes_first_for_a_network(here: Path) -> None:
     pytest.importorskip("torch")
     from twoafc.distances import pim
-    from twoafc.distances.pim_archive import Architecture
 
-    shape = Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
+    shape = pim.Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
     variables = {name: np.ones(size, dtype=np.float32) for name, size in shape.shapes().items()}
     network = pim.of_variables(variables, shape, draws=2, seed=0)
     trees.write_table(here, 4, sizes=(network.least - 1, 64))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.distances.own import as_array
+from twoafc.distances import as_array
 from twoafc.trial import DISTORTIONS, Raised, Subject, Trial, Values
 from twoafc.worlds import Images
 

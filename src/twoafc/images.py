@@ -1,13 +1,15 @@
-"""An image file to pixels, at its full depth; what is not plainly grey or red, green and blue is refused by name.
+"""Decode an image file to RGB pixels at full depth, and refuse whatever cannot be decoded without a guess.
 
-Grey becomes three equal channels, a palette its colours, an opaque alpha channel is dropped. Values are taken as they
-are stored: colour profiles (ICC) and gamma are not applied, and nothing is resized.
+Grey becomes three equal channels, a palette its colours, and an opaque alpha channel is dropped. Values are taken as
+stored: colour profiles (ICC) and gamma are not applied, and nothing is resized.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
-from twoafc import png
 from twoafc.errors import DataError
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
-"""What is read; a file's first bytes tell which it is. Of other formats Pillow does not tell the depth, or it runs
-programs to read them."""
+"""Formats that are read, recognised by a file's first bytes. Of others Pillow does not report the depth, or it runs
+other programs to read them."""
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm")
-"""How the names of such files usually end, in lower case."""
+"""Usual file name extensions of these formats, in lower case."""
 PLAIN = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
 DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
 ORIENTATION, BITS_PER_SAMPLE, PHOTOMETRIC = 0x0112, 0x0102, 0x0106
 WHITE_IS_ZERO = 0
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 Pixels = NDArray[np.uint8] | NDArray[np.uint16]
 
@@ -42,7 +44,7 @@ class ImageError(DataError):
     """
 
     def __init__(self, path: str | Path, reason: str) -> None:
-        super().__init__(str(path), reason)  # both, so that the error can go from process to process
+        super().__init__(str(path), reason)  # both, so that the error can be pickled
         self.path = str(path)
         self.reason = reason
 
@@ -51,16 +53,45 @@ class ImageError(DataError):
 
 
 class _RefusedError(Exception):
-    """The reason alone; the file is added where its name is known."""
+    """The reason alone; the path is added by the caller."""
 
 
-def read_image(path: str | Path) -> NDArray[np.float32]:
-    """Read an image as float32 of shape (3, H, W) in [0, 1]."""
-    return as_float(read_pixels(path))
+def read_pixels(path: str | Path) -> Pixels:
+    """Read an image as uint8, or uint16 where the file has 16 bits, of shape (3, H, W)."""
+    return decode(read_bytes(path), path)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a file's bytes, or raise ImageError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ImageError(path, _os_reason(error)) from error
+
+
+def decode(content: bytes, path: str | Path) -> Pixels:
+    """Decode the bytes of an image file; `path` names it in errors."""
+    try:
+        return _decode(content)
+    except _RefusedError as refused:
+        raise ImageError(path, str(refused)) from None
+
+
+def pixel_size(path: str | Path) -> tuple[int, int]:
+    """Read an image's height and width from its header, without decoding it."""
+    try:
+        with open(path, "rb") as file:
+            width, height = _open(file).size
+            return height, width
+    except _RefusedError as refused:
+        raise ImageError(path, str(refused)) from None
+    except OSError as error:
+        raise ImageError(path, _os_reason(error)) from error
 
 
 def as_float(pixels: Pixels) -> NDArray[np.float32]:
-    """Scale pixels, of any shape, to [0, 1]: divided by 255, those of 16 bits by 65535.
+    """Scale pixels of any shape to [0, 1]: 8 bits are divided by 255, 16 bits by 65535.
 
     Examples
     --------
@@ -73,7 +104,7 @@ def as_float(pixels: Pixels) -> NDArray[np.float32]:
 
 
 def eight_bits(pixels: Pixels) -> NDArray[np.uint8]:
-    """Give pixels, of any shape, as 8 bits, for showing: those of 16 bits divided by 257 and rounded.
+    """Convert pixels of any shape to 8 bits for display: 16 bits are divided by 257 and rounded.
 
     Examples
     --------
@@ -85,30 +116,8 @@ def eight_bits(pixels: Pixels) -> NDArray[np.uint8]:
     return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
-def read_pixels(path: str | Path) -> Pixels:
-    """Read an image as uint8, or uint16 where the file has 16 bits, of shape (3, H, W)."""
-    return decode(read_bytes(path), path)
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """Read a file as it is."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise ImageError(path, _told(error)) from error
-
-
-def decode(content: bytes, path: str | Path) -> Pixels:
-    """Decode an image's bytes; `path` names it in errors."""
-    try:
-        return _decoded(content)
-    except _RefusedError as refused:
-        raise ImageError(path, str(refused)) from None
-
-
 def trace(content: bytes) -> int:
-    """Give 64 bits of a digest of a file's bytes, by which another file of that name is known; never 0.
+    """Hash a file's bytes to 64 bits, never 0, so that a changed file can be recognised.
 
     Examples
     --------
@@ -118,52 +127,32 @@ def trace(content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") or 1
 
 
-def pixel_size(path: str | Path) -> tuple[int, int]:
-    """Give an image's height and width from its header, without decoding it."""
-    try:
-        with open(path, "rb") as file:
-            found = png.size(file.read(24))
-            if found is None:
-                file.seek(0)
-                found = _opened(file).size[::-1]
-        return found
-    except _RefusedError as refused:
-        raise ImageError(path, str(refused)) from None
-    except OSError as error:
-        raise ImageError(path, _told(error)) from error
-
-
-def _decoded(content: bytes) -> Pixels:
+def _decode(content: bytes) -> Pixels:
     if not content:
         raise _RefusedError("the file is empty")
-    is_png = content.startswith(png.START)
-    flaw = png.flaw(content) if is_png else None
-    if flaw:
-        raise _RefusedError(f"the image is {flaw}")
-    if is_png:
-        _check_pixels(png.size(content[:24]))
+    if content.startswith(PNG_SIGNATURE):
+        _check_png(content)
     try:
-        # A PNG goes the way that Image.open would find for it, after a search.
-        image = PngImagePlugin.PngImageFile(io.BytesIO(content)) if is_png else _opened(io.BytesIO(content))
+        image = _open(io.BytesIO(content))
         _check_header(image)
-        pixels = _deep(content, image) if _is_deep(image) else _plain(image)
+        pixels = _sixteen_bits(content, image) if _is_deep(image) else _eight_bits(image)
         if "exif" in image.info:
-            _check_upright(image.getexif().get(ORIENTATION, 1))
+            _check_orientation(image.getexif().get(ORIENTATION, 1))
     except _RefusedError:
         raise
     except NotImplementedError as error:
         raise _RefusedError(_first_line(error)) from error
-    except Exception as error:  # damage makes Pillow raise whatever it happens to meet
+    except Exception as error:  # Pillow raises almost anything on a damaged file
         raise _RefusedError(f"the image is truncated or damaged ({_first_line(error)})") from error
     return pixels
 
 
-def _opened(file: io.BufferedReader | io.BytesIO) -> Image.Image:
+def _open(file: io.BufferedReader | io.BytesIO) -> Image.Image:
     try:
         return Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
         file.seek(0)
-        if file.read(4) in (b"II*\0", b"MM\0*"):  # what tells a TIFF's size may stand at its end
+        if file.read(4) in (b"II*\0", b"MM\0*"):  # a TIFF's directory may be at the end of the file
             raise _RefusedError("the image is truncated or damaged (a TIFF without its directory)") from None
         raise _RefusedError(f"no image that can be read; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from None
     except Image.DecompressionBombError as error:
@@ -172,32 +161,42 @@ def _opened(file: io.BufferedReader | io.BytesIO) -> Image.Image:
         raise _RefusedError(f"the image is truncated or damaged ({_first_line(error)})") from error
 
 
-def _check_pixels(size: tuple[int, int] | None) -> None:
-    """Hold a PNG to the size at which Pillow refuses other formats: a small file may unfold to fill the memory."""
-    limit = Image.MAX_IMAGE_PIXELS
-    if size and limit and size[0] * size[1] > 2 * limit:
-        told = f"{size[0]} x {size[1]} pixels"
-        raise _RefusedError(f"the image has {told}, more than the {2 * limit} that are read: it may be an attack")
+def _check_png(content: bytes) -> None:
+    """Check the length and checksum of every chunk; Pillow does not when it decodes pixels.
+
+    Not by Pillow's verify(), which ignores the last chunk, takes three times as long, and needs the file opened twice.
+    """
+    view, position, kind = memoryview(content), len(PNG_SIGNATURE), b""
+    while kind != b"IEND":
+        end = position + int.from_bytes(view[position : position + 4]) + 12
+        if end > len(content):
+            raise _RefusedError("the image is truncated: the PNG ends before its last chunk")
+        kind = content[position + 4 : position + 8]
+        if zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
+            raise _RefusedError(f"the image is damaged: the checksum of the PNG's chunk at byte {position} is wrong")
+        position = end
 
 
 def _check_header(image: Image.Image) -> None:
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
-        raise _RefusedError(f"the file holds {frames} pictures, of an animation or of pages; expected one")
+        raise _RefusedError(f"the file holds {frames} pictures (an animation or pages); expected one")
     if isinstance(image, TiffImagePlugin.TiffImageFile):
-        _check_upright(image.tag_v2.get(ORIENTATION, 1))
+        _check_orientation(image.tag_v2.get(ORIENTATION, 1))
 
 
-def _check_upright(turned: int) -> None:
-    if turned not in (0, 1):
-        rule = "whether people saw it so is not known; save it upright"
-        raise _RefusedError(f"the image is to be turned for showing (EXIF orientation {turned}), and {rule}")
+def _check_orientation(orientation: int) -> None:
+    if orientation not in (0, 1):
+        raise _RefusedError(
+            f"the image is to be rotated for display (EXIF orientation {orientation}), and it is not known whether "
+            "observers saw it so; save it upright"
+        )
 
 
 def _is_deep(image: Image.Image) -> bool:
-    """Tell whether samples have 16 bits; refuse colours that are not ours, and depths that Pillow would not keep."""
+    """Return whether samples have 16 bits; refuse colour spaces other than ours, and depths that Pillow would round."""
     tiles = image.tile if isinstance(image, ImageFile.ImageFile) else ()
-    # How the decoder is told that samples are stored; for a PPM that is to be scaled, with their largest value.
+    # The decoder's arguments: how samples are stored and, for a PPM that needs scaling, their largest value.
     stored = tiles[0][3] if tiles else ""
     mode, *scaling = stored if isinstance(stored, tuple) else (stored,)
     if image.format == "PNG" and mode == "LA;16B":
@@ -211,42 +210,72 @@ def _is_deep(image: Image.Image) -> bool:
         if image.mode in DEEP and set(bits) == {16}:
             return True
         if max(bits) > 8:
-            told = f"{len(bits)} x {max(bits)} bits, mode {image.mode}"
-            raise _RefusedError(f"a TIFF of {told}, is not read; save it as PNG")
+            layout = f"{len(bits)} x {max(bits)} bits, mode {image.mode}"
+            raise _RefusedError(f"a TIFF of {layout}, is not read; save it as PNG")
     if image.mode not in PLAIN:
         raise _RefusedError(f"colours are stored as {image.mode}; expected grey, a palette or RGB: convert the image")
     return False
 
 
-def _plain(image: Image.Image) -> NDArray[np.uint8]:
+def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
     if "transparency" in image.info or image.mode in ("LA", "PA", "RGBA"):
-        return _channels_first(_opaque(np.asarray(image.convert("RGBA"))))
+        return _channels_first(_without_alpha(np.asarray(image.convert("RGBA"))))
     if image.mode == "L":
         return np.repeat(np.asarray(image)[np.newaxis], 3, axis=0)
     return _channels_first(np.asarray(image if image.mode == "RGB" else image.convert("RGB")))
 
 
-def _deep(content: bytes, image: Image.Image) -> NDArray[np.uint16]:
-    image.load()  # to the end of the file, where a transparent colour may be told
+def _sixteen_bits(content: bytes, image: Image.Image) -> NDArray[np.uint16]:
+    image.load()  # to the end of the file, where a transparent colour may be defined
     if "transparency" in image.info:
         raise _RefusedError("a 16-bit image with a transparent colour is not read; save it without")
     if image.mode in ("RGB", "RGBA"):
-        colours = png.sixteen_bits(content)
-        return _channels_first(_opaque(colours) if image.mode == "RGBA" else colours)
+        if not _low_byte_is_available():
+            raise NotImplementedError("this version of Pillow does not give the lower byte of 16-bit colours")
+        colours = _png_colours(content)
+        return _channels_first(_without_alpha(colours) if image.mode == "RGBA" else colours)
     grey = np.asarray(image).astype(np.uint16)
-    # Pillow turns what is stored as a negative the right way round with 8 bits, not with 16.
+    # Pillow inverts a TIFF in which white is 0 with 8 bits, but not with 16.
     if isinstance(image, TiffImagePlugin.TiffImageFile) and image.tag_v2.get(PHOTOMETRIC) == WHITE_IS_ZERO:
         grey = np.iinfo(np.uint16).max - grey
     return np.repeat(grey[np.newaxis], 3, axis=0)
 
 
-def _opaque(rgba: NDArray[Any]) -> NDArray[Any]:
-    """Drop an alpha channel that hides nothing."""
+def _png_colours(content: bytes) -> NDArray[np.uint16]:
+    """Decode a PNG of 16-bit RGB or RGBA to shape (H, W, channels).
+
+    Pillow returns one byte of each sample: the first if the high byte is declared to come first, as it does in a PNG,
+    and the second if the low byte is. Decoding twice gives both.
+    """
+    high, low = (_png_bytes(content, order) for order in ("16B", "16L"))
+    return np.asarray(high.astype(np.uint16) << 8 | low, dtype=np.uint16)
+
+
+def _png_bytes(content: bytes, order: str) -> NDArray[np.uint8]:
+    image = PngImagePlugin.PngImageFile(io.BytesIO(content))
+    codec, extents, offset, stored = image.tile[0]
+    kind: Any = type(image.tile[0])  # a plain tuple before Pillow 11
+    tile: Any = (codec, extents, offset, str(stored).replace("16B", order))
+    image.tile = [tile if kind is tuple else kind(*tile)]
+    return np.asarray(image)
+
+
+@cache
+def _low_byte_is_available() -> bool:
+    """Decode one known pixel: Pillow does not document that it can return the lower byte."""
+    head = b"IHDR" + (1).to_bytes(4) * 2 + bytes([16, 2, 0, 0, 0])
+    body = b"IDAT" + zlib.compress(bytes([0, 1, 2, 3, 4, 5, 6]))
+    chunks = [(len(part) - 4).to_bytes(4) + part + zlib.crc32(part).to_bytes(4) for part in (head, body, b"IEND")]
+    return bool((_png_colours(PNG_SIGNATURE + b"".join(chunks)) == [0x0102, 0x0304, 0x0506]).all())
+
+
+def _without_alpha(rgba: NDArray[Any]) -> NDArray[Any]:
+    """Drop an alpha channel that is opaque everywhere."""
     alpha = rgba[..., 3]
-    clear = int((alpha < np.iinfo(alpha.dtype).max).sum())
-    if clear:
+    transparent = int((alpha < np.iinfo(alpha.dtype).max).sum())
+    if transparent:
         raise _RefusedError(
-            f"the image is transparent in {clear} of {alpha.size} pixels, and what lies behind is not known; "
+            f"the image is transparent in {transparent} of {alpha.size} pixels, and the background is not known; "
             "save it without alpha"
         )
     return rgba[..., :3]
@@ -256,7 +285,7 @@ def _channels_first(pixels: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def _told(error: OSError) -> str:
+def _os_reason(error: OSError) -> str:
     return "no such file" if isinstance(error, FileNotFoundError) else f"the file cannot be read ({error.strerror})"
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twoafc.distances.batches import Distance
-from twoafc.distances.own import OneByOne, told
+from twoafc.distances import Distance, OneByOne, wrong_shape
 from twoafc.faults import (
     at_least_0,
     direction,
@@ -150,10 +149,10 @@ def _report(subject: Subject, size: int, seed: int) -> Report:
             return Report(subject.name, used, None, (*problems, wrong))
         problems.append(wrong)
     if values.size == 1 < len(ref):
-        problems.append(f"wrong shape: {told(values, len(ref))}")
+        problems.append(f"wrong shape: {wrong_shape(values, len(ref))}")
         trial = replace(trial, subject=replace(subject, function=OneByOne(subject.function)))
     elif values.size != len(ref) or len(values) != len(ref):
-        return Report(subject.name, used, None, (*problems, f"wrong shape: {told(values, len(ref))}"))
+        return Report(subject.name, used, None, (*problems, f"wrong shape: {wrong_shape(values, len(ref))}"))
     elif values.ndim > 1:
         notes.append(f"its values have shape {values.shape}; twoafc.distance makes that ({len(ref)},)")
     try:

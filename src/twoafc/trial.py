@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.distances.batches import Distance
-from twoafc.distances.own import Kind, Own, as_array, called, kind
+from twoafc.distances import Distance, Kind, Own, as_array, call_with_copies, detect_kind
 from twoafc.worlds import LEAST_CONTRAST, Images, distort, photograph
 
 Values = NDArray[np.float64]
@@ -42,7 +41,7 @@ class Subject:
     def raw(self, ref: Images, x: Images) -> NDArray[Any]:
         """What it gives for copies of some images, whatever its shape."""
         try:
-            return as_array(called(self.function, self.takes, self.device, ref, x))
+            return as_array(call_with_copies(self.function, self.takes, self.device, ref, x))
         except Exception as error:  # a user's callable may raise anything
             raise Raised(" ".join(f"{type(error).__name__}: {error}".split())) from error
 
@@ -66,7 +65,7 @@ def subject_of(f: Distance) -> Subject:
     if isinstance(f, Own):
         return Subject(f.name, f.function, f.takes, f.device)
     name = getattr(f, "name", None) or getattr(f, "__name__", None) or type(f).__name__
-    takes = kind(f)
+    takes = detect_kind(f)
     return Subject(str(name), f, takes, str(getattr(f, "device", "cpu")) if takes == "torch" else "cpu")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import trees
 from twoafc.datasets import open_bapps, open_clic, without_anchors
 from twoafc.errors import DataError
-from twoafc.fetch.registry import chosen, size_of
+from twoafc.fetch import chosen, size_of
 from twoafc.reproduce.sources import FETCH, LAYOUTS, allocate, generate, open_source, sample
 from twoafc.worlds import hidden_distance
 

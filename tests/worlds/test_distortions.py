@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from twoafc.distances import distance
-from twoafc.distances.ssim import luma
+from twoafc.distances import distance, luma
 from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, distort, patches, photograph
 from twoafc.worlds.distortions import interpolation, there_and_back
 

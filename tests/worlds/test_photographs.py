@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from twoafc.core import log_pmf
-from twoafc.distances import distance
-from twoafc.distances.ssim import luma
+from twoafc.distances import distance, luma
 from twoafc.worlds import (
     DISTORTIONS,
     LEAST_CONTRAST,

@@ -1,4 +1,4 @@
-"""`twoafc fetch`: weights and data sets, listed, checked, downloaded or imported."""
+"""`twoafc fetch`: list, check, download or import weights and data sets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from cyclopts import Parameter
 from twoafc.cli.show import Switch, say
 
 if TYPE_CHECKING:
-    from twoafc.fetch import Got, State
-    from twoafc.fetch.digests import Progress
-    from twoafc.fetch.registry import File
+    from twoafc.fetch import File, Got, Progress, State
 
 
 def fetch(
@@ -27,7 +25,7 @@ def fetch(
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
-    """List the weights and data sets that are known, and get those that are named; nothing is downloaded unasked.
+    """List the known weights and data sets, and get those that are named; nothing is downloaded unasked.
 
     Parameters
     ----------
@@ -37,77 +35,70 @@ def fetch(
     to
         Folder for weights, default TWOAFC_WEIGHTS or torch's cache; or a data set's own, default in TWOAFC_DATA.
     from_
-        Take a file that you have, or a folder of such files, weights under any names, instead of downloading; it is
+        Import a file that you have, or a folder of such files, weights under any names, instead of downloading; it is
         checked and copied.
     verify
-        Download nothing; read all that is there again, and say what is missing or damaged.
+        Download nothing; read all installed files again, and report what is missing or damaged.
     json
         Print JSON.
     quiet
-        Print nothing but errors, and JSON where it is asked for.
+        Print nothing but errors, and JSON if requested.
     """
-    from twoafc import fetch as known
+    from twoafc import fetch as room
 
     if from_ is not None and (verify or len(names) != 1):
         raise ValueError("--from takes one name, that of the file: twoafc fetch NAME --from FILE")
     with _progress(quiet) as show:
         if verify:
-            found = known.verify(names or None, to=to, progress=show)
+            states = room.verify(names or None, to=to, progress=show)
         elif not names:
-            found = known.status(to=to)
+            states = room.status(to=to)
         elif from_ is not None:
-            return _tell_got(known.import_file(names[0], from_, to=to, progress=show), json, quiet)
+            return _report_files(room.import_file(names[0], from_, to=to, progress=show), json, quiet)
         else:
-            return _get_each(names, to, show, json, quiet)
-    _tell(found, json, quiet)
-    damaged = [state.file.name for state in found if state.state == "damaged"]
+            return _get_files(names, to, show, json, quiet)
+    if json:
+        _print_json([_record(state.file, state.state, state.where, state.note) for state in states])
+    elif not quiet:
+        _print_table(states)
+    damaged = [state.file.name for state in states if state.state == "damaged"]
     if verify and damaged:
         raise ValueError(f"{len(damaged)} damaged; to fetch again: twoafc fetch {' '.join(damaged)}")
 
 
-def _get_each(names: tuple[str, ...], to: Path | None, show: Progress | None, json: bool, quiet: bool) -> None:
-    """Get files one by one, and tell of each when it is there."""
-    from twoafc import fetch as known
+def _get_files(names: tuple[str, ...], to: Path | None, show: Progress | None, json: bool, quiet: bool) -> None:
+    """Get files one by one, and report each when it is installed."""
+    from twoafc import fetch as room
 
-    got: list[Got] = []
+    results: list[Got] = []
     try:
-        for file in known.chosen(names):
-            got += known.get(file.name, to=to, progress=show)
+        for file in room.chosen(names):
+            results += room.get(file.name, to=to, progress=show)
             if not json:
-                _tell_got(got[-1:], json, quiet)
+                _report_files(results[-1:], json, quiet)
     except KeyboardInterrupt:
-        print("what has come is kept; the same command continues there", file=sys.stderr)
+        print("the partial download is kept; run the same command to continue", file=sys.stderr)
         raise
     if json:
-        _tell_got(got, json, quiet)
+        _report_files(results, json, quiet)
 
 
-def _tell(found: list[State], json: bool, quiet: bool) -> None:
+def _report_files(results: list[Got], json: bool, quiet: bool) -> None:
     if json:
-        _print_json([_record(state.file, state.state, state.where, state.note) for state in found])
-    elif not quiet:
-        _print_table(found)
-
-
-def _tell_got(got: list[Got], json: bool, quiet: bool) -> None:
-    if json:
-        records = [_record(one.file, "fetched" if one.new else "there", one.where, one.note) for one in got]
-        _print_json(records)
-    elif not quiet:
-        for one in got:
-            print(
-                f"{one.file.name}: {'' if one.new else 'there already, '}{one.where}"
-                + (f" ({one.note})" * bool(one.note))
-            )
-            opens = getattr(one.file, "opens", None)
-            if one.new and opens:
-                folder = one.where if opens == one.file.place else one.where / opens  # type: ignore[union-attr]
-                command = f"twoafc measure {folder} --distance ssim --out {one.file.name}.parquet"
-                print(f"  to measure a distance on it: {command}")
+        _print_json([_record(got.file, "fetched" if got.new else "there", got.where, got.note) for got in results])
+        return
+    for got in () if quiet else results:
+        note = f" ({got.note})" if got.note else ""
+        print(f"{got.file.name}: {'' if got.new else 'there already, '}{got.where}{note}")
+        opens = getattr(got.file, "opens", None)
+        if got.new and opens:
+            folder = got.where if opens == got.file.place else got.where / opens  # type: ignore[union-attr]
+            command = f"twoafc measure {folder} --distance ssim --out {got.file.name}.parquet"
+            print(f"  to measure a distance on it: {command}")
 
 
 def _record(file: File, state: str, where: Path | None, note: str) -> dict[str, Any]:
-    from twoafc.fetch.registry import Archive, size_of, worth
+    from twoafc.fetch import Archive, digest_source, size_of
 
     return {
         "name": file.name,
@@ -119,7 +110,7 @@ def _record(file: File, state: str, where: Path | None, note: str) -> dict[str, 
         "source": file.url,
         "bytes": size_of(file),
         "digest": file.digest,
-        "worth": worth(file),
+        "worth": digest_source(file),
         "terms": file.terms,
     }
 
@@ -130,27 +121,27 @@ def _print_json(records: list[dict[str, Any]]) -> None:
     print(json.dumps(records, indent=1, ensure_ascii=False))
 
 
-def _print_table(found: list[State]) -> None:
-    """Print what is there: weights, then data sets, then how to get more."""
-    from twoafc.distances.weights import NEEDS, Published
+def _print_table(states: list[State]) -> None:
+    """Print weights, then data sets, then how to get more."""
+    from twoafc.distances import NEEDS, Published
     from twoafc.fetch import data_folder, weights_folder
 
-    weights = [_line(state) for state in found if isinstance(state.file, Published)]
-    archives = _lines([state for state in found if not isinstance(state.file, Published)])
+    weights = [_row(state) for state in states if isinstance(state.file, Published)]
+    archives = _archive_rows([state for state in states if not isinstance(state.file, Published)])
     lines = []
     for title, rows in (
         (f"Weights, kept in {weights_folder()}", weights),
         (f"Data sets, kept in {data_folder()}", archives),
     ):
         if rows:
-            lines += [title, *_laid_out(rows), ""]
+            lines += [title, *_aligned(rows), ""]
     needs = "; ".join(f"{name} = {' + '.join(parts)}" for name, parts in NEEDS.items() if len(parts) > 1)
     print("\n".join(lines))
     say(f"Get: twoafc fetch NAME, of a file or of a distance ({needs}).")
 
 
-def _laid_out(rows: list[tuple[str, ...]]) -> list[str]:
-    """Put rows in columns; on a terminal that is too narrow for them, addresses come below."""
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Align rows in columns; on a terminal that is too narrow, addresses go on lines of their own."""
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     padded = [[cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)] for row in rows]
     lines = [f"  {' '.join(row)}".rstrip() for row in padded]
@@ -159,34 +150,39 @@ def _laid_out(rows: list[tuple[str, ...]]) -> list[str]:
     return [line for row in padded for line in (f"  {' '.join(row[:4])}".rstrip(), f"    {row[4]}")]
 
 
-def _line(state: State) -> tuple[str, ...]:
-    from twoafc.fetch.registry import size_of
-    from twoafc.fetch.room import in_words
+def _row(state: State) -> tuple[str, ...]:
+    from twoafc.fetch import format_size, size_of
 
     size = state.bytes or size_of(state.file)
     where = str(state.where) if state.where else state.file.url
     note = f"({state.note})" if state.note else ""
-    return state.file.name, state.state, in_words(size) if size else "?", state.file.terms, f"{where} {note}".rstrip()
+    return (
+        state.file.name,
+        state.state,
+        format_size(size) if size else "?",
+        state.file.terms,
+        f"{where} {note}".rstrip(),
+    )
 
 
-def _lines(found: list[State]) -> list[tuple[str, ...]]:
-    """One line for each archive; one for all of a data set that comes in many, as long as they are all missing."""
+def _archive_rows(states: list[State]) -> list[tuple[str, ...]]:
+    """Make a row for each archive, but one for a data set of many archives if they are all missing."""
     groups: dict[str, list[State]] = {}
-    for state in found:
+    for state in states:
         groups.setdefault(getattr(state.file, "group", None) or state.file.name, []).append(state)
-    lines: list[tuple[str, ...]] = []
-    for name, states in groups.items():
-        if len(states) > 8 and all(state.state == "missing" and not state.where for state in states):
-            first = states[0].file
-            lines.append((name, "missing", "?", first.terms, f"{first.url} (and {len(states) - 1} others)"))
+    rows: list[tuple[str, ...]] = []
+    for name, members in groups.items():
+        if len(members) > 8 and all(state.state == "missing" and not state.where for state in members):
+            first = members[0].file
+            rows.append((name, "missing", "?", first.terms, f"{first.url} (and {len(members) - 1} others)"))
         else:
-            lines += [_line(state) for state in states]
-    return lines
+            rows += [_row(state) for state in members]
+    return rows
 
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Progress | None]:
-    """Show how much has come and how fast, on a terminal; nothing where standard error goes elsewhere."""
+    """Show a progress bar if standard error is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

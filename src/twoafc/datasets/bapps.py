@@ -1,35 +1,40 @@
-"""BAPPS (Zhang et al. 2018): patches judged two against one (2AFC), or told apart in pairs (JND).
+"""BAPPS (Zhang et al. 2018): patches compared with a reference (2AFC), or in pairs that are the same or not (JND).
 
-On disk a subset, such as ``2afc/val/cnn``, has a folder for each role and one of votes, and in each of them a file for
-every stem: ``ref/000017.png``, ``p0/000017.png``, ``p1/000017.png``, ``judge/000017.npy``. They are paired by stem.
+On disk a subset, such as ``2afc/val/cnn``, has a folder for each role and one of votes, and each folder has a file for
+every stem: ``ref/000017.png``, ``p0/000017.png``, ``p1/000017.png``, ``judge/000017.npy``. Files are paired by stem.
 """
 
 from __future__ import annotations
 
+import io
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import Dataset
-from twoafc.datasets.shares import votes_of
-from twoafc.datasets.stems import paired, stem_of
+from twoafc.arrays import IntArray
+from twoafc.datasets.dataset import Dataset, Progress
 from twoafc.errors import DataError
 from twoafc.images import ENDINGS
 
-Progress = Callable[[int, int, str], None]
-"""Called with the rows read, those in all, and what is being read."""
 DEPTH = 3
-"""Subsets lie at most so many folders below the one that is opened: ``ROOT/2afc/val/cnn``."""
+"""Largest number of folders between the one that is opened and a subset: ``ROOT/2afc/val/cnn``."""
+IGNORED = ("thumbs.db", "desktop.ini")
+NPY_1_0 = b"\x93NUMPY\x01\x00"
+TOLERANCE = 1e-3
+EVERY = 2000
+"""Files between two calls of progress."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of a subset, by role and of votes; those it never has; and how many people judged, by split."""
+    """The folders of a subset, by role and of votes; folders that it never has; and the number of judges, by split."""
 
     name: str
     images: Mapping[str, str]
@@ -59,9 +64,9 @@ def open_bapps(
     Parameters
     ----------
     path : str or Path
-    split : "train" or "val", default all that are there
+    split : "train" or "val", default all
     M : int, default 2 in train, 5 in val
-        How many people judged each triplet; the files tell their share alone.
+        Number of people who judged each triplet; the files only have their share.
     progress : callable (done, total, what), optional
     """
     return _open(Path(path), TWO_AFC, split, M, progress)
@@ -70,24 +75,24 @@ def open_bapps(
 def open_bapps_jnd(
     path: str | Path, *, split: str | None = None, M: int | None = None, progress: Progress | None = None
 ) -> Dataset:
-    """Open BAPPS JND: pairs, of which n of M = 3 people said that they are the same; else as `open_bapps`."""
+    """Open BAPPS JND: pairs that n of M = 3 people called the same; otherwise as `open_bapps`."""
     return _open(Path(path), JND, split, M, progress)
 
 
-def subsets(path: Path, layout: Layout) -> list[Path]:
-    """Find the subsets of a folder: itself, or those at the first level below it that has one."""
+def bapps_subsets(path: Path, layout: Layout = TWO_AFC) -> list[Path]:
+    """Find the subsets of a folder: itself, or those at the first level below it that has any."""
     level = [path]
     for _ in range(DEPTH + 1):
         inside = {folder: _folders(folder) for folder in level}
         if any(layout.votes in names for names in inside.values()):
-            # A subset that has lost a folder, beside one that is whole, is still meant, and refused later.
-            found = [each for each, names in inside.items() if names & {*layout.folders} and not names & layout.never]
-            deeper = [each for other in inside if other not in found for each in subsets(other, layout)]
-            if found and deeper:
+            # A subset without one of its folders, beside a complete one, is included here and refused later.
+            subsets = [each for each, names in inside.items() if names & {*layout.folders} and not names & layout.never]
+            deeper = [each for other in inside if other not in subsets for each in bapps_subsets(other, layout)]
+            if subsets and deeper:
                 raise DataError(
-                    f"BAPPS subsets must lie at one depth; {found[0]} and {deeper[0]} do not: open one alone"
+                    f"BAPPS subsets must lie at one depth; {subsets[0]} and {deeper[0]} do not: open one alone"
                 )
-            return found
+            return subsets
         level = [folder / name for folder, names in inside.items() for name in sorted(names)]
     return []
 
@@ -100,7 +105,7 @@ def _folders(path: Path) -> set[str]:
 
 
 class Subset(NamedTuple):
-    """A subset's folder, the names it goes by, and the paired files in each of its folders."""
+    """A subset's folder, its split and name, and the paired files in each of its folders."""
 
     folder: Path
     split: str
@@ -111,20 +116,19 @@ class Subset(NamedTuple):
 def _open(path: Path, layout: Layout, split: str | None, M: int | None, progress: Progress | None) -> Dataset:
     if M is not None and M < 1:
         raise ValueError(f"M must be at least 1; found {M}")
-    found = {folder: _names(folder) for folder in subsets(path, layout)}
-    if not found:
+    names = {folder: _names(folder) for folder in bapps_subsets(path, layout)}
+    if not names:
         raise DataError(f"no BAPPS subset in {path}; expected the folders {', '.join(layout.folders)}, in it or below")
-    chosen = {folder: names for folder, names in found.items() if split in (None, names[0])}
+    chosen = {folder: pair for folder, pair in names.items() if split in (None, pair[0])}
     if not chosen:
-        there = sorted({names[0] for names in found.values()})
-        raise DataError(f"no split {split} in {path}; it has {', '.join(there)}")
-    parts = [Subset(folder, *names, _files(folder, layout)) for folder, names in chosen.items()]
+        raise DataError(f"no split {split} in {path}; it has {', '.join(sorted({pair[0] for pair in names.values()}))}")
+    parts = [Subset(folder, *pair, _files(folder, layout)) for folder, pair in chosen.items()]
     splits = sorted({part.split for part in parts})
     table = _table(parts, layout, M, progress)
     notes: tuple[str, ...] = ()
     if len(splits) > 1:
         table = table.with_columns(group=pl.col("triplet").str.replace("/[^/]*$", ""))
-        notes = (f"opened as one: the splits {' and '.join(splits)}; groups tell them apart",)
+        notes = (f"opened as one: the splits {' and '.join(splits)}; groups are named SPLIT/SUBSET",)
     files = {
         role: pl.concat([_relative(path, part.folder / name, part.files[name]) for part in parts])
         for role, name in layout.images.items()
@@ -134,19 +138,59 @@ def _open(path: Path, layout: Layout, split: str | None, M: int | None, progress
 
 def _names(folder: Path) -> tuple[str, str]:
     """Name the split and the subset after the last two folders; absolute, so that "." has a name too."""
-    whole = Path(os.path.abspath(folder))
-    return whole.parent.name, whole.name
+    absolute = Path(os.path.abspath(folder))
+    return absolute.parent.name, absolute.name
+
+
+def _relative(root: Path, folder: Path, names: list[str]) -> pl.Series:
+    return folder.relative_to(root).as_posix() + "/" + pl.Series(names)
+
+
+# Pairing by stem
 
 
 def _files(folder: Path, layout: Layout) -> dict[str, list[str]]:
-    """Pair the files of a subset; give the names in each of its folders, in the order of their stems."""
-    there = _folders(folder)
-    lost = [name for name in layout.folders if name not in there]
-    if lost:
-        raise DataError(f"a BAPPS subset has the folders {', '.join(layout.folders)}; {folder} has no {lost[0]}")
-    endings = {folder / name: ENDINGS for name in layout.images.values()} | {folder / layout.votes: (".npy",)}
-    names = paired(endings)
-    return {each.name: names[each] for each in endings}
+    """Pair the files of a subset; return the names in each of its folders, in the order of their stems."""
+    existing = _folders(folder)
+    missing = [name for name in layout.folders if name not in existing]
+    if missing:
+        raise DataError(f"a BAPPS subset has the folders {', '.join(layout.folders)}; {folder} has no {missing[0]}")
+    listed = {name: _by_stem(folder / name, ENDINGS) for name in layout.images.values()}
+    listed[layout.votes] = _by_stem(folder / layout.votes, (".npy",))
+    stems = sorted(set().union(*listed.values()))
+    if not stems:
+        raise DataError(f"no files in {folder / layout.folders[0]}")
+    for name, files in listed.items():
+        lost = [stem for stem in stems if stem not in files]
+        if lost:
+            other = next(each for each, names in listed.items() if lost[0] in names)
+            raise DataError(
+                f"every stem must be in each folder; {folder / other / listed[other][lost[0]]} has no partner in "
+                f"{folder / name} ({len(lost)} of {len(stems)} stems are missing there)"
+            )
+    return {name: [files[stem] for stem in stems] for name, files in listed.items()}
+
+
+def _by_stem(folder: Path, endings: tuple[str, ...]) -> dict[str, str]:
+    """Map stems to file names; files left by operating systems are ignored, any other file is refused."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read: {error.strerror}") from error
+    stems: dict[str, str] = {}
+    for name in names:
+        if name.startswith(".") or name.lower() in IGNORED:
+            continue
+        stem, ending = os.path.splitext(name)
+        if ending.lower() not in endings:
+            raise DataError(f"unexpected file: {folder / name}; expected names that end in {' or '.join(endings)}")
+        if stem in stems:
+            raise DataError(f"a stem must be one file; {folder} has {stems[stem]} and {name}")
+        stems[stem] = name
+    return stems
+
+
+# Votes
 
 
 def _table(parts: list[Subset], layout: Layout, M: int | None, progress: Progress | None) -> pl.DataFrame:
@@ -155,35 +199,83 @@ def _table(parts: list[Subset], layout: Layout, M: int | None, progress: Progres
     tables: list[pl.DataFrame] = []
     for part in parts:
         done = sum(map(len, tables))
-        told = partial(_tell, progress, done, total, f"votes of {part.name}") if progress else None
-        tables.append(_rows(part, layout, _people(part, layout) if M is None else M, told))
+        report = partial(_report, progress, done, total, f"votes of {part.name}") if progress else None
+        tables.append(_rows(part, layout, _judges(part, layout) if M is None else M, report))
     if progress:
         progress(total, total, "votes")
     return pl.concat(tables)
 
 
-def _people(part: Subset, layout: Layout) -> int:
+def _report(progress: Progress, before: int, total: int, what: str, done: int) -> None:
+    progress(before + done, total, what)
+
+
+def _judges(part: Subset, layout: Layout) -> int:
     if part.split not in layout.M:
         known = " or ".join(f"{name} ({M})" for name, M in layout.M.items())
-        where = f"{part.folder} is in {part.split!r}"
-        raise DataError(f"how many people judged is told by the folder {known}; {where}: give M (--M of the command)")
+        raise DataError(
+            f"the number of judges follows from the folder {known}; {part.folder} is in {part.split!r}: "
+            "give M (--M of the command)"
+        )
     return layout.M[part.split]
 
 
-def _rows(part: Subset, layout: Layout, M: int, progress: Callable[[int], None] | None) -> pl.DataFrame:
-    votes = part.files[layout.votes]
-    stems = pl.Series([stem_of(name) for name in votes])
+def _rows(part: Subset, layout: Layout, M: int, report: Callable[[int], None] | None) -> pl.DataFrame:
+    names = part.files[layout.votes]
+    stems = pl.Series([os.path.splitext(name)[0] for name in names])
     prefix = f"{part.split}/{part.name}/"
     triplet = prefix + stems
-    paths = [os.path.join(part.folder, layout.votes, name) for name in votes]
-    n = votes_of(paths, M, names=triplet.to_list(), progress=progress)
+    paths = [os.path.join(part.folder, layout.votes, name) for name in names]
+    n = _read_votes(paths, M, triplet.to_list(), report)
     labels = {role: f"{prefix}{name}/" + stems for role, name in layout.images.items()}
     return pl.DataFrame({"triplet": triplet, "group": part.name, **labels, "n": n, "M": M})
 
 
-def _relative(root: Path, folder: Path, names: list[str]) -> pl.Series:
-    return folder.relative_to(root).as_posix() + "/" + pl.Series(names)
+def _read_votes(
+    paths: Sequence[str], M: int, triplets: Sequence[str], report: Callable[[int], None] | None
+) -> IntArray:
+    """Read n = share x M from .npy files with one share each; n must be a whole number."""
+    shares = np.empty(len(paths))
+    dtypes: dict[bytes, np.dtype[np.generic]] = {}
+    for row, path in enumerate(paths):
+        if report and row % EVERY == 0:
+            report(row)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                shares[row] = _read_number(file.read(), dtypes)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise DataError(
+                f"votes must be one number in a .npy file; triplet {triplets[row]}: {path}: {error}"
+            ) from error
+    scaled = shares * M
+    n = np.round(np.clip(np.nan_to_num(scaled), 0, M))
+    wrong = ~(abs(scaled - n) <= TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"votes must be a share of M = {M} people; triplet {triplets[row]} has {shares[row]:g} in {paths[row]} "
+            f"({wrong.sum()} of {len(paths)} files)"
+        )
+    return n.astype(np.int64)
 
 
-def _tell(progress: Progress, before: int, total: int, what: str, done: int) -> None:
-    progress(before + done, total, what)
+def _read_number(content: bytes, dtypes: dict[bytes, np.dtype[np.generic]]) -> float:
+    """Read the one number of a .npy file: ten times as fast as ``numpy.load``, since headers are parsed once."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    header = content[:start]
+    if header not in dtypes:
+        dtypes[header] = _dtype(header)
+    dtype = dtypes[header]
+    if len(content) != start + dtype.itemsize:
+        raise ValueError(f"{len(content) - start} bytes where one {dtype} has {dtype.itemsize}")
+    return float(np.frombuffer(content, dtype, offset=start)[0])
+
+
+def _dtype(header: bytes) -> np.dtype[np.generic]:
+    """Parse a header, and accept a single number only: no objects, which would be pickled."""
+    if not header.startswith(NPY_1_0):
+        raise ValueError("not a .npy file of version 1.0")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header[8:]))
+    if math.prod(shape) != 1 or dtype.kind not in "fiu":
+        raise ValueError(f"expected one number; found shape {shape} of {dtype}")
+    return dtype

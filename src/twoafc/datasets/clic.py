@@ -1,39 +1,42 @@
 """CLIC 2021, perceptual track: a CSV without a header, O,A,B,T: original, two choices, which of them was preferred.
 
-A row is one judgement; T is 0 where A was preferred, 1 where B was. The images lie beside the CSV.
+A row is one judgement; T is 0 if A was preferred, 1 if B was. The images are in the folder of the CSV. Some choices are
+anchors: the original itself, pixel by pixel, shown to check whether people pay attention.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.counted import counted
-from twoafc.datasets.dataset import Dataset, note_missing
+from twoafc.datasets.dataset import Dataset, Progress, count_votes, note_missing
 from twoafc.errors import DataError
-from twoafc.images import ENDINGS
+from twoafc.images import ENDINGS, ImageError, read_pixels
 from twoafc.table import TRIPLET, choices_of, labels_of
 
 ANSWERS = "oracle.csv"
-"""What the file of answers is called beside the images."""
-NO_IMAGES = "no images beside the answers: anchors (choices pixel-identical to the original) cannot be known"
+"""Name of the file of answers in the folder of the images."""
+NO_IMAGES = "no images beside the answers: anchors (choices pixel-identical to the original) cannot be detected"
 
 
 def open_clic(path: str | Path, *, folder: str | Path | None = None) -> Dataset:
-    """Open CLIC 2021 answers; repeats of a triplet are merged, shown either way round.
+    """Open CLIC 2021 answers; repeats of a triplet are merged, whichever choice was A.
 
-    Rows whose two choices are one file say nothing and are dropped; a note counts them. Without images the votes can
-    still be read. `twoafc.datasets.without_anchors` removes triplets in which a choice is the original itself.
+    Rows whose two choices are one file are dropped; a note counts them. Without images the votes can still be read.
+    `twoafc.datasets.without_anchors` removes triplets in which a choice is the original itself.
 
     Parameters
     ----------
     path : str or Path
         The CSV, or the folder with the images in which it is called oracle.csv.
     folder : str or Path, default the CSV's own
-        Where the images are.
+        The folder of the images.
     """
     path = Path(path)
     file = path / ANSWERS if path.is_dir() else path
@@ -47,7 +50,7 @@ def open_clic(path: str | Path, *, folder: str | Path | None = None) -> Dataset:
 
 
 def is_clic(path: Path) -> bool:
-    """Tell a CSV of CLIC, by its first line: three or four cells, of which three name images."""
+    """Return whether a CSV is one of CLIC, by its first line: three or four cells, of which three name images."""
     with path.open("rb") as file:
         cells = file.readline(10_000).decode("utf-8-sig", errors="replace").strip().split(",")
     return len(cells) in (3, 4) and all(cell.strip(' "').lower().endswith(ENDINGS) for cell in cells[:3])
@@ -70,7 +73,7 @@ def _read(file: Path) -> pl.DataFrame:
 
 def _dataset(frame: pl.DataFrame, folder: Path) -> Dataset:
     labels, choice = labels_of(frame, _line), choices_of(frame, _line)
-    table, merged = counted(labels, choice)
+    table, merged = count_votes(labels, choice)
     notes = [f"{len(frame)} judgements of {labels['ref'].n_unique()} originals", *merged]
     table = table.insert_column(0, pl.Series("triplet", np.arange(len(table))).cast(pl.String))
     twins = table["x0"] == table["x1"]
@@ -85,3 +88,51 @@ def _dataset(frame: pl.DataFrame, folder: Path) -> Dataset:
 
 def _line(row: int) -> str:
     return f"line {row + 1}"
+
+
+def without_anchors(data: Dataset, *, progress: Progress | None = None) -> Dataset:
+    """Drop triplets in which a choice is pixel-identical to the reference; a note counts them.
+
+    Every image is decoded, once. A triplet whose images cannot be read is kept, since nothing is known of it.
+
+    Parameters
+    ----------
+    data : Dataset
+        Triplets with images.
+    progress : callable (done, total, what), optional
+    """
+    if data.roles != TRIPLET:
+        raise ValueError(f"anchors are choices of triplets, ref, x0, x1; the data set has {', '.join(data.roles)}")
+    digests = _pixel_digests(data, progress)
+    ref, x0, x1 = (data.files[role].replace_strict(digests, return_dtype=pl.Binary) for role in TRIPLET)
+    # The digest of an image that cannot be read is null, and so are comparisons with it.
+    same = (ref == x0) | (ref == x1)
+    anchored, unknown = same.fill_null(False), int(same.is_null().sum())
+    if unknown == len(data):
+        raise DataError("anchors (choices pixel-identical to the reference) cannot be detected without the images")
+    notes = [
+        f"{anchored.sum()} of {len(data)} triplets dropped: a choice is pixel-identical to the reference (anchors)"
+    ]
+    if unknown:
+        notes.append(f"{unknown} triplets have images that cannot be read: whether they are anchors is not known")
+    return replace(data.where(~anchored), notes=(*data.notes, *notes))
+
+
+def _pixel_digests(data: Dataset, progress: Progress | None) -> dict[str, bytes | None]:
+    """Return a digest of every image's pixels; None where it cannot be read."""
+    files = pl.concat([names.rename("file") for names in data.files.values()]).unique(maintain_order=True).to_list()
+    digests: dict[str, bytes | None] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's lock
+        for name, digest in zip(files, pool.map(_pixel_digest, [data.folder / name for name in files]), strict=True):
+            digests[name] = digest
+            if progress and (len(digests) % 100 == 0 or len(digests) == len(files)):
+                progress(len(digests), len(files), "looking for anchors")
+    return digests
+
+
+def _pixel_digest(path: Path) -> bytes | None:
+    try:
+        pixels = read_pixels(path)
+    except ImageError:
+        return None
+    return hashlib.sha256(f"{pixels.shape} {pixels.dtype}".encode() + pixels.tobytes()).digest()

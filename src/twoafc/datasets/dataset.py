@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.images import ImageError, Pixels, as_float, read_pixels
-from twoafc.table import QUADRUPLE, TRIPLET
+from twoafc.table import QUADRUPLE, TRIPLET, merge_votes
 
 PAIR = ("ref", "x")
 PAIRS = {
@@ -22,28 +23,30 @@ PAIRS = {
     QUADRUPLE: (("ref0", "x0", "d0"), ("ref1", "x1", "d1")),
     PAIR: (("ref", "x", "d"),),
 }
-"""By roles: which two images each distance is measured between, and its name."""
+"""By roles: the two images between which each distance is measured, and its name."""
+Progress = Callable[[int, int, str], None]
+"""Called with the number done, the number in all, and a description."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Images on disk, and what people said of them; `twoafc.datasets.open_dataset` makes one.
+    """Images on disk, and the votes on them; `twoafc.datasets.open_dataset` makes one.
 
     Parameters
     ----------
     name : str
         The layout: "bapps", "bapps_jnd", "clic", "nights" or "table".
     folder : Path
-        Where `files` are relative to.
+        The folder that `files` are relative to.
     roles : tuple of str
-        What the images of a row are: ``ref, x0, x1``; quadruples ``ref0, x0, ref1, x1``; pairs ``ref, x``.
+        Names of the images of a row: ``ref, x0, x1``; quadruples ``ref0, x0, ref1, x1``; pairs ``ref, x``.
     files : mapping of role to polars.Series, each of length T
         Each row's image, as text relative to `folder`, or absolute.
     table : polars.DataFrame, T rows
-        ``triplet``, another in every row; a label for each role; ``n`` and ``M``; ``group`` and ``observer`` where
-        known. Of M people n found x1 closer to its reference; of a pair, n saw no difference.
+        ``triplet``, unique; a label for each role; ``n`` and ``M``; ``group`` and ``observer`` where known. Of M
+        people n found x1 closer to its reference; of a pair, n saw no difference.
     notes : tuple of str
-        What a reader should know: what was merged, dropped, or cannot be known.
+        What was merged, what was dropped, and what cannot be known.
 
     Examples
     --------
@@ -87,54 +90,54 @@ class Dataset:
         return f"Dataset({self.name}, {len(self)} {kind}{'s' * (len(self) != 1)}, {self.M.sum()} votes)"
 
     @property
-    def n(self) -> NDArray[np.int64]:
+    def n(self) -> IntArray:
         """Votes for x1, or for "same"; shape (T,)."""
         return self.table["n"].cast(pl.Int64).to_numpy()
 
     @property
-    def M(self) -> NDArray[np.int64]:
-        """Votes in all, shape (T,)."""
+    def M(self) -> IntArray:
+        """Number of votes, shape (T,)."""
         return self.table["M"].cast(pl.Int64).to_numpy()
 
     @property
     def group(self) -> pl.Series | None:
-        """Each row's group; None where there are none."""
+        """Group of each row, or None."""
         return self.table["group"] if "group" in self.table.columns else None
 
     @property
     def pairs(self) -> tuple[tuple[str, str, str], ...]:
-        """What to measure: from which role to which, and the name of the distance between."""
+        """What to measure: two roles, and the name of the distance between them."""
         return PAIRS[self.roles]
 
     def path(self, role: str, row: int) -> Path:
-        """Give the file of one image."""
+        """Path of one image."""
         return self.folder / str(self.files[role][row])
 
     def where(self, rows: ArrayLike) -> Dataset:
-        """Keep some rows, given as a mask or as indices."""
-        kept = self._numbers(rows)
+        """Select rows by a mask or by indices."""
+        kept = self._indices(rows)
         files = {role: names.gather(kept) for role, names in self.files.items()}
         return replace(self, files=files, table=self.table[kept])
 
-    def _numbers(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def _indices(self, rows: ArrayLike) -> IntArray:
         chosen = np.asarray(rows)
-        numbers: NDArray[np.int64] = np.arange(len(self))[chosen if chosen.size else chosen.astype(np.int64)]
-        return numbers
+        indices: IntArray = np.arange(len(self))[chosen if chosen.size else chosen.astype(np.int64)]
+        return indices
 
     def images(self, rows: ArrayLike) -> tuple[NDArray[np.float32], ...]:
         """Read the images of some rows: one array (B, 3, H, W) in [0, 1] per role; all must have one size."""
-        chosen = self._numbers(rows)
+        chosen = self._indices(rows)
         read: dict[str, Pixels] = {}
         batch = []
         for role in self.roles:
             pixels = [self._pixels(role, int(row), read) for row in chosen]
             batch.append(
-                np.stack([as_float(each) for each in pixels]) if pixels else np.zeros((0, 3, 0, 0), np.float32)
+                np.stack([as_float(image) for image in pixels]) if pixels else np.zeros((0, 3, 0, 0), np.float32)
             )
         return tuple(batch)
 
     def _pixels(self, role: str, row: int, read: dict[str, Pixels]) -> Pixels:
-        """Read one image, once for all rows that show it, and hold it to the size of the first."""
+        """Read one image, once for all rows that show it, and compare its size with that of the first."""
         path = str(self.path(role, row))
         if path not in read:
             try:
@@ -152,17 +155,17 @@ class Dataset:
         return read[path]
 
     def missing(self) -> pl.DataFrame:
-        """List the images that are not there: ``triplet``, ``role`` and ``file``, looking once into each folder."""
+        """List the missing images: ``triplet``, ``role`` and ``file``; each folder is listed once."""
         present: dict[str, set[str]] = {}
         absent = []
         for role, files in self.files.items():
-            lost = [name for name in files.unique() if not _is_there(os.path.join(self.folder, name), present)]
-            found = self.table.select("triplet", role=pl.lit(role), file=files).filter(pl.col("file").is_in(lost))
-            absent.append(found)
+            lost = [name for name in files.unique() if not _exists(os.path.join(self.folder, name), present)]
+            rows = self.table.select("triplet", role=pl.lit(role), file=files)
+            absent.append(rows.filter(pl.col("file").is_in(lost)))
         return pl.concat(absent)
 
     def fingerprint(self) -> str:
-        """Give a sha256 of the table and the names of the files, wherever the folder lies; pixels are not read."""
+        """Sha256 of the table and the file names; it does not depend on the folder or the pixels."""
         files = [names.rename(f"file {role}") for role, names in self.files.items()]
         frame = self.table.hstack(files)
         digest = hashlib.sha256(f"{self.name} {self.roles}\n".encode())
@@ -171,8 +174,22 @@ class Dataset:
 
 
 def require_images(data: Dataset) -> None:
-    """Refuse a data set that has no image at all."""
+    """Raise DataError if all images of a data set are missing."""
+    _require_any(data, data.missing())
+
+
+def note_missing(data: Dataset) -> Dataset:
+    """Add a note on rows whose images are missing; raise DataError if all images are."""
     absent = data.missing()
+    if absent.is_empty():
+        return data
+    _require_any(data, absent)
+    rows = absent["triplet"].n_unique()
+    note = f"images of {rows} of {len(data)} rows are missing; {_first(data, absent)}"
+    return replace(data, notes=(*data.notes, note))
+
+
+def _require_any(data: Dataset, absent: pl.DataFrame) -> None:
     if len(absent) == len(data) * len(data.roles):
         raise DataError(f"none of the images is there; {_first(data, absent)}")
 
@@ -182,24 +199,45 @@ def _first(data: Dataset, absent: pl.DataFrame) -> str:
     return f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
 
 
-def note_missing(data: Dataset) -> Dataset:
-    """Note of how many rows images are missing, with the first of them; refuse a data set that has no image at all."""
-    absent = data.missing()
-    if absent.is_empty():
-        return data
-    which = _first(data, absent)
-    if len(absent) == len(data) * len(data.roles):
-        raise DataError(f"none of the images is there; {which}")
-    rows = absent["triplet"].n_unique()
-    return replace(data, notes=(*data.notes, f"images of {rows} of {len(data)} rows are missing; {which}"))
-
-
-def _is_there(path: str, present: dict[str, set[str]]) -> bool:
+def _exists(path: str, present: dict[str, set[str]]) -> bool:
     parent, name = os.path.split(path)
     if parent not in present:
         try:
             present[parent] = set(os.listdir(parent))
         except OSError:
             present[parent] = set()
-    # The second look is for file systems that do not tell A.png from a.png.
+    # The second test is for file systems that do not distinguish A.png from a.png.
     return name in present[parent] or (bool(present[parent]) and os.path.exists(path))
+
+
+def count_votes(labels: pl.DataFrame, choice: IntArray) -> tuple[pl.DataFrame, list[str]]:
+    """Merge single votes on each triplet into one row with n and M, whichever choice was x0; note what was merged.
+
+    Parameters
+    ----------
+    labels : polars.DataFrame, a row per vote
+        Any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1) and observer.
+    choice : array of int, shape (votes,)
+        1 where x1 was chosen, 0 where x0 was.
+
+    Examples
+    --------
+    >>> shown = pl.DataFrame({"ref": ["r", "r"], "x0": ["a", "b"], "x1": ["b", "a"]})
+    >>> table, notes = count_votes(shown, np.array([1, 1]))
+    >>> table.row(0), notes
+    (('r', 'a', 'b', 1, 2), ['2 votes on 1 triplet: repeats are merged, of which 1 was shown the other way round'])
+    """
+    merged = merge_votes(labels, len(choice))
+    T = len(merged.first)
+    M = np.bincount(merged.row, minlength=T)
+    n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=T).astype(np.int64)
+    table = labels.drop("observer", strict=False)[merged.first].with_columns(n=pl.Series(n), M=pl.Series(M))
+    notes = []
+    if len(choice) > T:
+        count = int(merged.swapped.sum())
+        swapped = f", of which {count} {'was' if count == 1 else 'were'} shown the other way round" * (count > 0)
+        notes.append(f"{len(choice)} votes on {T} triplet{'s' * (T != 1)}: repeats are merged{swapped}")
+    if "observer" in labels.columns:
+        people = labels["observer"].n_unique()
+        notes.append(f"votes of {people} observer{'s' * (people != 1)} are counted together: who cast them is not kept")
+    return table, notes

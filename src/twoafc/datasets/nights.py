@@ -1,9 +1,8 @@
 """NIGHTS (Fu et al. 2023, DreamSim): ``data.csv`` beside the folders ``ref`` and ``distort``.
 
 Its columns: ``id``; ``left_vote`` and ``right_vote``, 1 for the choice that people found closer and 0 for the other;
-``votes``, how many people said so; ``ref_path``, ``left_path``, ``right_path``; ``prompt``; ``split`` (train, val,
-test); ``is_imagenet``. The authors kept triplets on which all agreed, so n is 0 or M; they score those with votes of
-6 and more.
+``votes``, the number of people; ``ref_path``, ``left_path``, ``right_path``; ``prompt``; ``split`` (train, val, test);
+``is_imagenet``. The authors kept triplets on which all agreed, so n is 0 or M; they score those with 6 votes or more.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from twoafc.arrays import IntArray
 from twoafc.datasets.dataset import Dataset, note_missing
 from twoafc.errors import DataError
 from twoafc.table import TRIPLET, Where, counts_of, labels_of, numbers_of, read_frame, refuse
 
 COLUMNS = ("id", "votes", "left_vote", "right_vote", "ref_path", "left_path", "right_path")
-UNANIMOUS = "only votes on which all agreed are told: n is 0 or M, and nothing says how people differ"
+UNANIMOUS = "only unanimous triplets were published: n is 0 or M, and nothing shows how people differ"
 
 
 def open_nights(path: str | Path, *, split: str | None = None) -> Dataset:
     """Open NIGHTS; the left choice is x0, the right one x1.
 
-    The group is ``imagenet`` or ``other``, after the source of the prompt, as the authors report them. To score what
-    they do: ``data.where(data.M >= 6)``.
+    The group is ``imagenet`` or ``other``, the source of the prompt, as the authors report them. They score
+    ``data.where(data.M >= 6)``.
 
     Parameters
     ----------
@@ -45,42 +44,42 @@ def open_nights(path: str | Path, *, split: str | None = None) -> Dataset:
 
 
 def is_nights(path: Path) -> bool:
-    """Tell the table of NIGHTS by its columns."""
+    """Return whether a CSV is the table of NIGHTS, by its columns."""
     with path.open("rb") as file:
         names = file.readline(10_000).decode("utf-8-sig", errors="replace").strip().split(",")
     return set(COLUMNS) <= {name.strip(' "') for name in names}
 
 
 def _dataset(frame: pl.DataFrame, where: Where, folder: Path, split: str | None) -> Dataset:
-    lost = [name for name in COLUMNS if name not in frame.columns]
-    if lost:
-        raise DataError(f"NIGHTS needs the column {lost[0]}; found {', '.join(frame.columns)}")
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    if missing:
+        raise DataError(f"NIGHTS needs the column {missing[0]}; found {', '.join(frame.columns)}")
     n, M = _votes(frame, where)
     renamed = {"id": "triplet", "ref_path": "ref", "left_path": "x0", "right_path": "x1"}
     labels = labels_of(frame.select(*renamed).rename(renamed), where)
     table = labels.with_columns(n=pl.Series(n), M=pl.Series(M))
     if "is_imagenet" in frame.columns:
-        said = frame["is_imagenet"].cast(pl.String).str.to_lowercase().is_in(["true", "1"])
-        group = pl.Series("group", np.where(said.to_numpy(), "imagenet", "other"))
+        imagenet = frame["is_imagenet"].cast(pl.String).str.to_lowercase().is_in(["true", "1"])
+        group = pl.Series("group", np.where(imagenet.to_numpy(), "imagenet", "other"))
         table = table.insert_column(1, group)
     if split is not None:
-        table = table.filter(_of_split(frame, split))
+        table = table.filter(_split_rows(frame, split))
     notes = (UNANIMOUS,) if ((n == 0) | (n == M)).all() else ()
     return Dataset("nights", folder, TRIPLET, {role: table[role] for role in TRIPLET}, table, notes)
 
 
-def _votes(frame: pl.DataFrame, where: Where) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give n and M: the sides' votes are counts where they add up to ``votes``, else 1 and 0 for all and none."""
+def _votes(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
+    """Return n and M: the sides' votes are counts if they add up to ``votes``, otherwise 1 and 0 for all and none."""
     left, right, votes = (numbers_of(frame, name, where) for name in ("left_vote", "right_vote", "votes"))
     all_or_none = (left + right == 1) & ((left == 0) | (left == 1))
     wrong = ~(all_or_none | (left + right == votes))
     rule = "left_vote and right_vote must be 1 and 0, or add up to votes"
     refuse(wrong, rule, where, lambda row: f"{left[row]:g} and {right[row]:g} of {votes[row]:g}")
-    counted = pl.DataFrame({"n": np.where(all_or_none, right * votes, right), "M": votes})
-    return counts_of(counted, where)
+    votes_table = pl.DataFrame({"n": np.where(all_or_none, right * votes, right), "M": votes})
+    return counts_of(votes_table, where)
 
 
-def _of_split(frame: pl.DataFrame, split: str) -> pl.Series:
+def _split_rows(frame: pl.DataFrame, split: str) -> pl.Series:
     if "split" not in frame.columns:
         raise DataError(f"the table has no column split; found {', '.join(frame.columns)}")
     if not (frame["split"] == split).any():

@@ -1,8 +1,7 @@
-"""Difference scaling (MLDS): which of two pairs of stimuli differs more; scales, and no images.
+"""Difference scaling (MLDS): which of two pairs of stimuli differs more; stimuli on a scale, without images.
 
-The tables of the R package MLDS and its kin: a row is one judgement, ``Response`` (or ``resp``) and ``s1`` to ``s4``,
-in capitals or not. The first pair is s1 and s2, the second s3 and s4; a response of 1 says that the second pair
-differs more.
+The format of the R package MLDS: a row is one judgement, ``Response`` (or ``resp``) and ``s1`` to ``s4``, in any case.
+The first pair is s1 and s2, the second s3 and s4; a response of 1 means that the second pair differs more.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.datasets.counted import counted
+from twoafc.arrays import FloatArray
+from twoafc.datasets.dataset import count_votes
 from twoafc.errors import DataError
 from twoafc.table import QUADRUPLE, Where, as_frame, numbers_of, read_frame, refuse, row_name
 
@@ -26,8 +25,8 @@ STIMULI = ("s1", "s2", "s3", "s4")
 def read_quadruples(table: Any, *, scale: Sequence[float] | None = None) -> pl.DataFrame:
     """Read judgements of differences as a table that `twoafc.Triplets.from_frame` takes: n, M, d0, d1.
 
-    ``d0 = |s2 - s1|`` and ``d1 = |s4 - s3|``; n counts who found that the second pair differs less, that is
-    responses of 0. Repeats are merged, with the pairs shown either way round.
+    ``d0 = |s2 - s1|`` and ``d1 = |s4 - s3|``; n counts responses of 0: the second pair differs less. Repeats are
+    merged, whichever pair came first.
 
     Parameters
     ----------
@@ -52,24 +51,24 @@ def read_quadruples(table: Any, *, scale: Sequence[float] | None = None) -> pl.D
 def _read(frame: pl.DataFrame, where: Where, scale: Sequence[float] | None) -> pl.DataFrame:
     frame = frame.rename({name: name.lower() for name in frame.columns})
     response = next((name for name in RESPONSES if name in frame.columns), None)
-    lost = [name for name in STIMULI if name not in frame.columns]
-    if response is None or lost:
-        absent = "Response" if response is None else lost[0]
+    missing = [name for name in STIMULI if name not in frame.columns]
+    if response is None or missing:
+        absent = "Response" if response is None else missing[0]
         raise DataError(f"no column {absent}; expected Response, s1, s2, s3 and s4; found {', '.join(frame.columns)}")
     if frame.is_empty():
         raise DataError("the table has no rows")
-    said = numbers_of(frame, response, where)
-    refuse((said != 0) & (said != 1), "Response must be 0 or 1", where, lambda row: f"Response={said[row]:g}")
+    answer = numbers_of(frame, response, where)
+    refuse((answer != 0) & (answer != 1), "Response must be 0 or 1", where, lambda row: f"Response={answer[row]:g}")
     shown = [_values(frame, name, scale, where) for name in STIMULI]
     labels = pl.DataFrame(
         {role: pl.Series(values).cast(pl.String) for role, values in zip(QUADRUPLE, shown, strict=True)}
     )
-    merged, _ = counted(labels, (1 - said).astype(np.int64))
+    merged, _ = count_votes(labels, (1 - answer).astype(np.int64))
     ref0, x0, ref1, x1 = (pl.col(role).cast(pl.Float64) for role in QUADRUPLE)
     return merged.with_columns(d0=(x0 - ref0).abs(), d1=(x1 - ref1).abs())
 
 
-def _values(frame: pl.DataFrame, name: str, scale: Sequence[float] | None, where: Where) -> NDArray[np.float64]:
+def _values(frame: pl.DataFrame, name: str, scale: Sequence[float] | None, where: Where) -> FloatArray:
     values = numbers_of(frame, name, where)
     refuse(~np.isfinite(values), f"{name} must be finite", where, lambda row: f"{name}={values[row]}")
     if scale is None:

@@ -1,16 +1,17 @@
-"""The general case: a CSV or Parquet file of image paths, with n and M, or one choice per row."""
+"""A table of image paths, CSV or Parquet, with n and M, or one choice per row."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.counted import counted
-from twoafc.datasets.dataset import PAIR, Dataset, note_missing
-from twoafc.datasets.endings import with_endings
+from twoafc.datasets.dataset import PAIR, Dataset, count_votes, note_missing
 from twoafc.errors import DataError
+from twoafc.images import ENDINGS
 from twoafc.table import (
     QUADRUPLE,
     TRIPLET,
@@ -29,28 +30,28 @@ def open_table(path: str | Path, *, folder: str | Path | None = None) -> Dataset
     """Open a table whose columns ``ref``, ``x0`` and ``x1`` are paths of images.
 
     Quadruples have ``ref0, x0, ref1, x1``; pairs ``ref, x``, with n the votes for "same". The other columns are those
-    of any table: n and M, or choice; triplet, group and observer where known. Repeats of a triplet that come as
-    choices are merged, shown either way round. Paths may have been written on Windows, and may lack their endings
-    where only one file can be meant. Distances that the table has are left aside.
+    of any table: n and M, or choice; triplet, group and observer where known. Choices on the same triplet are merged,
+    whichever image was x0. Paths may be written as on Windows, and without extensions where only one file fits.
+    Distances in the table are ignored.
 
     Parameters
     ----------
     path : str or Path
         CSV or Parquet.
     folder : str or Path, default the table's own
-        Where relative paths start.
+        The folder that paths are relative to.
     """
     path = Path(path)
     try:
         frame, where = read_frame(path)
         data = _dataset(frame, where, Path(path.parent if folder is None else folder))
-        return note_missing(with_endings(data))
+        return note_missing(_with_extensions(data))
     except DataError as error:
         raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
 
 def roles_of(columns: list[str]) -> tuple[str, ...] | None:
-    """Tell what the images of a row are, by a table's columns; None where it has none of images.
+    """Return the names of a row's images, by a table's columns, or None if it has no images.
 
     Examples
     --------
@@ -80,14 +81,14 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
         raise DataError("the table has no rows")
     labels = _labels(frame, roles, where)
     if votes_given:
-        table, notes = counted(labels, choices_of(frame, where))
+        table, notes = count_votes(labels, choices_of(frame, where))
     else:
         n, M = counts_of(frame, where)
         table, notes = labels.with_columns(n=pl.Series(n), M=pl.Series(M)), []
     table, renamed = _identified(table)
     measured = [name for name in frame.columns if name in ("d", "d0", "d1") or name.endswith(("_d", "_d0", "_d1"))]
     if measured:
-        notes.append(f"distances that the table has already are left aside: {', '.join(measured)}")
+        notes.append(f"distances in the table are ignored: {', '.join(measured)}")
     twins = int(_twins(table, roles).sum())
     if twins:
         notes.append(f"{twins} of {len(table)} rows show one image twice, as x0 and as x1")
@@ -95,7 +96,7 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
 
 
 def _labels(frame: pl.DataFrame, roles: tuple[str, ...], where: Where) -> pl.DataFrame:
-    """Take the columns that name things: triplet, group, the images' paths, observer."""
+    """Select triplet, group, the image paths and observer."""
     order = [name for name in ("triplet", "group", *roles, "observer") if name in frame.columns]
     labels = labels_of(frame.select(order), where)
     if roles == PAIR:
@@ -107,13 +108,13 @@ def _labels(frame: pl.DataFrame, roles: tuple[str, ...], where: Where) -> pl.Dat
 
 
 def _identified(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Give every row a name of its own: the one it has, with its group where that tells rows apart, or its number."""
+    """Make triplet unique: as given, or with the group in front, or the row number."""
     if "triplet" not in table.columns:
         number = pl.Series("triplet", np.arange(len(table))).cast(pl.String)
         return table.insert_column(0, number), []
     if table["triplet"].is_duplicated().any() and "group" in table.columns:
         named = pl.concat_str("group", pl.lit("/"), "triplet").alias("triplet")
-        return table.with_columns(named), ["triplets are named GROUP/TRIPLET, since groups share their names"]
+        return table.with_columns(named), ["triplets are named GROUP/TRIPLET, because groups share names"]
     return table, []
 
 
@@ -122,3 +123,37 @@ def _twins(table: pl.DataFrame, roles: tuple[str, ...]) -> pl.Series:
         return pl.Series([False])
     same = table["x0"] == table["x1"]
     return same if roles == TRIPLET else same & (table["ref0"] == table["ref1"])
+
+
+def _with_extensions(data: Dataset) -> Dataset:
+    """Complete names of images that exist only with an extension, ``teflon`` to ``teflon.jpg``; labels stay."""
+    listed: dict[str, dict[str, list[str]]] = {}
+    complete: dict[str, str] = {}
+    for name in sorted(set(data.missing()["file"])):
+        folder, stem = os.path.split(name)
+        if folder not in listed:
+            listed[folder] = _images_by_stem(os.path.join(data.folder, folder))
+        candidates = listed[folder].get(stem, [])
+        if len(candidates) > 1:
+            raise DataError(f"an image must be one file; {name} may be {' or '.join(candidates)}: add the extension")
+        if candidates:
+            complete[name] = f"{folder}/{candidates[0]}" if folder else candidates[0]
+    if not complete:
+        return data
+    files = {role: names.replace(complete) for role, names in data.files.items()}
+    first, *_ = complete.items()
+    note = f"{len(complete)} images are named without extensions: {first[0]} is read as {first[1]}"
+    return replace(data, files=files, notes=(*data.notes, note))
+
+
+def _images_by_stem(folder: str) -> dict[str, list[str]]:
+    stems: dict[str, list[str]] = {}
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return stems
+    for name in names:
+        stem, extension = os.path.splitext(name)
+        if extension.lower() in ENDINGS:
+            stems.setdefault(stem, []).append(name)
+    return stems

@@ -1,9 +1,9 @@
 """Distances of other libraries by their names there: ``pyiqa:NAME``, ``piq:NAME`` and ``torchmetrics:NAME``.
 
-A library is imported when one of its distances is asked for. What grows with the difference is taken as it is; of a
-similarity that is 1 for equal images and at most 1 for others, 1 - similarity is taken; nothing else is turned round on
-a guess, and what cannot be a distance is refused with the reason. Networks come with the library's own weights, and it
-is the library that looks for them, or fetches them.
+A library is imported when one of its distances is requested. A value that grows with the difference is used as it is;
+of a similarity that is 1 for equal images and at most 1 for others, 1 - similarity is used; nothing else is inverted on
+a guess, and a function that is not a distance is refused with the reason. Networks come with the library's own weights,
+which the library looks for, or downloads, itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from twoafc.distances.batches import Batch, Distance
-from twoafc.distances.own import OneByOne, Own
+from twoafc.distances.custom import OneByOne, Own
 
 
 class Rule(NamedTuple):
@@ -24,13 +24,13 @@ class Rule(NamedTuple):
 
     similarity: bool = False
     """Whether 1 - its value is the distance."""
-    each: bool = False
-    """Whether it is called image by image, because it knows no values for each image of a batch."""
+    one_by_one: bool = False
+    """Whether it is called image by image, because it returns one value for a whole batch."""
     settings: Mapping[str, Any] = {"reduction": "none"}
 
 
 @dataclass(frozen=True, eq=False)
-class Foreign:
+class LibraryDistance:
     """A library's function of (x, ref), with its settings, as a distance of (ref, x)."""
 
     function: Callable[..., Batch]
@@ -49,7 +49,7 @@ ALONE = "it compares no image with its reference"
 NOT_ONE = "it is not always 1 for equal images"
 NOT_ZERO = "it is not always 0 for equal images"
 INFINITE = "it is infinite where a reference is black"
-ANEW = "it reads its network anew for each batch"
+ANEW = "it reads its network again for each batch"
 SCALED: dict[str, Any] = {"reduction": "none", "data_range": 1.0}
 
 PIQ: dict[str, Rule | str] = {
@@ -58,8 +58,8 @@ PIQ: dict[str, Rule | str] = {
     "information_weighted_ssim": Rule(similarity=True, settings=SCALED),
     "fsim": Rule(similarity=True, settings=SCALED),
     "vsi": Rule(similarity=True, settings=SCALED),
-    # Its saliency is divided by the batch's largest.
-    "srsim": Rule(similarity=True, each=True, settings=SCALED),
+    # It divides its saliency by the largest of the batch.
+    "srsim": Rule(similarity=True, one_by_one=True, settings=SCALED),
     "haarpsi": Rule(similarity=True, settings=SCALED),
     "dss": Rule(similarity=True, settings=SCALED),
     "gmsd": Rule(settings=SCALED),
@@ -75,8 +75,8 @@ PIQ: dict[str, Rule | str] = {
 TORCHMETRICS: dict[str, Rule | str] = {
     "structural_similarity_index_measure": Rule(similarity=True, settings=SCALED),
     "multiscale_structural_similarity_index_measure": Rule(similarity=True, settings=SCALED),
-    "root_mean_squared_error_using_sliding_window": Rule(each=True, settings={}),
-    "spectral_distortion_index": Rule(each=True, settings={}),
+    "root_mean_squared_error_using_sliding_window": Rule(one_by_one=True, settings={}),
+    "spectral_distortion_index": Rule(one_by_one=True, settings={}),
     "learned_perceptual_image_patch_similarity": f"{ANEW}; lpips_alex, lpips_vgg and lpips_squeeze are the same",
     "deep_image_structure_and_texture_similarity": f"{ANEW}; dists is the same",
     "error_relative_global_dimensionless_synthesis": INFINITE,
@@ -91,21 +91,21 @@ TORCHMETRICS: dict[str, Rule | str] = {
     "quality_with_no_reference": ALONE,
     "arniqa": ALONE,
 }
-# Of pyiqa's similarities, those that are 1 for equal images; what is a distance there it says itself.
+# The similarities of pyiqa that are 1 for equal images; it reports itself which metrics are distances.
 PYIQA = ("ssim", "ssimc", "ms_ssim", "cw_ssim", "fsim", "vsi")
 INSTEAD = "to turn it into a distance yourself, write a function and name it as package.module:function"
 
 
-def foreign(name: str, *, device: str = "cpu", **settings: Any) -> Own:
-    """Make a distance of another library's.
+def library_distance(name: str, *, device: str = "cpu", **settings: Any) -> Own:
+    """Make a distance from one of another library.
 
     Parameters
     ----------
     name : str
         ``LIBRARY:NAME``, such as ``"piq:gmsd"``, ``"pyiqa:nlpd"`` or
-        ``"torchmetrics:structural_similarity_index_measure"``; torchmetrics' names of classes do too.
+        ``"torchmetrics:structural_similarity_index_measure"``; torchmetrics' names of classes are accepted too.
     device : str
-        Where arrays are worked on.
+        Where arrays are processed.
     **settings
         The library's own, such as ``kernel_size``.
     """
@@ -117,27 +117,29 @@ def foreign(name: str, *, device: str = "cpu", **settings: Any) -> Own:
     return Own(name, function, "torch", device)
 
 
-def piq(metric: str, device: str, settings: dict[str, Any]) -> Distance:
-    """Make a distance of piq's: a function of its, or a network in a class."""
+def _piq(metric: str, device: str, settings: dict[str, Any]) -> Distance:
     library, rule = _import("piq"), _rule("piq", PIQ, metric)
-    found, settings = getattr(library, metric), {**rule.settings, **settings}
-    if isinstance(found, type):
-        return Foreign(found(**settings).to(device).eval())
-    function = Foreign(found, rule.similarity, settings)
-    return OneByOne(function) if rule.each else function
+    function = getattr(library, metric)
+    if isinstance(function, type):  # a network
+        return LibraryDistance(function(**{**rule.settings, **settings}).to(device).eval())
+    return _adapted(function, rule, settings)
 
 
-def torchmetrics(metric: str, device: str, settings: dict[str, Any]) -> Distance:
-    """Make a distance of torchmetrics'; only its functions are used, which keep nothing from call to call."""
+def _torchmetrics(metric: str, device: str, settings: dict[str, Any]) -> Distance:
+    """Make a distance from a function of torchmetrics; its classes, which have a state, are not used."""
     plain = {name.replace("_", ""): name for name in TORCHMETRICS}
     full = plain.get(metric.replace("_", "").lower(), metric)
     library, rule = _import("torchmetrics", "torchmetrics.functional.image"), _rule("torchmetrics", TORCHMETRICS, full)
-    function = Foreign(getattr(library, full), rule.similarity, {**rule.settings, **settings})
-    return OneByOne(function) if rule.each else function
+    return _adapted(getattr(library, full), rule, settings)
 
 
-def pyiqa(metric: str, device: str, settings: dict[str, Any]) -> Distance:
-    """Make a distance of pyiqa's, which says of each of its metrics whether smaller is better, and its range."""
+def _adapted(function: Callable[..., Batch], rule: Rule, settings: dict[str, Any]) -> Distance:
+    adapted = LibraryDistance(function, rule.similarity, {**rule.settings, **settings})
+    return OneByOne(adapted) if rule.one_by_one else adapted
+
+
+def _pyiqa(metric: str, device: str, settings: dict[str, Any]) -> Distance:
+    """Make a distance from one of pyiqa, which reports whether smaller is better, and the range."""
     library = _import("pyiqa")
     names = library.list_models(metric_mode="FR")
     if metric not in names:
@@ -150,13 +152,13 @@ def pyiqa(metric: str, device: str, settings: dict[str, Any]) -> Distance:
     if made.lower_better and not str(made.score_range).startswith("0"):
         reason = f"its values do not start at 0 (pyiqa says: {made.score_range})"
         raise ValueError(f"pyiqa:{metric} cannot be used; {reason}; {INSTEAD}")
-    return Foreign(made, similarity=not made.lower_better)
+    return LibraryDistance(made, similarity=not made.lower_better)
 
 
 LIBRARIES: dict[str, Callable[[str, str, dict[str, Any]], Distance]] = {
-    "pyiqa": pyiqa,
-    "piq": piq,
-    "torchmetrics": torchmetrics,
+    "pyiqa": _pyiqa,
+    "piq": _piq,
+    "torchmetrics": _torchmetrics,
 }
 
 
@@ -179,7 +181,7 @@ def _import(library: str, module: str | None = None) -> ModuleType:
         raise ImportError(
             f"{library} cannot be imported: it needs {error.name}; run: pip install {error.name}"
         ) from error
-    except Exception as error:  # what a library meets on import may raise anything
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "; install the torchvision that fits this torch" if "torchvision" in told else ""
-        raise ImportError(f"{library} cannot be imported: {told}{remedy}") from error
+    except Exception as error:  # importing a library may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        remedy = "; install the torchvision that fits this torch" if "torchvision" in reason else ""
+        raise ImportError(f"{library} cannot be imported: {reason}{remedy}") from error

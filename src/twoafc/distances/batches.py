@@ -1,4 +1,4 @@
-"""What every distance asks of its two batches of images, and how it goes through them."""
+"""Checks that every distance makes on its two batches of images, and how it works through them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 Batch = Any
 Distance = Callable[[Batch, Batch], Batch]
 
-# Four 64 x 64 RGB images: what a distance makes of them in float64 stays in a core's cache.
+# Four 64 x 64 RGB images: intermediate results in float64 stay in a core's cache.
 PIECE = 4 * 3 * 64 * 64
 ROUNDING = 1e-6
 
@@ -20,8 +20,7 @@ ROUNDING = 1e-6
 def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Batch:
     """Check two batches, and apply a distance to them in pieces that fit a processor's cache.
 
-    Numpy arrays are worked on in float64, whatever they come in. Torch tensors keep their type and device and go
-    through whole: there the caller's batch is the right piece.
+    Numpy arrays are converted to float64. Torch tensors keep their type and device and are processed whole.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Ba
     ref, x : array or tensor of float, shape (B, 3, H, W)
         Values in [0, 1].
     least : int
-        The smallest height and width that the distance can work on.
+        The smallest height and width that the distance accepts.
 
     Examples
     --------
@@ -47,21 +46,13 @@ def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Ba
 
 
 def require_pair(ref: Batch, *others: Batch, least: int = 1) -> None:
-    """Raise ValueError unless ref and each x are batches of RGB images of one shape, with float values in [0, 1].
-
-    Examples
-    --------
-    >>> require_pair(np.zeros((2, 3, 8, 8)), np.zeros((2, 3, 8, 9)))
-    Traceback (most recent call last):
-    ...
-    ValueError: ref and x must have one shape; got (2, 3, 8, 8) and (2, 3, 8, 9)
-    """
+    """Raise an error unless ref and each x are batches of RGB images of one shape, with float values in [0, 1]."""
     for x in others:
         if isinstance(ref, np.ndarray) != isinstance(x, np.ndarray):
             raise TypeError(f"ref and x must be of one kind; got {type(ref).__name__} and {type(x).__name__}")
-    require_images("ref", ref)
+    _require_images("ref", ref)
     for x in others:
-        require_images("x", x)
+        _require_images("x", x)
         if ref.shape != x.shape:
             raise ValueError(f"ref and x must have one shape; got {tuple(ref.shape)} and {tuple(x.shape)}")
     height, width = ref.shape[2:]
@@ -69,25 +60,16 @@ def require_pair(ref: Batch, *others: Batch, least: int = 1) -> None:
         raise ValueError(f"images must be at least {least} x {least} pixels for this distance; got {height} x {width}")
 
 
-def require_images(name: str, images: Batch) -> None:
-    """Raise ValueError unless images is a float batch (B, 3, H, W) with values in [0, 1], rounding aside.
-
-    Examples
-    --------
-    >>> require_images("ref", np.full((1, 3, 8, 8), 255.0))
-    Traceback (most recent call last):
-    ...
-    ValueError: images must lie in [0, 1]; ref has values from 255 to 255
-    """
+def _require_images(name: str, images: Batch) -> None:
     if len(images.shape) != 4 or images.shape[1] != 3:
         raise ValueError(f"images must have shape (B, 3, H, W); {name} has {tuple(images.shape)}")
     kind = str(images.dtype).removeprefix("torch.")
-    # Bytes would have to be rescaled on a guess, and half precision cannot carry a variance.
+    # Bytes would have to be rescaled on a guess, and half precision is too coarse for a variance.
     if kind not in ("float32", "float64"):
         raise ValueError(f"images must be float32 or float64 with values in [0, 1]; {name} is {kind}")
     if 0 in images.shape:
         return
-    # A tensor may be on a GPU, where reading it twice shows.
+    # On a GPU, reading the images twice would take noticeable time.
     extremes = (images.min(), images.max()) if isinstance(images, np.ndarray) else images.aminmax()
     low, high = (float(value) for value in extremes)
     # Written so that NaN, which compares false, is refused too.

@@ -1,17 +1,16 @@
 """DISTS, deep image structure and texture similarity (Ding, Ma, Wang and Simoncelli, 2020), as a distance.
 
-The maps of VGG16, with a smooth pooling, and the image itself are compared channel by channel: their means, which hold
-the texture, and their correlation, which holds the structure.
+The image itself and the feature maps of VGG16, with a smooth pooling, are compared channel by channel: by their means,
+which describe texture, and by their correlation, which describes structure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twoafc.distances.backbones import vgg16
 from twoafc.distances.batches import Batch
-from twoafc.distances.deep import Deep, Precision
-from twoafc.distances.weights import Paths, Tensors, published, tensors
+from twoafc.distances.deep import Deep, Precision, vgg16
+from twoafc.distances.weights import Paths, Tensors, network_tensors
 from twoafc.errors import require
 
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's channels
@@ -27,29 +26,27 @@ def dists(*, weights: Paths = None, device: str = "cpu", precision: Precision = 
     Parameters
     ----------
     weights : path or sequence of paths, optional
-        Where to look for the weights, and nowhere else; see `twoafc.distances.weights.tensors`.
+        The only places to look for the weights; see `twoafc.distances.weights.tensors`.
     device, precision : str
-        See `twoafc.distances.deep.Deep`.
+        See `twoafc.distances.Deep`.
     """
-    files = ("vgg16", "dists_alpha_beta")
-    parameters = {key: tensor for file in files for key, tensor in tensors(file, weights).items()}
+    parameters, digests = network_tensors("dists", weights)
     total = parameters["alpha"].sum() + parameters["beta"].sum()
     for key in ("alpha", "beta"):
         parts = (parameters.pop(key) / total).flatten().split(CHANNELS)
         parameters |= {f"{key}.{number}": part for number, part in enumerate(parts)}
-    digests = {file: published()[file].digest for file in files}
     return Deep("dists", layers, compare, parameters, 16, digests, device, precision)
 
 
 def layers(parameters: Tensors, images: Batch) -> Iterator[Batch]:
-    """Give the images themselves, then VGG16's stages with a smooth pooling between them."""
+    """Yield the images themselves, then VGG16's stages with a smooth pooling between them."""
     yield images
     mean, spread = (images.new_tensor(values).view(1, 3, 1, 1) for values in (MEAN, SPREAD))
-    yield from vgg16(parameters, (images - mean) / spread, pool=pooled)
+    yield from vgg16(parameters, (images - mean) / spread, pool=smooth_pool)
 
 
-def pooled(images: Batch) -> Batch:
-    """Root of the local mean square, by a Hann window, at every second pixel: a pooling without aliasing."""
+def smooth_pool(images: Batch) -> Batch:
+    """Take the root of the local mean square, under a Hann window, at every second pixel: pooling without aliasing."""
     torch = require("torch", extra="torch")
     channels = images.shape[1]
     taps = images.new_tensor(HANN)
@@ -60,7 +57,7 @@ def pooled(images: Batch) -> Batch:
 def compare(parameters: Tensors, number: int, a: Batch, b: Batch) -> Batch:
     """Weighted dissimilarities of means and of structure, summed over channels: shape (B,)."""
     mean_a, mean_b = a.mean(axis=(2, 3)), b.mean(axis=(2, 3))
-    # From deviations, not from mean squares: in single precision those cancel.
+    # From deviations: the difference of mean squares would cancel in single precision.
     a, b = a - mean_a[:, :, None, None], b - mean_b[:, :, None, None]
     variances = (a * a).mean(axis=(2, 3)) + (b * b).mean(axis=(2, 3))
     covariance = (a * b).mean(axis=(2, 3))

@@ -1,7 +1,7 @@
 """LPIPS, the learned perceptual image patch similarity (Zhang, Isola, Efros, Shechtman and Wang, 2018), version 0.1.
 
-Features of a network trained on ImageNet, each pixel's made a unit vector, differ by so much in each channel; people's
-votes have said how much each channel weighs.
+Features of a network trained on ImageNet are normalised to unit length at each pixel; their squared differences are
+summed over channels with weights that were fitted to people's votes.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from twoafc.distances.backbones import Backbone, alexnet, squeezenet, vgg16
 from twoafc.distances.batches import Batch
-from twoafc.distances.deep import ELSEWHERE, PIECE, Deep, Precision
-from twoafc.distances.weights import Paths, Tensors, published, tensors
+from twoafc.distances.deep import ELSEWHERE, PIECE, Backbone, Deep, Precision, alexnet, squeezenet, vgg16
+from twoafc.distances.weights import Paths, Tensors, network_tensors
 from twoafc.errors import require
 
 # Mean and spread of ImageNet's channels on the scale from -1 to 1.
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 TINY = 1e-10
-# For each distance its network, that network's weights, and the smallest side of an image that all stages survive.
-BACKBONES: dict[str, tuple[Backbone, str, int]] = {
-    "lpips_alex": (alexnet, "alexnet", 31),
-    "lpips_vgg": (vgg16, "vgg16", 16),
-    "lpips_squeeze": (squeezenet, "squeezenet1_1", 17),
+# The network of each distance, and the smallest side of an image that reaches its last stage.
+BACKBONES: dict[str, tuple[Backbone, int]] = {
+    "lpips_alex": (alexnet, 31),
+    "lpips_vgg": (vgg16, 16),
+    "lpips_squeeze": (squeezenet, 17),
 }
-# How many pixels go best through it at once, on a processor and on a GPU: the first stages of AlexNet and SqueezeNet
-# are small, and in strict single precision cuDNN takes a slow way with AlexNet's where there are many.
+# The fastest numbers of pixels at once, on a processor and on a GPU: the first stages of AlexNet and SqueezeNet are
+# small, and in strict single precision cuDNN chooses a slow algorithm for AlexNet's where there are many.
 PIECES: dict[tuple[str, Precision], tuple[int, int]] = {
     ("lpips_alex", "fp32"): (8 * PIECE, ELSEWHERE // 2),
     ("lpips_alex", "tf32"): (8 * PIECE, 8 * ELSEWHERE),
@@ -40,9 +39,9 @@ def lpips_alex(*, weights: Paths = None, device: str = "cpu", precision: Precisi
     Parameters
     ----------
     weights : path or sequence of paths, optional
-        Where to look for the weights, and nowhere else; see `twoafc.distances.weights.tensors`.
+        The only places to look for the weights; see `twoafc.distances.weights.tensors`.
     device, precision : str
-        See `twoafc.distances.deep.Deep`.
+        See `twoafc.distances.Deep`.
     """
     return _lpips("lpips_alex", weights, device, precision)
 
@@ -57,8 +56,17 @@ def lpips_squeeze(*, weights: Paths = None, device: str = "cpu", precision: Prec
     return _lpips("lpips_squeeze", weights, device, precision)
 
 
+def _lpips(name: str, weights: Paths, device: str, precision: Precision) -> Deep:
+    backbone, least = BACKBONES[name]
+    parameters, digests = network_tensors(name, weights)
+    pieces = PIECES.get((name, precision), (PIECE, ELSEWHERE))
+    return Deep(
+        name, partial(layers, backbone=backbone), compare, parameters, least, digests, device, precision, *pieces
+    )
+
+
 def layers(parameters: Tensors, images: Batch, *, backbone: Backbone) -> Iterator[Batch]:
-    """Give the backbone's stages."""
+    """Yield the backbone's stages."""
     torch = require("torch", extra="torch")
     shift, scale = (images.new_tensor(values).view(1, 3, 1, 1) for values in (SHIFT, SCALE))
     # (2 images - 1 - shift) / scale, in one pass.
@@ -68,23 +76,13 @@ def layers(parameters: Tensors, images: Batch, *, backbone: Backbone) -> Iterato
 def compare(parameters: Tensors, number: int, a: Batch, b: Batch) -> Batch:
     """Squared differences of unit vectors, weighted over channels and averaged over pixels: shape (B,).
 
-    Memory is the limit here. Instead of both vectors b alone is scaled, to the length of a, and what comes of it is
-    divided by a's length squared; equal vectors still differ by exactly 0.
+    The speed of memory is the limit here. Instead of scaling both vectors, b is scaled to the length of a, and the
+    result divided by the squared length of a; equal vectors still differ by exactly 0.
     """
     torch = require("torch", extra="torch")
-    # Right to 2e-7 over channels, unlike over an image's pixels, and quicker than a sum of squares.
+    # Over channels, unlike over an image's pixels, this norm is right to 2e-7, and faster than a sum of squares.
     length, other = (torch.linalg.vector_norm(stage, dim=1, keepdim=True) + TINY for stage in (a, b))
     # The difference and its square in one pass; then over channels, which lie side by side, and over pixels.
     squares = torch.nn.functional.mse_loss(a, b * (length / other), reduction="none").movedim(1, -1)
     pixels = squares.reshape(-1, squares.shape[-1]) @ parameters[f"lin{number}.model.1.weight"].flatten()
     return (pixels.view(len(a), -1) / length.flatten(1).square()).mean(dim=1)
-
-
-def _lpips(name: str, weights: Paths, device: str, precision: Precision) -> Deep:
-    backbone, file, least = BACKBONES[name]
-    files = (file, f"{name}_head")
-    parameters = {key: tensor for file in files for key, tensor in tensors(file, weights).items()}
-    digests = {file: published()[file].digest for file in files}
-    stages = partial(layers, backbone=backbone)
-    pieces = PIECES.get((name, precision), (PIECE, ELSEWHERE))
-    return Deep(name, stages, compare, parameters, least, digests, device, precision, *pieces)

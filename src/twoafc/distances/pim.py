@@ -1,30 +1,89 @@
 """PIM, the perceptual information metric (Bhardwaj, Fischer, Ballé and Chinen, 2020), on torch.
 
-Each band of a steerable pyramid goes through a small network that gives, at every pixel, a distribution over ten hidden
-numbers; two images are as far apart as these distributions. PIM-1 has one Gaussian at each pixel, PIM-5 a mixture of
-five, whose divergence can only be estimated from random draws.
+Each band of a steerable pyramid (Simoncelli and Freeman, 1995) goes through a small network that gives, at every pixel,
+a distribution over ten hidden numbers; the distance of two images is that of these distributions. PIM-1 has one
+Gaussian at each pixel, PIM-5 a mixture of five, whose divergence is estimated from random draws.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.distances import steerable
-from twoafc.distances.backbones import rectified
 from twoafc.distances.batches import Batch
-from twoafc.distances.deep import Compare, Deep, Layers, Precision
-from twoafc.distances.mixtures import Mixture, divergence
-from twoafc.distances.pim_archive import Architecture, read, require_shapes
-from twoafc.distances.weights import Paths, Tensors, archive, digest, published
-from twoafc.errors import require
+from twoafc.distances.deep import Compare, Deep, Layers, Precision, convolve_relu
+from twoafc.distances.weights import Paths, Tensors, archive, digest, published, read_checkpoint
+from twoafc.errors import DataError, require
+
+Variables = Mapping[str, NDArray[np.float32]]
 
 DRAWS = 8
 LEAST = 8
+KERNEL = 5
+FILTERS = ("hi0filt", "lo0filt", "bfilt0", "bfilt1", "lofilt")
+# Settings that the shapes of variables do not show, as the published config.json names them.
+SETTINGS = {"multiscale": "Steerable", "steerable_filter_type": 1, "cnn": "Conv", "padding": "same"}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The size of a PIM network; by default that of the published ones.
+
+    Parameters
+    ----------
+    mixtures : int
+        Gaussians at each pixel: 1 for PIM-1, 5 for PIM-5.
+    levels : int
+        Levels of the steerable pyramid, which has 2 levels + 2 bands.
+    filters : tuple of int
+        Channels after each convolution of a band's network.
+    latent : int
+        Hidden numbers at each pixel.
+    """
+
+    mixtures: int = 1
+    levels: int = 3
+    filters: tuple[int, ...] = (64, 64, 64, 3)
+    latent: int = 10
+
+    @property
+    def bands(self) -> int:
+        """Number of bands of the pyramid."""
+        return 2 * self.levels + 2
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the variables that a distance needs.
+
+        Examples
+        --------
+        >>> len(Architecture().shapes()), len(Architecture(mixtures=5).shapes())
+        (96, 144)
+        >>> Architecture(mixtures=5).shapes()["marginal_encoder/encoders/7/base/1/kernel"]
+        (50, 50)
+        """
+        last, means, mixtures = self.filters[-1], self.latent * self.mixtures, self.mixtures
+        dense = [("base/0", last, means), ("base/1", means, means)]
+        if mixtures > 1:
+            dense += [("mix/0", last, mixtures), ("mix/1", mixtures, mixtures), ("logit_layer", mixtures, mixtures)]
+        shapes: dict[str, tuple[int, ...]] = {}
+        for band in range(self.bands):
+            for layer, (before, after) in enumerate(zip((3, *self.filters), self.filters, strict=False)):
+                name = f"frontend/cnns/{band}/layer_with_weights-{layer}"
+                shapes |= {f"{name}/kernel": (KERNEL, KERNEL, before, after), f"{name}/bias": (after,)}
+            for name, before, after in dense:
+                name = f"marginal_encoder/encoders/{band}/{name}"
+                shapes |= {f"{name}/kernel": (before, after), f"{name}/bias": (after,)}
+        return shapes
 
 
 def pim_1(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
@@ -33,15 +92,11 @@ def pim_1(*, weights: Paths = None, device: str = "cpu", precision: Precision = 
     Parameters
     ----------
     weights : path or sequence of paths, optional
-        Where to look for the published archive, and nowhere else; see `twoafc.distances.weights.archive`.
+        The only places to look for the published archive; see `twoafc.distances.weights.archive`.
     device, precision : str
-        See `twoafc.distances.deep.Deep`.
+        See `twoafc.distances.Deep`.
     """
-    architecture = Architecture(mixtures=1)
-    parts = _parts(architecture)
-    parameters = tensors(read(archive("pim_1", weights), "pim-1", architecture))
-    digests = {"pim_1": published()["pim_1"].digest}
-    return Deep("pim_1", *parts, parameters, LEAST, digests, device, precision)
+    return _published(1, weights, device, precision)
 
 
 def pim_5(
@@ -51,24 +106,18 @@ def pim_5(
 
     Parameters
     ----------
-    weights : path or sequence of paths, optional
-        Where to look for the published archive, and nowhere else; see `twoafc.distances.weights.archive`.
-    device, precision : str
-        See `twoafc.distances.deep.Deep`.
+    weights, device, precision
+        As for `pim_1`.
     draws : int
         Number of draws at each pixel, even: they come in pairs with opposite noise.
     seed : int
         The same seed gives the same noise to all images, in whatever batch.
     """
-    architecture = Architecture(mixtures=5)
-    parts = _parts(architecture, draws=draws, seed=seed)
-    parameters = tensors(read(archive("pim_5", weights), "pim-5", architecture))
-    digests = {"pim_5": published()["pim_5"].digest}
-    return Deep("pim_5", *parts, parameters, LEAST, digests, device, precision)
+    return _published(5, weights, device, precision, draws=draws, seed=seed)
 
 
 def of_variables(
-    variables: Mapping[str, NDArray[np.float32]],
+    variables: Variables,
     architecture: Architecture,
     *,
     device: str = "cpu",
@@ -76,51 +125,146 @@ def of_variables(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Deep:
-    """Make a distance of PIM's form from any variables, under a name that says so: it is not PIM.
+    """Make a distance of PIM's form from any variables, under a name that says that it is not PIM.
 
     For tests, for timings, and for networks of one's own; parameters as for `pim_5`.
     """
     require_shapes(variables, architecture)
     lines = (f"{name} {digest(values)}\n" for name, values in sorted(variables.items()))
     digests = {"given variables": f"sha256 {hashlib.sha256(''.join(lines).encode()).hexdigest()}"}
-    parts = _parts(architecture, draws=draws, seed=seed)
     name = f"pim_{architecture.mixtures} of given variables"
-    return Deep(name, *parts, tensors(variables), LEAST, digests, device, precision)
+    functions = _functions(architecture, draws=draws, seed=seed)
+    return Deep(name, *functions, tensors(variables), LEAST, digests, device, precision)
 
 
-def tensors(variables: Mapping[str, NDArray[np.float32]]) -> Tensors:
-    """Turn TensorFlow's variables into torch's layout, dense layers into convolutions; add the pyramid's filters."""
+def _published(mixtures: int, weights: Paths, device: str, precision: Precision, **sampling: int) -> Deep:
+    name, architecture = f"pim_{mixtures}", Architecture(mixtures=mixtures)
+    functions = _functions(architecture, **sampling)
+    parameters = tensors(read_variables(archive(name, weights), f"pim-{mixtures}", architecture))
+    return Deep(name, *functions, parameters, LEAST, {name: published()[name].digest}, device, precision)
+
+
+def _functions(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0) -> tuple[Layers, Compare]:
+    """Return the two functions that a deep distance consists of."""
+    require("torch", extra="torch")
+    if draws < 2 or draws % 2:
+        raise ValueError(f"draws must be even and at least 2; got {draws}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0; got {seed}")
+    bands, mixtures = architecture.bands, architecture.mixtures
+    compare: Compare = partial(compare_means, bands=bands)
+    if mixtures > 1:
+        compare = partial(compare_mixtures, bands=bands, mixtures=mixtures, draws=draws, seed=seed)
+    return partial(layers, architecture=architecture), compare
+
+
+# The published archive: a zip with a TensorFlow checkpoint
+
+
+def read_variables(content: bytes, name: str, architecture: Architecture) -> dict[str, NDArray[np.float32]]:
+    """Read the variables of an archive in the published layout: ``NAME/config.json``, ``NAME/weights.index``, data.
+
+    Parameters
+    ----------
+    content : bytes
+        The zip file, whose digest the caller has compared with the published one.
+    name : str
+        The folder in it, such as ``"pim-1"``.
+    architecture : Architecture
+        Gives the names and shapes of the variables.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as opened:
+            config = dict(json.loads(opened.read(f"{name}/config.json")))
+            index = opened.read(f"{name}/weights.index")
+            shards = [opened.read(member) for member in sorted(opened.namelist()) if "/weights.data-" in member]
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(f"the archive of {name} cannot be read: {error}") from error
+    for key, expected in SETTINGS.items():
+        if str(config.get(key, expected)).lower() != str(expected).lower():
+            raise DataError(f"the archive of {name} must have {key} {expected!r}; it has {config[key]!r}")
+    variables = read_checkpoint(index, shards, architecture.shapes())
+    require_shapes(variables, architecture)
+    return variables
+
+
+def require_shapes(variables: Variables, architecture: Architecture) -> None:
+    """Raise DataError unless all variables of an architecture are given, with its shapes."""
+    for name, shape in architecture.shapes().items():
+        if name not in variables:
+            raise DataError(f"the variable {name} is missing")
+        if variables[name].shape != shape:
+            raise DataError(f"the variable {name} must have shape {shape}; it has {variables[name].shape}")
+
+
+def tensors(variables: Variables) -> Tensors:
+    """Convert TensorFlow's variables to torch's layout, dense layers to convolutions; add the pyramid's filters."""
     torch = require("torch", extra="torch")
-    found = steerable.filters()
+    table = json.loads(Path(__file__).with_name("steerable.json").read_text(encoding="utf-8"))
+    converted = {name: torch.from_numpy(np.array(table[name], dtype=np.float32)[None, None]) for name in FILTERS}
     for name, values in variables.items():
         if name.endswith("/kernel"):
             kernel = values if values.ndim == 4 else values[None, None]
             values = np.ascontiguousarray(kernel.transpose(3, 2, 0, 1))
-        found[name] = torch.from_numpy(np.array(values, dtype=np.float32))
-    return found
+        converted[name] = torch.from_numpy(np.array(values, dtype=np.float32))
+    return converted
+
+
+# The network
 
 
 def layers(parameters: Tensors, images: Batch, *, architecture: Architecture) -> Iterator[Batch]:
-    """Give each band's means, shape (N, mixtures x latent, h, w), and after them the mixtures' logits if any."""
+    """Yield each band's means, shape (N, mixtures x latent, h, w), followed by the mixtures' logits if any."""
     torch = require("torch", extra="torch")
     last = len(architecture.filters) - 1
-    for number, band in enumerate(steerable.pyramid(parameters, images, architecture.levels)):
+    for number, band in enumerate(pyramid(parameters, images, architecture.levels)):
         network, encoder = f"frontend/cnns/{number}/layer_with_weights-", f"marginal_encoder/encoders/{number}"
         for layer in range(last):
-            band = rectified(band, *_layer(parameters, f"{network}{layer}"), padding=2)
+            band = convolve_relu(band, *_layer(parameters, f"{network}{layer}"), padding=2)
         band = torch.conv2d(band, *_layer(parameters, f"{network}{last}"), padding=2)
         means = mixed = band
         for layer in range(2):
-            means = rectified(means, *_layer(parameters, f"{encoder}/base/{layer}"))
+            means = convolve_relu(means, *_layer(parameters, f"{encoder}/base/{layer}"))
         if architecture.mixtures > 1:
             for layer in range(2):
-                mixed = rectified(mixed, *_layer(parameters, f"{encoder}/mix/{layer}"))
+                mixed = convolve_relu(mixed, *_layer(parameters, f"{encoder}/mix/{layer}"))
             means = torch.cat((means, torch.conv2d(mixed, *_layer(parameters, f"{encoder}/logit_layer"))), dim=1)
         yield means
 
 
 def _layer(parameters: Tensors, name: str) -> tuple[Batch, Batch]:
     return parameters[f"{name}/kernel"], parameters[f"{name}/bias"]
+
+
+def pyramid(filters: Tensors, images: Batch, levels: int) -> list[Batch]:
+    """Bands of a steerable pyramid with two orientations, from the low-pass image to the high-pass one.
+
+    Parameters
+    ----------
+    filters : dict of str to tensor
+        The filters, each of shape (1, 1, 9, 9) or (1, 1, 17, 17); other entries are ignored.
+    images : tensor, shape (N, C, H, W)
+        Channels are filtered separately.
+    levels : int
+        Number of halvings; each level has two bands.
+
+    Returns
+    -------
+    list of tensor
+        2 levels + 2 bands (N, C, h, w), with sides of ceil(H / 2^level).
+    """
+    torch = require("torch", extra="torch")
+
+    def correlate(images: Batch, name: str, stride: int = 1) -> Batch:
+        return torch.conv2d(images, filters[name], stride=stride, padding=filters[name].shape[-1] // 2)
+
+    count, channels = images.shape[:2]
+    single = images.reshape(count * channels, 1, *images.shape[2:])
+    bands, low = [correlate(single, "hi0filt")], correlate(single, "lo0filt")
+    for _ in range(levels):
+        bands += [correlate(low, "bfilt0"), correlate(low, "bfilt1")]
+        low = correlate(low, "lofilt", stride=2)
+    return [band.reshape(count, channels, *band.shape[2:]) for band in (low, *reversed(bands))]
 
 
 def compare_means(parameters: Tensors, number: int, a: Batch, b: Batch, *, bands: int) -> Batch:
@@ -136,22 +280,75 @@ def compare_mixtures(
     return divergence(*pair, draws=draws, seed=[seed, number]) / bands
 
 
+# Mixtures of Gaussians
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of Gaussians with unit covariance at each pixel of a batch.
+
+    Parameters
+    ----------
+    means : tensor, shape (B, K, D, H, W)
+        Means of the K Gaussians in D dimensions.
+    logits : tensor, shape (B, K, H, W)
+        Logarithms of the weights, up to a constant.
+    """
+
+    means: Batch
+    logits: Batch
+
+    def heights(self) -> Batch:
+        """Each Gaussian's part in the log density that does not depend on the point: shape (B, K, H, W)."""
+        return self.logits.log_softmax(1) - (self.means**2).sum(axis=2) / 2
+
+    def projections(self, z: Batch) -> Batch:
+        """Inner products of points z (..., D, H, W) with the means: shape (B, K, H, W)."""
+        return (z.unsqueeze(-4) * self.means).sum(axis=2)
+
+    def choose(self, u: Batch) -> Batch:
+        """Mean of the Gaussian in whose share of [0, 1] each u (H, W) falls: shape (B, D, H, W)."""
+        # The last share ends at 1 whatever the rounding, so it is not compared.
+        number = (u > self.logits.softmax(1).cumsum(1)[:, :-1]).sum(axis=1)
+        index = number[:, None, None].expand(-1, 1, self.means.shape[2], -1, -1)
+        return self.means.gather(1, index)[:, 0]
+
+
 def mixture(layer: Batch, mixtures: int) -> Mixture:
-    """Read a band's layer as a mixture at each pixel."""
+    """Interpret a band's layer as a mixture at each pixel."""
     count, channels, height, width = layer.shape
     means = layer[:, : channels - mixtures].reshape(count, mixtures, -1, height, width)
     return Mixture(means, layer[:, channels - mixtures :])
 
 
-def _parts(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0) -> tuple[Layers, Compare]:
-    """Give the two functions that a deep distance is made of."""
-    require("torch", extra="torch")
-    if draws < 2 or draws % 2:
-        raise ValueError(f"draws must be even and at least 2; got {draws}")
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0; got {seed}")
-    bands, mixtures = architecture.bands, architecture.mixtures
-    compare: Compare = partial(compare_means, bands=bands)
-    if mixtures > 1:
-        compare = partial(compare_mixtures, bands=bands, mixtures=mixtures, draws=draws, seed=seed)
-    return partial(layers, architecture=architecture), compare
+def divergence(a: Mixture, b: Mixture, *, draws: int, seed: list[int]) -> Batch:
+    """Estimate KL(a, b) + KL(b, a), averaged over pixels, from random draws: shape (B,).
+
+    Both directions, and all images of a batch, share the noise: so the estimate is symmetric, does not depend on the
+    batch, and the noise of two estimates largely cancels in their difference. Draws come in pairs with opposite noise;
+    if both mixtures are single Gaussians the errors of a pair cancel exactly.
+
+    Parameters
+    ----------
+    a, b : Mixture
+    draws : int
+        Even.
+    seed : list of int
+        Seed of the noise.
+    """
+    torch = require("torch", extra="torch")
+    rng = np.random.default_rng(seed)
+    # The density at z is exp(-|z|^2 / 2) times the sum of exp(height + z @ mean); the first factor cancels.
+    heights = {a: a.heights(), b: b.heights()}
+    total: Batch = 0.0
+    for _ in range(draws // 2):
+        noise = torch.from_numpy(rng.standard_normal(a.means.shape[2:], dtype=np.float32)).to(a.means)
+        u = torch.from_numpy(rng.random(a.means.shape[3:], dtype=np.float32)).to(a.means)
+        shifts = {each: each.projections(noise) for each in (a, b)}
+        for p, q in ((a, b), (b, a)):
+            centre = p.choose(u)
+            at_p, at_q = (heights[each] + each.projections(centre) for each in (p, q))
+            for sign in (1, -1):
+                ratio = (at_p + sign * shifts[p]).logsumexp(1) - (at_q + sign * shifts[q]).logsumexp(1)
+                total = total + ratio.mean(axis=(1, 2))
+    return total / draws

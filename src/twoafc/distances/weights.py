@@ -1,24 +1,27 @@
-"""Published weights: where they are looked for, and the proof that what was found is what was published.
+"""Published weights: where to look for them, and the check that a file holds what was published.
 
-They come in files of many names and extents, so a file is known by its tensors, each of which must have the published
-shape and sha256. Nothing is ever downloaded here, and nothing else is ever taken instead.
+Weights are distributed under many file names, with or without further tensors, so a file is recognised by its tensors,
+each of which must have the published shape and sha256. Nothing is downloaded here, and no other weights are accepted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import json
+import math
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoafc.errors import DataError, require
 
@@ -26,10 +29,10 @@ Tensors = dict[str, Any]
 Paths = str | Path | Sequence[str | Path] | None
 T = TypeVar("T")
 
-# The published archives have about 7 MB; no larger file is read in search of one.
+# The published archives have about 7 MB; larger files are not read in search of one.
 LARGEST_ARCHIVE = 64 * 2**20
 
-# The published files that each distance is made of.
+# The published files that each distance needs.
 NEEDS: dict[str, tuple[str, ...]] = {
     "lpips_alex": ("alexnet", "lpips_alex_head"),
     "lpips_vgg": ("vgg16", "lpips_vgg_head"),
@@ -47,13 +50,13 @@ class Published:
     Parameters
     ----------
     name : str
-        What this package calls it.
+        Its name in this package.
     file, url, bytes, digest : str, str, int or None, str
         The published file's name, source, size where it is known, and digest, such as ``sha256 7be5...``.
     installed : tuple of pairs of str
-        Packages that bring the same tensors along, and where in them.
+        Packages that include the same tensors, and the path inside each.
     tensors : mapping of name to (shape, sha256)
-        The tensors that are read from it; empty for an archive, which is known by its digest.
+        The tensors that are read from it; empty for an archive, which is recognised by its digest.
     terms : str
         Its licence, in a word.
     """
@@ -72,21 +75,21 @@ class Published:
         return f"{self.file}, {size}{self.digest}, from {self.url}"
 
 
-class Unfit(Exception):  # noqa: N818 - not an error of the caller's: the search goes on
-    """A file that is not the one sought; `foreign` if it does not even claim to be."""
+class MismatchError(Exception):
+    """A file that does not hold the published weights; `unrelated` if it does not even claim to."""
 
-    def __init__(self, reason: str, *, foreign: bool = False) -> None:
+    def __init__(self, reason: str, *, unrelated: bool = False) -> None:
         super().__init__(reason)
-        self.foreign = foreign
+        self.unrelated = unrelated
 
 
-class Unreadable(Unfit):
-    """A file of torch's, by its first bytes, that torch cannot read: whose it is, only its name can tell."""
+class UnreadableError(MismatchError):
+    """A file that starts like one of torch's, but that torch cannot read: only its name tells what it should be."""
 
 
 @cache
 def published() -> dict[str, Published]:
-    """Give the table of published weights by name.
+    """Return the table of published weights by name.
 
     Examples
     --------
@@ -101,16 +104,23 @@ def published() -> dict[str, Published]:
     return {name: Published(name, **row) for name, row in table.items()}
 
 
+def network_tensors(distance: str, path: Paths = None) -> tuple[Tensors, dict[str, str]]:
+    """Read all tensors that a distance needs, and the digests of the published files; see `tensors`."""
+    files = NEEDS[distance]
+    parameters = {key: tensor for file in files for key, tensor in tensors(file, path).items()}
+    return parameters, {file: published()[file].digest for file in files}
+
+
 def tensors(name: str, path: Paths = None) -> Tensors:
-    """Read published tensors into float32 tensors on the CPU, checked one by one.
+    """Read published tensors into float32 tensors on the CPU, each of them checked.
 
     Parameters
     ----------
     name : str
         A name of `published`, such as ``"alexnet"``.
     path : path or sequence of paths, optional
-        Files, or folders with files of any name, to look in and nowhere else. By default: the folder TWOAFC_WEIGHTS,
-        the cache of torch hub, and packages that bring the file along.
+        Files, or folders with files of any name: the only places to look. By default: the folder TWOAFC_WEIGHTS, the
+        cache of torch hub, and packages that include the file.
     """
     require("torch", extra="torch")
     wanted = published()[name]
@@ -124,54 +134,54 @@ def archive(name: str, path: Paths = None) -> bytes:
 
 
 def read_tensors(file: Path, wanted: Published) -> Tensors:
-    """Read the wanted tensors of a file of torch's, or raise `Unfit`."""
+    """Read the wanted tensors from a file of torch's, or raise `MismatchError`."""
     torch = require("torch", extra="torch")
     with file.open("rb") as stream:
         start = stream.read(2)
-    if start not in (b"PK", b"\x80\x02") or _other_archive(file):
-        raise Unfit("not a file of torch's", foreign=True)
+    if start not in (b"PK", b"\x80\x02") or _is_other_zip(file):
+        raise MismatchError("not a file of torch's", unrelated=True)
     try:
-        # Mapped, a file of half a gigabyte gives up its convolutions without being read to its end.
-        found = torch.load(file, weights_only=True, map_location="cpu", mmap=start == b"PK")
-    except Exception as error:  # a broken file may raise almost anything in there
-        raise Unreadable(f"torch cannot read it: {(str(error) or repr(error)).splitlines()[0]}") from error
-    if not isinstance(found, dict) or not wanted.tensors.keys() <= found.keys():
-        raise Unfit("holds other tensors", foreign=True)
+        # Mapped: of a file of half a gigabyte only the convolutions are read.
+        content = torch.load(file, weights_only=True, map_location="cpu", mmap=start == b"PK")
+    except Exception as error:  # torch raises almost anything on a damaged file
+        raise UnreadableError(f"torch cannot read it: {(str(error) or repr(error)).splitlines()[0]}") from error
+    if not isinstance(content, dict) or not wanted.tensors.keys() <= content.keys():
+        raise MismatchError("holds other tensors", unrelated=True)
     for tensor, (shape, _) in wanted.tensors.items():
-        values = found[tensor]
+        values = content[tensor]
         if not isinstance(values, torch.Tensor) or values.layout != torch.strided or tuple(values.shape) != shape:
-            raise Unfit("holds tensors of other shapes", foreign=True)
-    # Copied before the check, so that a file changed meanwhile changes nothing.
-    kept = {tensor: found[tensor].detach().clone(memory_format=torch.contiguous_format) for tensor in wanted.tensors}
+            raise MismatchError("holds tensors of other shapes", unrelated=True)
+    # Copied before the check, so that a file that changes meanwhile changes nothing.
+    copies = {name: content[name].detach().clone(memory_format=torch.contiguous_format) for name in wanted.tensors}
     for tensor, (_, sha256) in wanted.tensors.items():
-        if kept[tensor].dtype != torch.float32 or digest(kept[tensor].numpy()) != sha256:
-            raise Unfit(f"its {tensor} is not the published one")
-    return kept
+        if copies[tensor].dtype != torch.float32 or digest(copies[tensor].numpy()) != sha256:
+            raise MismatchError(f"its {tensor} is not the published one")
+    return copies
 
 
 def read_archive(file: Path, wanted: Published) -> bytes:
-    """Read an archive with the wanted digest, or raise `Unfit`."""
+    """Read an archive with the wanted digest, or raise `MismatchError`."""
     if file.stat().st_size > LARGEST_ARCHIVE:
-        raise Unfit("too large", foreign=True)
+        raise MismatchError("too large", unrelated=True)
     content = file.read_bytes()
     if not content.startswith(b"PK"):
-        raise Unfit("not an archive", foreign=True)
+        raise MismatchError("not an archive", unrelated=True)
     method, expected = wanted.digest.split()
     if hashlib.new(method, content).hexdigest() != expected:
-        raise Unfit(f"its {method} is not the published one", foreign=file.name != wanted.file)
+        raise MismatchError(f"its {method} is not the published one", unrelated=file.name != wanted.file)
     return content
 
 
-def _other_archive(file: Path) -> bool:
-    """Whether a file is a whole zip without what torch puts into each of its own."""
+def _is_other_zip(file: Path) -> bool:
+    """Return whether a file is a complete zip without the member that torch writes into each of its own."""
     if not zipfile.is_zipfile(file):
         return False
-    with zipfile.ZipFile(file) as archive:
-        return not any(name.endswith("data.pkl") for name in archive.namelist())
+    with zipfile.ZipFile(file) as opened:
+        return not any(name.endswith("data.pkl") for name in opened.namelist())
 
 
-def digest(values: np.ndarray[Any, Any]) -> str:
-    """Sha256 of an array's values, little-endian and in C order, whatever the machine.
+def digest(values: NDArray[Any]) -> str:
+    """Sha256 of an array's values, little-endian and in C order on every machine.
 
     Examples
     --------
@@ -181,69 +191,184 @@ def digest(values: np.ndarray[Any, Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data).hexdigest()
 
 
+# Where weights are
+
+
 def cache_folder() -> Path:
-    """Folder where torch hub keeps what it has downloaded."""
+    """Folder in which torch hub stores its downloads."""
     home = os.environ.get("TORCH_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "torch"
     return Path(home).expanduser() / "hub" / "checkpoints"
 
 
 def excerpt_file(wanted: Published) -> Path:
-    """Where a file with the published tensors alone is kept: not under the published name, which other tools trust."""
+    """Path of a file with the published tensors alone: not the published name, which other tools rely on."""
     return cache_folder() / f"twoafc-{wanted.name}{Path(wanted.file).suffix}"
 
 
-def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
-    """Read the first fit file, or raise DataError with all that was tried and what is wanted."""
-    paths = [path] if isinstance(path, str | Path) else path
-    tried = []
-    for place, files in usual(wanted) if paths is None else (within(Path(given), wanted) for given in paths):
-        refused = 0
-        for file in files:
-            try:
-                return read(file)
-            except Unfit as unfit:
-                if unfit.foreign and len(files) > 1:
-                    refused += 1
-                else:
-                    tried.append(f"{file} ({unfit})")
-            except OSError as error:
-                tried.append(f"{file} ({error.strerror})")
-        if refused or not files:
-            tried.append(f"{place} ({refused} files without it)" if refused else place)
-    raise DataError(
-        f"the weights {wanted.name} are needed and not at hand; tried: {', '.join(tried)}; "
-        f"wanted: {wanted}; run: twoafc fetch {wanted.name}"
-    )
-
-
-def usual(wanted: Published) -> Iterator[tuple[str, list[Path]]]:
-    """Give the places to look in when none is named, each with its files; without files, the place says why."""
+def usual_places(wanted: Published) -> Iterator[tuple[str, list[Path]]]:
+    """Yield the default places to look in, each with its files; the description of one without files says why."""
     folder = os.environ.get("TWOAFC_WEIGHTS")
-    yield within(Path(folder).expanduser(), wanted) if folder else ("TWOAFC_WEIGHTS (not set)", [])
+    yield files_in(Path(folder).expanduser(), wanted) if folder else ("TWOAFC_WEIGHTS (not set)", [])
     cached = [cache_folder() / wanted.file, excerpt_file(wanted)]
-    there = [file for file in cached if file.is_file()]
-    yield (str(cache_folder()), there) if there else (f"{cached[0]} (no such file)", [])
+    existing = [file for file in cached if file.is_file()]
+    yield (str(cache_folder()), existing) if existing else (f"{cached[0]} (no such file)", [])
     for package, inside in wanted.installed:
-        # The package is found without being imported: its own imports may be broken, or slow.
+        # The package is located without being imported: its own imports may be broken, or slow.
         spec = importlib.util.find_spec(package)
         homes = [Path(home) for home in (spec.submodule_search_locations or [])] if spec else []
-        # DISTS_pytorch puts its file into the environment's own folder.
-        places = [home / inside for home in homes] + [Path(sys.prefix) / Path(inside).name] * bool(homes)
+        # DISTS_pytorch installs its file into the environment's own folder.
+        files = [home / inside for home in homes] + [Path(sys.prefix) / Path(inside).name] * bool(homes)
         yield (
             f"package {package} ({'no file' if spec else 'not installed'})",
-            [file for file in places if file.is_file()],
+            [file for file in files if file.is_file()],
         )
 
 
-def within(path: Path, wanted: Published) -> tuple[str, list[Path]]:
-    """Give a file, or the files of a folder: first the one with the published name, then the smaller ones."""
+def files_in(path: Path, wanted: Published) -> tuple[str, list[Path]]:
+    """List a file, or the files of a folder: first the one with the published name, then by size."""
     if path.is_file():
         return str(path), [path]
     try:
-        # Hidden ones are half of a download, or were refused when they came.
+        # Hidden files are incomplete downloads, or downloads that were refused.
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
     except OSError as error:
         return f"{path} ({error.strerror})", []
     if not files:
         return f"{path} (an empty folder)", []
     return str(path), sorted(files, key=lambda file: (file.name != wanted.file, file.stat().st_size, file.name))
+
+
+def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
+    """Read the first matching file, or raise DataError with all that was tried and what is wanted."""
+    paths = [path] if isinstance(path, str | Path) else path
+    tried = []
+    for place, files in usual_places(wanted) if paths is None else (files_in(Path(each), wanted) for each in paths):
+        unrelated = 0
+        for file in files:
+            try:
+                return read(file)
+            except MismatchError as mismatch:
+                if mismatch.unrelated and len(files) > 1:
+                    unrelated += 1
+                else:
+                    tried.append(f"{file} ({mismatch})")
+            except OSError as error:
+                tried.append(f"{file} ({error.strerror})")
+        if unrelated or not files:
+            tried.append(f"{place} ({unrelated} files without it)" if unrelated else place)
+    raise DataError(
+        f"the weights {wanted.name} are needed and not at hand; tried: {', '.join(tried)}; "
+        f"wanted: {wanted}; run: twoafc fetch {wanted.name}"
+    )
+
+
+# Checkpoints of TensorFlow, read without it
+
+INDEX_END = (0xDB4775248B80FB57).to_bytes(8, "little")
+FOOTER = 48
+FLOAT32 = 1
+SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+Fields = dict[int, list[Any]]
+
+
+def read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+    """Read float32 variables of a TensorFlow checkpoint.
+
+    The index is a sorted table in LevelDB's format, from a variable's name to a protocol buffer with its type, shape
+    and position in a data file. Its CRC-32C checksums are not compared: the digest of the whole archive has been.
+
+    Parameters
+    ----------
+    index : bytes
+        Content of the file ``*.index``.
+    shards : sequence of bytes
+        Contents of the files ``*.data-0000i-of-0000n``, in order.
+    wanted : iterable of str
+        Names of variables, without the suffix that they have on disk. Others are ignored.
+    """
+    try:
+        return _read_checkpoint(index, shards, wanted)
+    except DataError:
+        raise
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise DataError(f"the index of the checkpoint is damaged, or of another format: {error}") from error
+
+
+def _read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+    entries = {key: _fields(value) for key, value in _table(index)}
+    header = entries.pop(b"", {})
+    if _number(header, 1) != len(shards):
+        raise DataError(f"the checkpoint has {_number(header, 1)} data files; {len(shards)} are at hand")
+    if _number(header, 2) != 0:
+        raise DataError("the checkpoint must be little-endian; it is big-endian")
+    variables = {}
+    for name in wanted:
+        if (key := (name + SUFFIX).encode()) not in entries:
+            raise DataError(f"the checkpoint has no variable {name}; it has {len(entries)} others")
+        variables[name] = _variable(name, entries[key], shards)
+    return variables
+
+
+def _variable(name: str, entry: Fields, shards: Sequence[bytes]) -> NDArray[np.float32]:
+    dtype, shard, offset, size = (_number(entry, field) for field in (1, 3, 4, 5))
+    if dtype != FLOAT32:
+        raise DataError(f"variable {name} must be float32 (type {FLOAT32}); it has type {dtype}")
+    # Field 2 is the shape, whose fields 2 are the sides, whose field 1 is the length.
+    shape = tuple(_number(_fields(side), 1) for message in entry.get(2, []) for side in _fields(message).get(2, []))
+    if size != 4 * math.prod(shape):
+        raise DataError(f"variable {name} of shape {shape} must have {4 * math.prod(shape)} bytes; it has {size}")
+    if shard >= len(shards) or offset + size > len(shards[shard]):
+        raise DataError(f"variable {name} lies outside its data file, which is cut short")
+    return np.frombuffer(shards[shard], "<f4", size // 4, offset).astype(np.float32).reshape(shape)
+
+
+def _table(index: bytes) -> Iterator[tuple[bytes, bytes]]:
+    if index[-8:] != INDEX_END:
+        raise ValueError("it does not end as an index does")
+    footer = io.BytesIO(index[-FOOTER:])
+    _, _, offset, size = (_varint(footer) for _ in range(4))
+    for _, handle in _entries(index, offset, size):
+        position = io.BytesIO(handle)
+        yield from _entries(index, _varint(position), _varint(position))
+
+
+def _entries(index: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a block; a key is stored without the part that it shares with the one before."""
+    if index[offset + size : offset + size + 1] != b"\0":
+        raise ValueError("a block is compressed")
+    block = index[offset : offset + size]
+    end = size - 4 * (int.from_bytes(block[-4:], "little") + 1)
+    stream, key = io.BytesIO(block), b""
+    while stream.tell() < end:
+        shared, rest, length = (_varint(stream) for _ in range(3))
+        key = key[:shared] + stream.read(rest)
+        yield key, stream.read(length)
+
+
+def _fields(message: bytes) -> Fields:
+    """Return the values of a protocol buffer's fields, by their numbers."""
+    stream, fields = io.BytesIO(message), Fields()
+    while stream.tell() < len(message):
+        number, kind = divmod(_varint(stream), 8)
+        if kind not in (0, 1, 2, 5):
+            raise ValueError(f"a field has the unknown kind {kind}")
+        size = {1: 8, 5: 4}.get(kind) or _varint(stream)
+        value = size if kind == 0 else stream.read(size)
+        fields.setdefault(number, []).append(value)
+    return fields
+
+
+def _number(fields: Fields, field: int) -> int:
+    """Return a field that is a number; 0 is not stored."""
+    return int(fields.get(field, [0])[-1])
+
+
+def _varint(stream: io.BytesIO) -> int:
+    """Read a whole number stored in groups of seven bits, the lowest first."""
+    value = shift = 0
+    while byte := stream.read(1):
+        value |= (byte[0] & 0x7F) << shift
+        shift += 7
+        if byte[0] < 0x80:
+            return value
+    raise ValueError("it ends too early")

@@ -1,16 +1,23 @@
-"""What `twoafc fetch` knows of: published weights, and the archives of data sets; all of it data, in two JSON files."""
+"""The files that `twoafc fetch` knows, listed in two JSON files, and the folders that they are stored in."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from twoafc.distances import ALIASES, DISTANCES
-from twoafc.distances.weights import NEEDS, Published, published
+from twoafc.distances import ALIASES, DISTANCES, NEEDS, Published, cache_folder, published
+from twoafc.errors import DataError
+from twoafc.fetch.disk import read_json, write_json
+
+HIDDEN = ".twoafc"
+"""Folder inside a data set's own, for receipts, checksums and incomplete archives."""
 
 
 @dataclass(frozen=True)
@@ -20,21 +27,21 @@ class Archive:
     Parameters
     ----------
     name : str
-        What this package calls it.
+        Its name in this package.
     file, url, bytes, roughly, digest : str, str, int or None, int or None, str or None
         The published file's name, source, size where it is known exactly and where it is known roughly, and digest,
         such as ``sha256 4148...``.
     stated_by : str or None
-        Whose word the digest is.
+        Who published the digest.
     terms : str
         Its licence, in a word.
     folder, place, marker : str, str, str or None
-        Below the default folder for data sets, the data set's own; what the folder that holds the marker becomes below
-        that, ``"."`` if its entries are to lie there directly; without a marker, all that the archive holds.
+        The data set's folder below the default one; the path, below that, of the folder that holds the marker, or
+        ``"."`` if its entries go there directly; without a marker, everything in the archive is used.
     opens : str or None
-        What to hand to ``twoafc measure``, below the data set's folder.
+        What to give to ``twoafc measure``, below the data set's folder.
     most_files, most_bytes : int
-        More than the archive can honestly hold.
+        Limits that the genuine archive does not exceed.
     group : str or None
         The name of a data set that comes in several archives.
     """
@@ -62,7 +69,7 @@ Files = Mapping[str, File]
 
 @cache
 def known() -> dict[str, File]:
-    """Give every file that can be fetched, by name: weights first, then data sets.
+    """Return every file that can be fetched, by name: weights first, then data sets.
 
     Examples
     --------
@@ -71,13 +78,14 @@ def known() -> dict[str, File]:
     """
     table = json.loads(Path(__file__).with_name("datasets.json").read_text(encoding="utf-8"))
     del table["about"]
-    return {**published(), **{name: Archive(name, **row) for name, row in table.items()}}
+    defaults = table.pop("defaults")
+    return {**published(), **{name: Archive(name, **{**defaults, **row}) for name, row in table.items()}}
 
 
 def chosen(names: Iterable[str] | None = None, files: Files | None = None) -> list[File]:
-    """Give the files that names stand for, each once: a file, what a distance needs, a data set, ``"weights"``.
+    """Return the files that names mean, each once: a file, what a distance needs, a data set, or ``"weights"``.
 
-    Without names, all files there are.
+    Without names, all files.
 
     Examples
     --------
@@ -87,10 +95,10 @@ def chosen(names: Iterable[str] | None = None, files: Files | None = None) -> li
     files = known() if files is None else files
     if names is None:
         return list(files.values())
-    found: dict[str, File] = {}
+    selected: dict[str, File] = {}
     for name in names:
-        found |= {part: files[part] for part in _parts(name, files)}
-    return list(found.values())
+        selected |= {part: files[part] for part in _parts(name, files)}
+    return list(selected.values())
 
 
 def _parts(name: str, files: Files) -> Iterable[str]:
@@ -102,7 +110,7 @@ def _parts(name: str, files: Files) -> Iterable[str]:
     if full in NEEDS:
         return NEEDS[full]
     if full in DISTANCES:
-        raise ValueError(f"{name} needs no files; it runs as it is")
+        raise ValueError(f"{name} needs no files")
     parts = [part for part, file in files.items() if isinstance(file, Archive) and file.group == name]
     if parts:
         return parts
@@ -118,15 +126,77 @@ def size_of(file: File) -> int | None:
     return file.bytes or (file.roughly if isinstance(file, Archive) else None)
 
 
-def worth(file: File) -> str:
-    """Say in a few words what the digest in the table is worth.
+def digest_source(file: File) -> str:
+    """Say who published the digest of a file.
 
     Examples
     --------
-    >>> worth(known()["bapps_val"]), worth(known()["clic2021_valid"])
+    >>> digest_source(known()["bapps_val"]), digest_source(known()["clic2021_valid"])
     ('sha256 as a third party states it', 'no digest is published')
     """
     if file.digest is None:
         return "no digest is published"
-    said = f"{file.stated_by} states" if isinstance(file, Archive) else "this package records"
-    return f"{file.digest.split()[0]} as {said} it"
+    source = f"{file.stated_by} states" if isinstance(file, Archive) else "this package records"
+    return f"{file.digest.split()[0]} as {source} it"
+
+
+# Folders
+
+
+def weights_folder(to: Path | None = None) -> Path:
+    """Folder where weights are stored: the one given, TWOAFC_WEIGHTS, or the cache of torch hub."""
+    variable = os.environ.get("TWOAFC_WEIGHTS")
+    folder = to or (Path(variable).expanduser() if variable else cache_folder())
+    if folder.is_file():
+        raise DataError(
+            f"weights are stored in a folder; {folder} is a file; name a folder with --to or TWOAFC_WEIGHTS"
+        )
+    return folder
+
+
+def data_folder() -> Path:
+    """Default folder of data sets: TWOAFC_DATA, or twoafc among the user's data."""
+    variable = os.environ.get("TWOAFC_DATA")
+    home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "twoafc"
+    return (Path(variable) if variable else home).expanduser()
+
+
+def folder_of(archive: Archive, to: Path | None = None) -> Path:
+    """Folder of a data set: the one given, the one given when it was fetched, or its own in `data_folder`."""
+    folder = to or _remembered().get(archive.name) or data_folder() / archive.folder
+    folder = Path(folder).expanduser().absolute()
+    if folder.is_file():
+        raise DataError(f"data sets are unpacked into a folder; {folder} is a file; name a folder with --to")
+    return folder
+
+
+def stored(file: File, to: Path | None = None) -> Path:
+    """Path of a file once it is complete and checked."""
+    if isinstance(file, Published):
+        return weights_folder(to) / file.file
+    return folder_of(file, to) / HIDDEN / file.file
+
+
+def part_of(path: Path) -> Path:
+    """Path of an incomplete download.
+
+    Examples
+    --------
+    >>> part_of(Path("cache", "a.zip")).name
+    '.a.zip.part'
+    """
+    return path.with_name(f".{path.name}.part")
+
+
+def remember(archive: Archive, folder: Path) -> None:
+    """Note that a data set was put into a folder of the user's choice, so that it is found there again."""
+    if folder == data_folder() / archive.folder:
+        return
+    # The note is a convenience: where it cannot be written, the user can repeat --to.
+    with contextlib.suppress(OSError):
+        data_folder().mkdir(parents=True, exist_ok=True)
+        write_json(data_folder() / "folders.json", _remembered() | {archive.name: str(folder)})
+
+
+def _remembered() -> dict[str, Any]:
+    return read_json(data_folder() / "folders.json") or {}

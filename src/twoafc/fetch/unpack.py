@@ -1,13 +1,17 @@
-"""Archives to files, trusting nothing: plain files and folders below one new folder, or nothing at all.
+"""Unpack archives without trusting them, and install a data set from one, completely or not at all.
 
-Only names and bytes are taken from an archive. Its links, devices, owners, permissions and times are not: the former
-are refused, the latter left out, so that nothing depends on what a system makes of them.
+Only names and bytes are taken from an archive. Links and devices are refused; owners, permissions and times are
+ignored. ``tarfile``'s ``filter="data"`` would not do: it accepts links, names that collide or mean devices on other
+systems, and bombs, and zip files have no such filter.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import gzip
 import hashlib
+import os
 import re
 import shutil
 import stat
@@ -15,36 +19,47 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, NamedTuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
 
 from twoafc.errors import DataError
-from twoafc.fetch.digests import Progress
-from twoafc.fetch.room import require_room, told
+from twoafc.fetch.disk import (
+    CHUNK,
+    Progress,
+    digests,
+    lock,
+    new_folder,
+    read_json,
+    require_space,
+    write_error,
+    write_json,
+)
+from twoafc.fetch.registry import HIDDEN, Archive, digest_source
+from twoafc.files import whole_file
 
-CHUNK = 2**20
-# Images hardly shrink, tables of votes some twenty times; a bomb shrinks a thousand times.
+# Images hardly compress, tables of votes some twenty times; a bomb compresses a thousand times.
 RATIO, AT_LEAST = 100, 2**24
-# Names that mean a device, or another name, to one system or another.
+# Names that mean a device, or another name, on one system or another.
 FORBIDDEN = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]", flags=re.IGNORECASE)
-# What the readers of archives stumble over in a damaged one; an error of writing is told before it comes to this.
+# Errors on reading a damaged archive; errors on writing are converted before.
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeError, NotImplementedError, OSError)
+
+Receipt = dict[str, Any]
 
 
 class Member(NamedTuple):
-    """A file or folder in an archive; `odd` says what else it is, `stream` reads it."""
+    """A file or folder in an archive; `problem` says why it is refused, `stream` reads it."""
 
     name: str
     size: int
     is_folder: bool
-    odd: str
+    problem: str
     stream: IO[bytes] | None
 
 
 class Unpacked(NamedTuple):
-    """A file that was unpacked: its size and sha256."""
+    """An unpacked file: its size and sha256."""
 
     bytes: int
     sha256: str
@@ -53,12 +68,12 @@ class Unpacked(NamedTuple):
 def unpack(
     archive: Path, into: Path, *, most_files: int, most_bytes: int, progress: Progress | None = None
 ) -> dict[str, Unpacked]:
-    """Unpack a .zip, .tar or .tar.gz into a new folder; give its files by name. A refusal leaves no folder.
+    """Unpack a .zip, .tar or .tar.gz into a new folder, and return its files by name; a refusal leaves no folder.
 
     Parameters
     ----------
     most_files, most_bytes : int
-        What the archive may hold at most; more is refused before it is written.
+        Limits; an archive that exceeds one is refused before more is written.
     """
     into.mkdir(parents=True)
     most_bytes = min(most_bytes, max(AT_LEAST, RATIO * archive.stat().st_size))
@@ -66,9 +81,9 @@ def unpack(
     try:
         with _members(archive, into, most_bytes) as members:
             for count, member in enumerate(members, start=1):
-                if member.odd:
-                    raise DataError(f"{archive} is refused; {member.name!r} in it is {member.odd}")
-                parts = names.take(member)
+                if member.problem:
+                    raise DataError(f"{archive} is refused; {member.name!r} in it is {member.problem}")
+                parts = names.add(member)
                 total += member.size
                 if count > most_files or total > most_bytes:
                     limit = f"{most_files} entries" if count > most_files else f"{most_bytes} bytes"
@@ -81,13 +96,13 @@ def unpack(
     except BaseException as error:
         shutil.rmtree(into, ignore_errors=True)
         if isinstance(error, DAMAGED):
-            raise DataError(f"{archive} is damaged or cut off: {error}") from error
+            raise DataError(f"{archive} is damaged or incomplete: {error}") from error
         raise
     return files
 
 
 def _write(member: Member, path: Path) -> Unpacked | None:
-    """Make a folder, or write a file and hash it on the way."""
+    """Make a folder, or write a file and compute its digest."""
     try:
         (path if member.stream is None else path.parent).mkdir(parents=True, exist_ok=True)
         if member.stream is None:
@@ -101,51 +116,51 @@ def _write(member: Member, path: Path) -> Unpacked | None:
     except gzip.BadGzipFile:  # an OSError of reading, not of writing
         raise
     except OSError as error:
-        raise told(error, path.parent, path.name) from error
+        raise write_error(error, path.parent, path.name) from error
     return Unpacked(size, digest.hexdigest())
 
 
 class _Names:
-    """The names seen so far, none of which may mean the same file as another, on any system."""
+    """The names so far, no two of which may mean the same file, on any system."""
 
     def __init__(self, archive: Path) -> None:
         self.archive = archive
         self.folders: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
         self.files: set[tuple[str, ...]] = set()
 
-    def take(self, member: Member) -> tuple[str, ...]:
-        """Give the parts of a member's name, or refuse it."""
+    def add(self, member: Member) -> tuple[str, ...]:
+        """Return the parts of a member's name, or refuse it."""
         name = member.name
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
         odd = name.startswith("/") or any(sign in name for sign in "\\:") or not name.isprintable()
         if odd or any(FORBIDDEN.fullmatch(part) for part in parts) or not (parts or member.is_folder):
-            raise DataError(f"{self.archive} is refused; {name!r} in it is no plain relative name")
-        self._take_folder(parts if member.is_folder else parts[:-1], name)
+            raise DataError(f"{self.archive} is refused; {name!r} in it is not a plain relative path")
+        self._add_folder(parts if member.is_folder else parts[:-1], name)
         if not member.is_folder:
             key = _folded(parts)
             if key in self.files or key in self.folders:
-                raise self._twice(name)
+                raise self._collision(name)
             self.files.add(key)
         return parts
 
-    def _take_folder(self, parts: tuple[str, ...], name: str) -> None:
+    def _add_folder(self, parts: tuple[str, ...], name: str) -> None:
         key = _folded(parts)
         if key in self.files or self.folders.get(key, parts) != parts:
-            raise self._twice(name)
+            raise self._collision(name)
         if key not in self.folders:
-            self._take_folder(parts[:-1], name)
+            self._add_folder(parts[:-1], name)
             self.folders[key] = parts
 
-    def _twice(self, name: str) -> DataError:
+    def _collision(self, name: str) -> DataError:
         return DataError(f"{self.archive} is refused; {name!r} in it may mean the same file as another of its names")
 
 
 def _folded(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Fold what some systems do not tell apart: case, and ways to write an accent."""
+    """Fold what some systems do not distinguish: case, and Unicode forms of an accent."""
     return tuple(unicodedata.normalize("NFC", part).casefold() for part in parts)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _members(archive: Path, into: Path, most_bytes: int) -> Iterator[Iterator[Member]]:
     with archive.open("rb") as raw:
         start = raw.read(2)
@@ -153,42 +168,42 @@ def _members(archive: Path, into: Path, most_bytes: int) -> Iterator[Iterator[Me
         if start == b"PK":
             with zipfile.ZipFile(raw) as opened:
                 needed = sum(info.file_size for info in opened.infolist())
-                if needed <= most_bytes:  # else it is refused on the way
-                    require_room(into, needed, f"what {archive.name} holds")
-                yield _of_zip(opened)
+                if needed <= most_bytes:  # otherwise it is refused later
+                    require_space(into, needed, f"the contents of {archive.name}")
+                yield _zip_members(opened)
             return
-        require_room(into, archive.stat().st_size, f"what {archive.name} holds")
+        require_space(into, archive.stat().st_size, f"the contents of {archive.name}")
         guard = _Guard(gzip.GzipFile(fileobj=raw) if start == b"\x1f\x8b" else raw, most_bytes, archive)
         with tarfile.TarFile(fileobj=guard, mode="r") as tar:  # type: ignore[arg-type]
-            yield _of_tar(tar, guard)
+            yield _tar_members(tar, guard)
 
 
-def _of_zip(opened: zipfile.ZipFile) -> Iterator[Member]:
+def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
     for info in opened.infolist():
         kind = stat.S_IFMT(info.external_attr >> 16)
-        odd = "" if kind in (0, stat.S_IFREG, stat.S_IFDIR) else "a link or a device"
+        problem = "" if kind in (0, stat.S_IFREG, stat.S_IFDIR) else "a link or a device"
         if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            odd = "encrypted, or packed in an unusual way"
+            problem = "encrypted, or compressed by an unusual method"
         # The name as it is stored: zipfile cuts it off at a NUL.
         name = info.orig_filename
-        if odd or info.is_dir():
-            yield Member(name, 0, info.is_dir(), odd, None)
+        if problem or info.is_dir():
+            yield Member(name, 0, info.is_dir(), problem, None)
             continue
         with opened.open(info) as stream:
             yield Member(name, info.file_size, False, "", stream)
 
 
-def _of_tar(opened: tarfile.TarFile, guard: _Guard) -> Iterator[Member]:
+def _tar_members(opened: tarfile.TarFile, guard: _Guard) -> Iterator[Member]:
     while (info := opened.next()) is not None:
-        # Else the list of a million members stays in memory.
+        # Otherwise the list of a million members stays in memory.
         opened.members.clear()  # type: ignore[attr-defined]
         plain = info.isdir() or (info.isreg() and not info.issparse() and info.size >= 0)
-        odd = "" if plain else "a link or a device"
-        stream = None if odd or info.isdir() else opened.extractfile(info)
-        yield Member(info.name, 0 if stream is None else info.size, info.isdir(), odd, stream)
+        stream = opened.extractfile(info) if plain and not info.isdir() else None
+        problem = "" if plain else "a link or a device"
+        yield Member(info.name, 0 if stream is None else info.size, info.isdir(), problem, stream)
     if guard.last != bytes(tarfile.BLOCKSIZE):
         raise EOFError("it has no end mark")
-    # To the very end, where gzip keeps its checksum.
+    # To the very end, where gzip stores its checksum.
     while guard.read(CHUNK):
         pass
 
@@ -198,22 +213,203 @@ class _Guard:
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, most_bytes: int, archive: Path) -> None:
         self.stream, self.archive = stream, archive
-        # Each file may bring a header and its padding.
+        # Each file may add a header and padding.
         self.most = 2 * most_bytes + AT_LEAST
         self.last = b""
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= CHUNK or self.stream.tell() > self.most:
-            raise DataError(f"{self.archive} is refused; its headers are out of all proportion")
-        found = self.stream.read(size)
-        self.last = found or self.last
-        return found
+            raise DataError(f"{self.archive} is refused; its headers are too large")
+        content = self.stream.read(size)
+        self.last = content or self.last
+        return content
 
     def tell(self) -> int:
         return self.stream.tell()
 
     def seek(self, offset: int) -> int:
-        # A forged size may lead back, to the same member for ever.
+        # A forged size may point back, to the same member for ever.
         if offset < self.tell():
-            raise DataError(f"{self.archive} is refused; its headers are out of all proportion")
+            raise DataError(f"{self.archive} is refused; its headers point backwards")
         return self.stream.seek(offset)
+
+
+# Installing a data set
+
+
+def read_receipt(archive: Archive, folder: Path) -> Receipt | None:
+    """Read the receipt of a data set in a folder, or return None."""
+    return read_json(folder / HIDDEN / f"{archive.name}.json")
+
+
+def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progress: Progress | None = None) -> Receipt:
+    """Unpack a checked archive into the data set's folder, completely or not at all.
+
+    Parameters
+    ----------
+    packed, sha256 : Path, str
+        The archive, and its digest, for the receipt.
+    folder : Path
+        The data set's folder. What this archive installed there before is replaced; nothing else is.
+
+    Returns
+    -------
+    dict
+        The receipt, which is also stored in the folder, beside a list that ``sha256sum --check`` reads.
+    """
+    hidden = folder / HIDDEN
+    with new_folder(hidden), _one_at_a_time(hidden):
+        unpacked = hidden / f"{archive.name}.unpacked"
+        shutil.rmtree(unpacked, ignore_errors=True)  # of a run that was killed
+        try:
+            limits = {"most_files": archive.most_files, "most_bytes": archive.most_bytes}
+            files = unpack(packed, unpacked, **limits, progress=progress)
+            root = _root(archive, packed, files)
+            entries = _entries(archive, unpacked, root)
+            _require_free(archive, folder, list(entries))
+            prefix = "" if archive.place == "." else f"{archive.place}/"
+            below = f"{root}/" if root else ""
+            used = {prefix + name.removeprefix(below): file for name, file in files.items() if name.startswith(below)}
+            receipt = _receipt(archive, packed, sha256, used, list(entries))
+            # The receipt comes before the files: a run killed in between leaves a data set that is missing.
+            with whole_file(hidden / f"{archive.name}.sha256") as partial:
+                lines = (f"{file.sha256}  {name}\n" for name, file in used.items())
+                partial.write_text("".join(lines), encoding="utf-8")
+            write_json(hidden / f"{archive.name}.json", receipt)
+            for entry, source in entries.items():
+                _move(source, folder / entry, hidden)
+            _damage_note(archive, folder).unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(error, folder, archive.name) from error
+        finally:
+            shutil.rmtree(unpacked, ignore_errors=True)
+    return receipt
+
+
+def find_damage(archive: Archive, folder: Path, *, progress: Progress | None = None) -> str:
+    """Read every file of a data set again, and say what is wrong with them, or return "".
+
+    The result is noted, so that a damaged data set is fetched again on request.
+    """
+    problem = _compare_files(archive, folder, progress)
+    note = _damage_note(archive, folder)
+    with contextlib.suppress(OSError):  # where nothing can be written, nothing can be fetched either
+        if problem:
+            note.write_text(problem, encoding="utf-8")
+        else:
+            note.unlink(missing_ok=True)
+    return problem
+
+
+def noted_damage(archive: Archive, folder: Path) -> str:
+    """Return what `find_damage` reported the last time."""
+    try:
+        return _damage_note(archive, folder).read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return ""
+
+
+def _damage_note(archive: Archive, folder: Path) -> Path:
+    return folder / HIDDEN / f"{archive.name}.damaged"
+
+
+def _compare_files(archive: Archive, folder: Path, progress: Progress | None) -> str:
+    receipt = read_receipt(archive, folder) or {}
+    try:
+        lines = (folder / HIDDEN / f"{archive.name}.sha256").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError):
+        lines = []
+    missing, changed = [], []
+    for done, line in enumerate(lines):
+        sha256, _, name = line.partition("  ")
+        try:
+            if digests(folder / name)["sha256"] != sha256:
+                changed.append(name)
+        except OSError:
+            missing.append(name)
+        if progress:
+            progress(done + 1, len(lines), f"checking {archive.name}")
+    if receipt.get("files") != len(lines):
+        return f"its list of files is damaged: {len(lines)} of {receipt.get('files')} are in it"
+    problems = [(missing, "missing"), (changed, "changed")]
+    return "; ".join(
+        f"{len(names)} of {len(lines)} files {what}, first {names[0]}" for names, what in problems if names
+    )
+
+
+def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:
+    """Find the folder in the archive that holds the marker; archives may have other folders above it."""
+    if archive.marker is None:
+        return ""
+    marker = PurePosixPath(archive.marker).parts
+    roots = set()
+    for name in files:
+        parts = PurePosixPath(name).parts
+        starts = range(len(parts) - len(marker) + 1)
+        roots |= {parts[:start] for start in starts if parts[start : start + len(marker)] == marker}
+    if not roots:
+        raise DataError(f"{packed} is not {archive.name}; it has no {archive.marker}")
+    outermost = sorted(roots, key=lambda root: (len(root), root))[:2]
+    if len(outermost) == 2 and len(outermost[0]) == len(outermost[1]):
+        both = " and ".join("/".join(root) for root in outermost)
+        raise DataError(f"{packed} is not {archive.name} alone; {archive.marker} is in {both}")
+    return "/".join(outermost[0])
+
+
+def _entries(archive: Archive, unpacked: Path, root: str) -> dict[str, Path]:
+    """Files and folders to move, by their names below the data set's folder."""
+    if archive.place != ".":
+        return {archive.place: unpacked / root}
+    return {path.name: path for path in sorted((unpacked / root).iterdir())}
+
+
+def _require_free(archive: Archive, folder: Path, entries: list[str]) -> None:
+    """Refuse to replace what did not come from this archive."""
+    own = (read_receipt(archive, folder) or {}).get("entries", [])
+    for entry in entries:
+        if (folder / entry).exists() and entry not in own:
+            raise DataError(
+                f"{folder / entry} exists already, and fetch did not install it from {archive.file}; "
+                "move it away, or name another folder with --to"
+            )
+
+
+def _receipt(archive: Archive, packed: Path, sha256: str, files: Mapping[str, Unpacked], entries: list[str]) -> Receipt:
+    return {
+        "name": archive.name,
+        "url": archive.url,
+        "archive": archive.file,
+        "archive_bytes": packed.stat().st_size,
+        "archive_sha256": sha256,
+        "checked": digest_source(archive),
+        "entries": entries,
+        "files": len(files),
+        "bytes": sum(file.bytes for file in files.values()),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _move(source: Path, target: Path, hidden: Path) -> None:
+    """Move a complete entry to its place; an earlier one is removed only afterwards."""
+    old = hidden / "replaced"
+    shutil.rmtree(old, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        old.mkdir()
+        target.rename(old / target.name)
+    source.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let one process at a time work in a folder."""
+    if os.name == "nt":  # folders cannot be opened there
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        lock(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)

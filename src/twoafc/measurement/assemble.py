@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.datasets.dataset import Dataset
+from twoafc.datasets import Dataset
 from twoafc.errors import DataError
 from twoafc.measurement.outfile import Earlier
 from twoafc.measurement.parts import Values

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import IntArray
-from twoafc.distances.batches import Batch
+from twoafc.distances import Batch
 from twoafc.images import ImageError, Pixels, as_float, decode, read_bytes, trace
 from twoafc.measurement.calling import Size, Tools, measured
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import IntArray
-from twoafc.distances.batches import Batch, Distance
+from twoafc.distances import Batch, Distance
 
 Size = tuple[int, int]
 LEAST, ROUNDING = 1e-6, 1e-4

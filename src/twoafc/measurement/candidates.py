@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import twoafc
-from twoafc.distances import ALIASES, DEEP, DISTANCES, FOREIGN, Distance, Own, distance, own
-from twoafc.distances.deep import Deep
+from twoafc.distances import ALIASES, DEEP, DISTANCES, LIBRARIES, Deep, Distance, Own, distance, own
 from twoafc.errors import DataError, require
 from twoafc.measurement.origin import library, made_by_name, made_here
 
@@ -210,7 +209,7 @@ def _short(text: str | None, asked: Any) -> str:
     module, _, attribute = text.partition(":")
     if not attribute:
         return ALIASES.get(text, text)
-    return text if module in FOREIGN else attribute
+    return text if module in LIBRARIES else attribute
 
 
 def _text(function: Any) -> str | None:

@@ -7,8 +7,7 @@ import platform
 from importlib.metadata import version
 from typing import Any, get_args
 
-from twoafc.distances import Distance
-from twoafc.distances.deep import Precision
+from twoafc.distances import Distance, Precision
 from twoafc.errors import require
 
 

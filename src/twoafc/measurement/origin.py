@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.distances import OneByOne, Own
-from twoafc.distances.adapters import Foreign
+from twoafc.distances import LibraryDistance, OneByOne, Own
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Path, np.generic, np.dtype)
 DEEPEST, MOST = 12, 20
@@ -60,7 +59,7 @@ def made_here(function: Any) -> dict[str, Any]:
     --------
     >>> from twoafc.distances import rmse
     >>> made_here(functools.partial(rmse, k=1.0))
-    {'source': 'sha256 ...', 'settings': {'name': 'twoafc.distances.euclidean.rmse', 'k': '1.0'}}
+    {'source': 'sha256 ...', 'settings': {'name': 'twoafc.distances.pixelwise.rmse', 'k': '1.0'}}
     """
     told: dict[str, Any] = {}
     try:
@@ -80,7 +79,7 @@ def _unwrapped(function: Any) -> Any:
 
 
 def _innermost(function: Any) -> Any:
-    while isinstance(function, Own | OneByOne | Foreign | functools.partial):
+    while isinstance(function, Own | OneByOne | LibraryDistance | functools.partial):
         function = function.func if isinstance(function, functools.partial) else function.function
     return function
 

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import IntArray
-from twoafc.datasets.dataset import Dataset
+from twoafc.datasets import Dataset
 from twoafc.measurement.block import Block
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoafc.datasets import Dataset, open_dataset
-from twoafc.datasets.dataset import require_images
+from twoafc.datasets import Dataset, open_dataset, require_images
 from twoafc.errors import DataError
 from twoafc.measurement import assemble, outfile
 from twoafc.measurement.candidates import Asked, candidates, require_joinable, require_same
@@ -66,7 +65,7 @@ def measure(
     device : str, optional
         Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one, of a cluster all or none.
     precision : {"fp32", "tf32"}
-        Of networks on a GPU; see `twoafc.distances.deep.Deep`.
+        Of networks on a GPU; see `twoafc.distances.Deep`.
     workers : int, optional
         Processes that decode images and, on the CPU, measure; by default one for each core.
     batch_size : int, optional

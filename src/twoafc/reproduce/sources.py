@@ -13,9 +13,7 @@ import polars as pl
 from PIL import Image
 
 from twoafc.arrays import IntArray
-from twoafc.datasets import Dataset, open_bapps, open_clic
-from twoafc.datasets.bapps import TWO_AFC, subsets
-from twoafc.datasets.clic import NO_IMAGES, is_clic
+from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.files import replaced
@@ -57,7 +55,7 @@ def open_source(name: str, folder: Path, *, progress: Progress | None = None) ->
 
 def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
     # The folder may also be a single split: DIR/2afc/val.
-    present = {path.resolve().parent.name for path in subsets(folder, TWO_AFC)} if folder.is_dir() else set()
+    present = {path.resolve().parent.name for path in bapps_subsets(folder)} if folder.is_dir() else set()
     splits = {split: name for split, name in BAPPS_SPLITS.items() if name in present}
     if not splits:
         raise DataError(f"no BAPPS in {folder}; {_how_to_get('bapps')}")

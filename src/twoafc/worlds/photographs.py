@@ -14,7 +14,7 @@ from scipy.ndimage import uniform_filter
 from scipy.special import expit
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.distances.ssim import luma
+from twoafc.distances import luma
 from twoafc.worlds.distortions import DISTORTIONS, Images, distort
 from twoafc.worlds.models import cast_votes
 

@@ -1,0 +1,16 @@
+from .bapps import TWO_AFC as TWO_AFC
+from .bapps import bapps_subsets as bapps_subsets
+from .bapps import open_bapps as open_bapps
+from .bapps import open_bapps_jnd as open_bapps_jnd
+from .clic import NO_IMAGES as NO_IMAGES
+from .clic import is_clic as is_clic
+from .clic import open_clic as open_clic
+from .clic import without_anchors as without_anchors
+from .dataset import PAIRS as PAIRS
+from .dataset import Dataset as Dataset
+from .dataset import require_images as require_images
+from .layouts import open_dataset as open_dataset
+from .layouts import options_of as options_of
+from .nights import open_nights as open_nights
+from .quadruples import read_quadruples as read_quadruples
+from .table import open_table as open_table

@@ -1,0 +1,76 @@
+"""Names of distances, and the function that turns a name into a distance."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from twoafc.distances.adapters import LIBRARIES, library_distance
+from twoafc.distances.batches import Distance
+from twoafc.distances.custom import Own, import_own, own
+from twoafc.distances.laplacian import nlpd, nlpd_2017, nlpd_2017_5, nlpd_rgb
+from twoafc.distances.pixelwise import euclidean, rmse
+from twoafc.distances.structural import ms_ssim, ms_ssim_3, ssim, ssim_luma
+
+DISTANCES: dict[str, Distance] = {
+    "euclidean": euclidean,
+    "rmse": rmse,
+    "ssim": ssim,
+    "ssim_luma": ssim_luma,
+    "ms_ssim": ms_ssim,
+    "ms_ssim_3": ms_ssim_3,
+    "nlpd": nlpd,
+    "nlpd_rgb": nlpd_rgb,
+    "nlpd_2017": nlpd_2017,
+    "nlpd_2017_5": nlpd_2017_5,
+}
+# Distances with a network, and the module of each.
+DEEP: dict[str, str] = {
+    "lpips_alex": "lpips",
+    "lpips_vgg": "lpips",
+    "lpips_squeeze": "lpips",
+    "dists": "dists",
+    "pim_1": "pim",
+    "pim_5": "pim",
+}
+ALIASES: dict[str, str] = {"lpips": "lpips_alex", "pim": "pim_1"}
+
+
+def distance(name: str | Distance, **settings: Any) -> Distance:
+    """Return the distance of that name.
+
+    Parameters
+    ----------
+    name : str or callable
+        A name, or an alias: ``"lpips"`` is ``"lpips_alex"``, ``"pim"`` is ``"pim_1"``. Your own distance as
+        ``"package.module:function"``, or the callable itself (see `twoafc.distances.own`; `twoafc.check_distance`
+        checks whether it is a distance). One of another library as ``"pyiqa:NAME"``, ``"piq:NAME"`` or
+        ``"torchmetrics:NAME"`` (see `twoafc.distances.adapters`).
+    **settings
+        For a distance with a network: ``weights``, ``device``, ``precision``; for ``pim_5`` also ``draws``, ``seed``.
+        For your own: ``takes``, ``device`` and its own arguments; for one of a library: ``device`` and the library's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distance("rmse")(np.zeros((1, 3, 8, 8)), np.ones((1, 3, 8, 8)))
+    array([1.])
+    """
+    if not isinstance(name, str):
+        ready = isinstance(name, Own) or name in DISTANCES.values() or hasattr(name, "triplet")
+        return name if ready and not settings else own(name, **settings)
+    full = ALIASES.get(name, name)
+    if full in DEEP:
+        made: Distance = getattr(importlib.import_module(f"twoafc.distances.{DEEP[full]}"), full)(**settings)
+        return made
+    library, _, rest = name.partition(":")
+    if library and rest:
+        return library_distance(name, **settings) if library in LIBRARIES else import_own(name, **settings)
+    if full not in DISTANCES:
+        known = ", ".join((*DISTANCES, *DEEP, *ALIASES))
+        raise ValueError(
+            f"there is no distance {name!r}; the names are: {known}; your own goes by package.module:function"
+        )
+    if settings:
+        raise TypeError(f"{name} has no settings; got {', '.join(settings)}")
+    return DISTANCES[full]

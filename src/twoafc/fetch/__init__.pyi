@@ -1,0 +1,16 @@
+from .disk import Progress as Progress
+from .disk import format_size as format_size
+from .fetching import Got as Got
+from .fetching import State as State
+from .fetching import get as get
+from .fetching import import_file as import_file
+from .fetching import status as status
+from .fetching import verify as verify
+from .registry import Archive as Archive
+from .registry import File as File
+from .registry import chosen as chosen
+from .registry import data_folder as data_folder
+from .registry import digest_source as digest_source
+from .registry import known as known
+from .registry import size_of as size_of
+from .registry import weights_folder as weights_folder
