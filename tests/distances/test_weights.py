@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twoafc.distances import weights
-from twoafc.distances.weights import Published, archive, published, tensors
+from twoafc.distances import Published, published, weights
+from twoafc.distances.weights import archive, tensors
 from twoafc.errors import DataError
 
 torch = pytest.importorskip("torch")
