@@ -24,7 +24,7 @@ class Measure:
     better : {-1, 1}
         1 where larger is better.
     verb, unit, decimals : str, str, int
-        How a sentence tells it; more decimals where the interval is narrower.
+        Words and decimals of the sentence; more decimals where the interval is narrower.
     row : str
         What is scored: a triplet, or a pair.
     """
@@ -81,26 +81,26 @@ def compare(
         ``a``, ``b``, ``estimator``, ``measure``, ``difference`` (of a minus b; a is the better one), ``se``, ``low``,
         ``high``, ``p``, ``p_holm`` (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
     """
-    found: list[Record] = []
+    records: list[Record] = []
     weight = np.full(link.rows.size, 1 / link.rows.size)
     units = float(link.units(weight)[0])
     if measures is None:
         measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
-    for measure, told in measures.items():
-        pairs = [_ordered(pair, values, measure, told.better) for pair in combinations(values, 2)]
+    for name, measure in measures.items():
+        pairs = [_ordered(pair, values, name, measure.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            means, errors = _differences(pairs, values, measure, link, weight)
+            means, errors = _differences(pairs, values, name, link, weight)
             if instead is not None:
-                errors = [_spread(instead, pair, _place(values, measure)) for pair in pairs]
+                errors = [_spread(instead, pair, _place(values, name)) for pair in pairs]
             if beside is not None:
-                fits = [_spread(beside, pair, _place(values, measure)) for pair in pairs]
+                fits = [_spread(beside, pair, _place(values, name)) for pair in pairs]
                 errors = np.hypot(errors, fits).tolist()
         p = [p_value(mean, se, units) for mean, se in zip(means, errors, strict=True)]
         intervals = [t_interval(mean, se, units, level=level) for mean, se in zip(means, errors, strict=True)]
-        for pair, each, chance, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
-            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": measure}
-            found.append(head | _figures(told, pair, each, chance, corrected, level))
-    return found
+        for pair, interval, alone, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
+            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": name}
+            records.append(head | _figures(measure, pair, interval, alone, corrected, level))
+    return records
 
 
 def _place(values: Mapping[str, Values], measure: str) -> int:
@@ -136,9 +136,11 @@ def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: 
     return float(np.std(apart[np.isfinite(apart)], ddof=1)) if np.isfinite(apart).sum() > 1 else float("nan")
 
 
-def _figures(told: Measure, pair: tuple[str, str], found: Interval, p: float, p_holm: float, level: float) -> Record:
-    known = bool(np.isfinite(found).all())
-    value, se, low, high = found if known else [None] * 4
+def _figures(
+    measure: Measure, pair: tuple[str, str], interval: Interval, p: float, p_holm: float, level: float
+) -> Record:
+    known = bool(np.isfinite(interval).all())
+    value, se, low, high = interval if known else [None] * 4
     return {
         "difference": value,
         "se": se,
@@ -147,12 +149,19 @@ def _figures(told: Measure, pair: tuple[str, str], found: Interval, p: float, p_
         "p": p if known else None,
         "p_holm": p_holm if known else None,
         "different": bool(known and p_holm < 1 - level),
-        "sentence": sentence(told, *pair, found, p_holm, level=level),
+        "sentence": sentence(measure, *pair, interval, p_holm, level=level),
     }
 
 
-def sentence(told: Measure, a: str, b: str, found: Sequence[float], p_holm: float, *, level: float = LEVEL) -> str:
-    """Tell a difference in one sentence that may be quoted.
+def sentence(
+    measure: Measure, a: str, b: str, interval: Sequence[float], p_holm: float, *, level: float = LEVEL
+) -> str:
+    """Describe a difference in one sentence that may be quoted.
+
+    Parameters
+    ----------
+    interval : sequence of float
+        The difference of a minus b, its standard error, and the ends of its interval.
 
     Examples
     --------
@@ -162,22 +171,21 @@ def sentence(told: Measure, a: str, b: str, found: Sequence[float], p_holm: floa
     lpips and dists cannot be told apart: lpips is ahead by 0.001 nats per triplet, 95 % interval -0.003 to 0.005,
     p = 0.60 (Holm)
     """
-    value, se, low, high = found
-    if not np.isfinite(found).all():
+    value, se, low, high = interval
+    if not np.isfinite(interval).all():
         return f"{a} and {b} cannot be compared: a mean or its error is not finite"
     if value == se == 0:
-        return f"{a} and {b} are the same on every {told.row}"
-    places = max(told.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else told.decimals + 2
-    ahead, *ends = (
-        f"{each:.{places}f}" for each in (told.better * value, *sorted((told.better * low, told.better * high)))
-    )
-    sure = f"{100 * level:g} % interval {ends[0]} to {ends[1]}, {_chance(p_holm)}"
+        return f"{a} and {b} are the same on every {measure.row}"
+    places = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
+    signed = (measure.better * value, *sorted((measure.better * low, measure.better * high)))
+    ahead, *ends = (f"{number:.{places}f}" for number in signed)
+    certainty = f"{100 * level:g} % interval {ends[0]} to {ends[1]}, {_chance(p_holm)}"
     if p_holm < 1 - level:
-        return f"{a} {told.verb} {b}: {ahead} {told.unit}, {sure}"
-    # The interval is that of one pair, p is corrected for all of them: said where the two seem to differ.
+        return f"{a} {measure.verb} {b}: {ahead} {measure.unit}, {certainty}"
+    # The interval is that of one pair, p is corrected for all of them: say so where the two seem to differ.
     alone = " for this pair alone" if float(ends[0]) > 0 else ""
-    sure = sure.replace(", p ", f"{alone}, p ", 1)
-    return f"{a} and {b} cannot be told apart: {a} is ahead by {ahead} {told.unit}, {sure}"
+    certainty = certainty.replace(", p ", f"{alone}, p ", 1)
+    return f"{a} and {b} cannot be told apart: {a} is ahead by {ahead} {measure.unit}, {certainty}"
 
 
 def _chance(p: float) -> str:
