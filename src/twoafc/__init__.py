@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from twoafc.jnd.models import load
     from twoafc.jnd.pairs import Pairs
     from twoafc.join import join_columns
-    from twoafc.measurement.run import measure
-    from twoafc.promises import check_distance
+    from twoafc.measurement import check_distance, measure
     from twoafc.triplets import Triplets
 
 __version__ = "0.1.0"
@@ -67,13 +66,13 @@ _HOMES = {
     "Spline": "twoafc.estimators",
     "Triplets": "twoafc.triplets",
     "check": "twoafc.diagnostics",
-    "check_distance": "twoafc.promises",
+    "check_distance": "twoafc.measurement",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
     "evaluate_counts": "twoafc.evaluation",
     "join_columns": "twoafc.join",
     "load": "twoafc.jnd.models",
-    "measure": "twoafc.measurement.run",
+    "measure": "twoafc.measurement",
 }
 
 

@@ -15,8 +15,7 @@ from cyclopts import Parameter
 from twoafc.cli.show import Switch, rate
 
 if TYPE_CHECKING:
-    from twoafc.measurement.assemble import Failure
-    from twoafc.measurement.finish import Measured
+    from twoafc.measurement import Failure, Measured
 
 MOST_SHOWN = 20
 
@@ -80,7 +79,7 @@ def measure(
     """
     from twoafc.datasets import open_dataset
     from twoafc.datasets import without_anchors as remove_anchors
-    from twoafc.measurement.run import measure as run
+    from twoafc.measurement import measure as run
 
     start = time.monotonic()
     with _interruptible(), _quiet_images(), rate(quiet or json) as show, _cluster(scheduler, workers) as client:
@@ -125,9 +124,10 @@ def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManag
         return nullcontext()
     if workers is not None:
         raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
-    from twoafc.measurement.scheduler import connected
+    from twoafc.measurement import connect
 
-    return connected(scheduler)
+    context: AbstractContextManager[Any] = connect(scheduler)
+    return context
 
 
 @contextmanager

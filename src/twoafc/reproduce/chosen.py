@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
-from twoafc.measurement.candidates import candidates
+from twoafc.measurement import make_candidates
 
 OURS = {
     "euclidean": "euclidean",
@@ -86,7 +86,7 @@ def choose(asked: Sequence[str] | None, *, deep: bool = True) -> tuple[list[Chos
     ([('SSIM', 'ssim'), ('Euclidean (rmse)', 'euclidean')], [])
     """
     if asked is not None:
-        names = [each.name for each in candidates(tuple(asked), "cpu", "fp32", {})]
+        names = [each.name for each in make_candidates(tuple(asked), "cpu", "fp32", {})]
         return [Chosen(text, name, paper_name(name)) for text, name in zip(asked, names, strict=True)], []
     notes = []
     there = []

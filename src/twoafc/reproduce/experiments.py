@@ -13,7 +13,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, evaluate
 from twoafc.folder import Results
-from twoafc.measurement.run import measure
+from twoafc.measurement import measure
 from twoafc.reproduce import cost
 from twoafc.reproduce.chosen import Chosen
 from twoafc.reproduce.resume import key_of, remembered, rid_of_anchors

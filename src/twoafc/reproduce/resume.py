@@ -18,7 +18,7 @@ from twoafc.datasets import Dataset, without_anchors
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.kept import written
-from twoafc.measurement.files import clear_partial, write_text
+from twoafc.measurement import clear_partial, write_text
 from twoafc.plainjson import strict_json
 
 CARD = "run.json"

@@ -10,7 +10,7 @@ from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.folder import Results
 from twoafc.kept import replaced, written
-from twoafc.measurement.files import write_text
+from twoafc.measurement import write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce import synthetic as generated
 from twoafc.reproduce.basis import Basis, basis

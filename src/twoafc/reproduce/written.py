@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from twoafc import tables
-from twoafc.measurement.files import write_text, write_whole
+from twoafc.measurement import write_text, write_whole
 from twoafc.reproduce.layout import Cell, Layout, Line
 from twoafc.reproduce.printed import slips
 from twoafc.scores import Record

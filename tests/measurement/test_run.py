@@ -481,14 +481,14 @@ def test_values_measured_otherwise_are_not_joined(here: Path, monkeypatch: pytes
     with pytest.raises(DataError) as caught:
         measure("table.csv", ["rmse"])
     assert str(caught.value) == (
-        "rmse in t.parquet was measured otherwise: twoafc 0.1.0, now 9.9.9; name another table, or remove t.parquet"
+        "rmse in t.parquet was measured differently: twoafc 0.1.0, now 9.9.9; name another table, or remove t.parquet"
     )
     assert "ssim_d0" in measure("table.csv", ["ssim"]).table.columns
     monkeypatch.undo()
     monkeypatch.chdir(here)
     Path("own_distances.py").write_text(OWN + "\n# changed\n")
     sys.modules.pop("own_distances", None)
-    with pytest.raises(DataError, match=r"mine in t\.parquet was measured otherwise: source sha256"):
+    with pytest.raises(DataError, match=r"mine in t\.parquet was measured differently: source sha256"):
         measure("table.csv", ["own_distances:mine"])
 
 
