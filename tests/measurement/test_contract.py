@@ -11,7 +11,7 @@ import pytest
 
 from twoafc import check_distance, distance
 from twoafc.distances import ALIASES, DEEP, DISTANCES, nlpd_2017, rmse, ssim
-from twoafc.measurement import Report, looks_like_similarity
+from twoafc.measurement import Report
 
 AXES = (1, 2, 3)
 Function = Callable[[Any, Any], Any]
@@ -320,12 +320,3 @@ def test_a_report() -> None:
 def test_a_size_that_photographs_do_not_have_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=rf"^size must lie in \[8, 256\]; got {size}$"):
         check_distance(rmse, size=size)
-
-
-def test_a_similarity_is_told_by_the_quick_check_too() -> None:
-    told = looks_like_similarity(lambda ref, x: 1 / (1 + mae(ref, x)))
-    assert told == check_distance(lambda ref, x: 1 / (1 + mae(ref, x))).problems[0]
-    assert told is not None
-    assert told.startswith("larger means closer: it is 1 for equal images and falls to ")
-    for f in (mae, rmse, ssim, lambda ref, x: mae(ref, x).mean(), lambda ref: ref, lambda ref, x: 0 * mae(ref, x)):
-        assert looks_like_similarity(f) is None

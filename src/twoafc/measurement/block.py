@@ -149,7 +149,7 @@ class Batches:
     """Batches in [0, 1] of a block's images: arrays on the CPU, tensors on another device."""
 
     def __init__(self, decoded: Decoded, device: str) -> None:
-        self.sizes = decoded.sizes
+        self.sizes, self.traces = decoded.sizes, decoded.traces
         self.rows = np.zeros(len(decoded.sizes), dtype=np.int64)
         self.stacks: dict[Size | str, Any] = {}
         for size, (numbers, pixels) in decoded.stacks.items():
@@ -188,19 +188,18 @@ class Measurer:
     distances : mapping of name to callable
         All distances that blocks may want.
     device : str
-        Where they work.
+        Where they work: the device of the batches.
     proven : iterable of (name, size)
         Sizes of images that a distance is known to take: an error on those is a fault of the distance.
     """
 
     def __init__(self, distances: Mapping[str, Distance], device: str, proven: Proven = frozenset()) -> None:
-        self.distances, self.device, self.proven = distances, device, set(proven)
+        self.distances, self.proven = distances, set(proven)
         self.pixels = pixels_per_call(device)
 
-    def measure(self, block: Block, decoded: Decoded) -> Outcome:
+    def measure(self, block: Block, batches: Batches) -> Outcome:
         """Measure what is wanted of a block; raise `DistanceError` where a distance is at fault."""
-        groups, failures = items_by_size(block, decoded.sizes)
-        batches = Batches(decoded, self.device)
+        groups, failures = items_by_size(block, batches.sizes)
         roles = range(block.places.shape[1])
         values = {name: np.full((len(items), len(roles) - 1), np.nan) for name, items in block.wanted.items()}
         for (height, width), members in groups.items():
@@ -215,7 +214,7 @@ class Measurer:
                         else:
                             values[name][np.searchsorted(block.wanted[name], some)] = result
         rounded = {name: int((known < 0).sum()) for name, known in values.items()}
-        return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, decoded.traces, rounded)
+        return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, batches.traces, rounded)
 
     def _values(self, name: str, batches: list[Batch], items: IntArray) -> FloatArray | str:
         """Return a batch's distances (B, slots), or the reason why the distance cannot take images of that size."""

@@ -50,8 +50,6 @@ LOOK, POLL = 0.5, 0.01
 """Seconds between two questions to the scheduler, and between two looks for results."""
 CONNECT = 5
 """Seconds to connect to a scheduler."""
-NOISY = ("distributed", "asyncio", "tornado")
-"""Loggers that report lost workers and connections, whether or not that matters in the end."""
 LOCAL = ("device", "precision")
 """The parts of an identity that differ between this machine and the workers."""
 
@@ -114,10 +112,8 @@ class ClusterExecutor:
         """The distances, with the identities that they have on the workers."""
         there = next(iter(self.ready.values())).identities
         return [
-            replace(
-                each, identity=there.get(each.name) or identity_of(None, each.distance, self.device, name=each.name)
-            )
-            for each in self.requested
+            replace(one, identity=there.get(one.name) or identity_of(None, one.distance, self.device, name=one.name))
+            for one in self.requested
         ]
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
@@ -304,7 +300,7 @@ async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: 
     for key in [key for key, processes in _PROCESSES.items() if processes.ended()]:
         del _PROCESSES[key]  # of a client that was killed
     address = dask_worker.address
-    processes = _PROCESSES[run, address] = Processes(job, paths, f"a process of worker {address}")
+    processes = _PROCESSES[run, address] = Processes(job, paths, name=f"a process of worker {address}")
     starts = [asyncio.to_thread(processes.start) for _ in range(dask_worker.state.nthreads)]
     reports = await asyncio.gather(*starts, return_exceptions=True)
     failed = next((report for report in reports if isinstance(report, Exception)), None)
@@ -439,8 +435,11 @@ def connect(scheduler: str) -> Iterator[Any]:
     """
     distributed = require("distributed", extra="cluster")
     address = _address(scheduler)
-    with _quiet(), warnings.catch_warnings():
-        # It warns of every library that differs somewhere; those that matter to values are checked, or on the card.
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        # It logs every worker and connection that is lost, whether or not that matters in the end, and warns of every
+        # library that differs somewhere; those that matter to values are checked, or on the card.
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable()
         warnings.filterwarnings("ignore", module=r"distributed\b")
         try:
             # Asked first, because a client that cannot connect is not silent.
@@ -480,16 +479,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):  # the first bytes of another protocol, read as the length of a message
         return "what answers there is no scheduler; is it the port of a dashboard?"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    known = [logging.getLogger(name) for name in sorted({*NOISY, *logging.root.manager.loggerDict})]
-    levels = {logger: logger.level for logger in known if logger.name.partition(".")[0] in NOISY}
-    for logger in levels:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in levels.items():
-            logger.setLevel(level)

@@ -105,32 +105,6 @@ def check_distance(f: Distance, *, size: int = 64, seed: int = 0) -> Report:
         return _report(_subject(f), size, seed)
 
 
-def looks_like_similarity(f: Distance, *, size: int = 64, seed: int = 0) -> str | None:
-    """Say that values of a callable fall as images are distorted; None where they do not, or where it cannot be tried.
-
-    The quickest of the checks of `check_distance`, whose parameters it takes.
-
-    Examples
-    --------
-    >>> from twoafc.distances import rmse
-    >>> looks_like_similarity(lambda ref, x: 1 / (1 + rmse(ref, x)))[:50]
-    'larger means closer: it is 1 for equal images and '
-    >>> looks_like_similarity(rmse) is None
-    True
-    """
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        subject = _subject(f)
-        used, _ = _working_size(subject, size, seed)
-        if used is None:
-            return None
-        trial = _trial(subject, used, seed)
-        try:
-            return next(_direction(trial), None) if trial.is_similarity else None
-        except CallError:
-            return None
-
-
 def _report(subject: Subject, size: int, seed: int) -> Report:
     used, reason = _working_size(subject, size, seed)
     if used is None:

@@ -9,31 +9,41 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import mmap
 import os
 import pickle
 import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from twoafc.images import ImageError, read_bytes, trace
-from twoafc.measurement.block import Block, BlockError, Decoded, Decoder, DistanceError, Measurer, Outcome, Proven
+from twoafc.measurement.block import (
+    Batches,
+    Block,
+    BlockError,
+    Decoded,
+    Decoder,
+    DistanceError,
+    Measurer,
+    Outcome,
+    Proven,
+)
 
 if TYPE_CHECKING:  # processes that only decode need none of these
     from twoafc.measurement.candidates import Candidate, Maker
     from twoafc.measurement.cluster import Packed
 
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve()"
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve({})"
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
 """Each worker has one core: more threads would only slow each other down, and could change the last digits."""
-AHEAD = 2
-"""Blocks that wait for a free process, so that none is idle while this process writes."""
 
 Outcomes = Generator[tuple[Block, Outcome], None, None]
 
@@ -41,9 +51,17 @@ Outcomes = Generator[tuple[Block, Outcome], None, None]
 class Executor(Protocol):
     """A context in which blocks can be measured."""
 
-    device: str
-    candidates: Sequence[Candidate]
-    makers: Mapping[str, list[Maker]]
+    @property
+    def device(self) -> str:
+        """Where the distances work."""
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """The distances, with the identities that they have where they work."""
+
+    @property
+    def makers(self) -> Mapping[str, list[Maker]]:
+        """The machines and libraries that have measured each distance."""
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished; raise `BlockError`."""
@@ -54,14 +72,30 @@ class LocalExecutor:
 
     Distances that work on another device, or that only this process has, are measured in this process; the worker
     processes then only decode.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        The distances.
+    device : str
+        Where they work.
+    workers : int
+        Number of processes.
+    proven : frozenset
+        See `twoafc.measurement.block.Measurer`.
+    cache : int
+        Bytes of decoded images that each process keeps.
+    memory : int
+        Bytes of the decoded images of a block, which each process shares with this one where that saves time.
     """
 
     def __init__(
-        self, candidates: Sequence[Candidate], device: str, *, workers: int, proven: Proven, cache: int
+        self, candidates: Sequence[Candidate], device: str, *, workers: int, proven: Proven, cache: int, memory: int
     ) -> None:
         from twoafc.measurement.candidates import maker
 
-        self.candidates, self.device, self.workers, self.proven, self.cache = candidates, device, workers, proven, cache
+        self.candidates, self.device, self.workers = candidates, device, workers
+        self.proven, self.cache, self.memory = proven, cache, memory
         self.makers = {candidate.name: [maker(candidate.distance, device)] for candidate in candidates}
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
@@ -71,39 +105,60 @@ class LocalExecutor:
         distances = {candidate.name: candidate.distance for candidate in self.candidates}
         here = None if by_workers else Measurer(distances, self.device, self.proven)
         job = Job(texts if by_workers else None, self.proven, self.cache)
-        waiting, pending = iter(blocks), dict[Future[Any], Block]()
+        processes = Processes(job, memory=0 if self.device == "cpu" else self.memory)
+        waiting, pending = iter(blocks), dict[Future[tuple[Process, Any]], Block]()
         # Processes end first, which ends the threads that wait for them.
-        with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(Processes(job)) as processes:
-            while True:
-                for block in itertools.islice(waiting, self.workers + AHEAD - len(pending)):
-                    pending[threads.submit(processes.answer, block)] = block
-                if not pending:
-                    return
+        with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(processes):
+
+            def submit() -> None:
+                for block in itertools.islice(waiting, self.workers - len(pending)):
+                    pending[threads.submit(processes.ask, block)] = block
+
+            submit()
+            while pending:
                 done = wait(pending, return_when=FIRST_COMPLETED).done
                 for future in [future for future in pending if future in done]:
-                    block, answer = pending.pop(future), future.result()
-                    try:
-                        outcome = answer if here is None else here.measure(block, answer)
-                    except DistanceError as error:
-                        raise BlockError(block, error) from error
-                    yield block, outcome
+                    block, (process, answer) = pending.pop(future), future.result()
+                    batches = None if here is None else Batches(answer, self.device)
+                    processes.release(process)
+                    submit()
+                    if here is not None and batches is not None:
+                        try:
+                            answer = here.measure(block, batches)
+                        except DistanceError as error:
+                            raise BlockError(block, error) from error
+                    yield block, answer
 
 
 # --- worker processes, as their parent sees them ----------------------------------------------------------------------
 
 
 class Process:
-    """One worker process, started anew: it inherits nothing from the threads of this process."""
+    """One worker process, started anew: it inherits nothing from the threads of this process.
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    Parameters
+    ----------
+    paths : sequence of str
+        Folders in which it looks for modules last.
+    memory : int
+        Bytes of memory to share with it. Arrays of an answer lie there until the next message is sent.
+    """
+
+    def __init__(self, paths: Sequence[str], memory: int = 0) -> None:
+        file = _shared_file(memory) if memory else None
+        self.memory = None if file is None else memoryview(mmap.mmap(file, memory))
+        program = PROGRAM.format("" if file is None else f"{file}, {memory}")
         self.program = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
+            [sys.executable, "-c", program, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | ONE_THREAD,
+            pass_fds=() if file is None else (file,),
             # Ctrl-C is for the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
+        if file is not None:
+            os.close(file)
 
     def ask(self, message: object) -> Any:
         """Send a message and return the answer; raise what the process answers with, or that it has ended."""
@@ -111,9 +166,8 @@ class Process:
         assert self.program.stdout is not None
         try:
             with contextlib.suppress(OSError):  # a process that cannot start says why before it ends
-                pickle.dump(message, self.program.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-                self.program.stdin.flush()
-            answer = pickle.load(self.program.stdout)
+                _send(self.program.stdin, message)
+            answer = _receive(self.program.stdout, self.memory)
         except Exception as error:  # the end of its output, in the middle of a message too
             raise ChildProcessError(_how_it_ended(self.program.wait())) from error
         if isinstance(answer, Exception):
@@ -142,14 +196,14 @@ class Processes:
     ----------
     job : Job
         What they do with blocks.
-    paths : sequence of str
-        Folders in which they look for modules last.
+    paths, memory
+        See `Process`.
     name : str
         What one of them is called in errors.
     """
 
-    def __init__(self, job: Job, paths: Sequence[str] = (), name: str = "a worker process") -> None:
-        self.job, self.paths, self.name = job, paths, name
+    def __init__(self, job: Job, paths: Sequence[str] = (), *, memory: int = 0, name: str = "a worker process") -> None:
+        self.job, self.paths, self.memory, self.name = job, paths, memory, name
         self.all: list[Process] = []
         self.free: list[Process] = []
         self.lock = threading.Lock()
@@ -160,13 +214,14 @@ class Processes:
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
-            process = Process(self.paths)
+            process = Process(self.paths, self.memory)
             self.all.append(process)
         ready: Ready | None = self._ask(process, self.job)
+        self.release(process)
         return ready
 
-    def answer(self, block: Block) -> Any:
-        """Have a block measured, or decoded, by a free process; `BlockError` says what could not be done."""
+    def ask(self, block: Block) -> tuple[Process, Any]:
+        """Have a block measured, or decoded, by a free process, which must be released; raise `BlockError`."""
         process: Process | None = None
         try:
             while process is None or process.program.poll() is not None:  # an idle process may have ended
@@ -177,9 +232,20 @@ class Processes:
         except (ValueError, ImportError, OSError) as error:
             raise BlockError(None, error) from error
         try:
-            return self._ask(process, block)
+            return process, self._ask(process, block)
         except (DistanceError, ValueError, ImportError, OSError) as error:
             raise BlockError(block, error) from error
+
+    def answer(self, block: Block) -> Any:
+        """Have a block measured, and release the process."""
+        process, answer = self.ask(block)
+        self.release(process)
+        return answer
+
+    def release(self, process: Process) -> None:
+        """Let a process have other blocks: what it shares of its last answer is no longer needed."""
+        with self.lock:
+            self.free.append(process)
 
     def ended(self) -> bool:
         """Whether all processes have ended, as they do when they get no block for a while."""
@@ -195,12 +261,51 @@ class Processes:
 
     def _ask(self, process: Process, message: object) -> Any:
         try:
-            answer = process.ask(message)
-        except ChildProcessError as error:
-            raise ChildProcessError(f"{self.name} {error}") from error
-        with self.lock:
-            self.free.append(process)
-        return answer
+            return process.ask(message)
+        except Exception as error:
+            process.end()
+            if isinstance(error, ChildProcessError):
+                raise ChildProcessError(f"{self.name} {error}") from error
+            raise
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def _shared_file(size: int) -> int | None:
+    """Open memory that has no name, so that nothing is left behind; None where the system has no such files."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("twoafc")
+    elif os.name == "posix":
+        with tempfile.TemporaryFile() as nameless:
+            file = os.dup(nameless.fileno())
+    else:
+        return None
+    os.ftruncate(file, size)
+    return file
+
+
+def _send(sink: IO[bytes], message: object, memory: memoryview | None = None) -> None:
+    """Write a message; its arrays go into the shared memory if they fit, which saves copies of a block's pixels."""
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=None if memory is None else buffers.append)
+    lengths = [buffer.raw().nbytes for buffer in buffers]
+    if memory is not None and sum(lengths) > len(memory):
+        content, lengths = pickle.dumps(message, pickle.HIGHEST_PROTOCOL), []
+    for place, buffer in zip(_places(lengths), buffers, strict=False):
+        assert memory is not None
+        memory[place] = buffer.raw()
+    pickle.dump((content, lengths), sink, pickle.HIGHEST_PROTOCOL)
+    sink.flush()
+
+
+def _receive(source: IO[bytes], memory: memoryview | None = None) -> Any:
+    content, lengths = pickle.load(source)
+    return pickle.loads(content, buffers=[memory[place] for place in _places(lengths)] if memory else ())
+
+
+def _places(lengths: list[int]) -> list[slice]:
+    return [slice(end - length, end) for length, end in zip(lengths, itertools.accumulate(lengths), strict=True)]
 
 
 # --- the program of a worker process ----------------------------------------------------------------------------------
@@ -247,8 +352,12 @@ class Ready(NamedTuple):
     makers: dict[str, Maker]
 
 
-def serve() -> None:
-    """Answer messages from standard input on standard output, until there are no more."""
+def serve(file: int = -1, size: int = 0) -> None:
+    """Answer messages from standard input on standard output, until there are no more.
+
+    `file` and `size` are those of the memory that this process shares with its parent, if any.
+    """
+    memory = memoryview(mmap.mmap(file, size)) if size else None
     # What a distance prints must not come between answers.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -263,7 +372,7 @@ def serve() -> None:
         while True:
             block = messages.get(timeout=job.idle)
             try:
-                _send(sink, answer(block))
+                _send(sink, answer(block), memory)
             except DistanceError as error:
                 _send(sink, error)
     except (BrokenPipeError, queue.Empty):
@@ -298,7 +407,7 @@ def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded
     measurer = Measurer(made, device, job.proven)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-    return ready, lambda block: measurer.measure(block, decoder.read_all(block.images))
+    return ready, lambda block: measurer.measure(block, Batches(decoder.read_all(block.images), device))
 
 
 def _require_image(path: str, known: int) -> None:
@@ -312,15 +421,10 @@ def _require_image(path: str, known: int) -> None:
         raise ValueError(f"{rule}; {path} is another file there")
 
 
-def _listen(source: BinaryIO, messages: queue.SimpleQueue[Any]) -> None:
+def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
     """Read messages; end the process with its parent, in the middle of a computation too."""
     try:
         while True:
-            messages.put(pickle.load(source))
+            messages.put(_receive(source))
     except Exception:  # the end of the input, in the middle of a message too
         os._exit(0)
-
-
-def _send(sink: BinaryIO, message: object) -> None:
-    pickle.dump(message, sink, protocol=pickle.HIGHEST_PROTOCOL)
-    sink.flush()

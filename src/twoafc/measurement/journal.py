@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -44,6 +44,8 @@ from twoafc.whole import whole_file
 Values = dict[str, FloatArray]
 """By distance an array (items, slots); NaN where a value is not known."""
 Card = dict[str, Any]
+ItemFailure = tuple[int, str, str]
+"""An item that could not be measured: its number, the faulty image (empty where there is none), and the reason."""
 
 KEY, TRACES = "twoafc", "twoafc.traces"
 """Metadata of a Parquet file: the card of a table or the header of a part, and the traces of a table's images."""
@@ -330,14 +332,6 @@ def left_over(plan: Plan, values: Values, names: Iterable[str], rows: BoolArray)
 # --- the journal ------------------------------------------------------------------------------------------------------
 
 
-class ItemFailure(NamedTuple):
-    """An item that could not be measured: its number, the faulty image, if any, and the reason."""
-
-    item: int
-    file: str
-    reason: str
-
-
 class Journal:
     """The values of a run, in memory and in parts on disk.
 
@@ -399,7 +393,7 @@ class Journal:
             self.of(name)[block.items[block.wanted[name]]] = values
         for item, image, reason in outcome.failures:
             file = os.path.normpath(block.images[image]) if image >= 0 else ""
-            self.failures.append(ItemFailure(int(block.items[item]), file, reason))
+            self.failures.append((int(block.items[item]), file, reason))
         for name, count in outcome.rounded.items():
             self.rounded[name] = self.rounded.get(name, 0) + count
         self.measured += len(block.items) - len({failure.item for failure in outcome.failures})

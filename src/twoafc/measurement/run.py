@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,17 @@ from twoafc.distances import DISTANCES
 from twoafc.errors import DataError
 from twoafc.images import ImageError, pixel_size, read_bytes, trace
 from twoafc.measurement import cluster
-from twoafc.measurement.block import Block, BlockError, Decoder, DistanceError, Measurer, Proven, Size, cannot_take
+from twoafc.measurement.block import (
+    Batches,
+    Block,
+    BlockError,
+    Decoder,
+    DistanceError,
+    Measurer,
+    Proven,
+    Size,
+    cannot_take,
+)
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
 from twoafc.measurement.executors import Executor, Job, LocalExecutor
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
@@ -151,15 +161,16 @@ def measure(
     size, proven = try_first(plan, chosen, here)
     if size is None:
         require_images(dataset)
-    executor: Any
+    executor: AbstractContextManager[Executor]
     if client is None:
         workers = cores() if workers is None else workers
-        executor = nullcontext(LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache))
+        height, width = size or (64, 64)
+        memory = (batch_size or block_size(here, size)) * plan.items.shape[1] * 3 * height * width
+        local = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache, memory=memory)
+        executor = nullcontext(local)
     else:
-        texts = {
-            candidate.name: candidate.text or cluster.pack(candidate.name, candidate.distance) for candidate in chosen
-        }
-        job = Job(texts, proven, plan.cache, device, precision, sample_image(plan), cluster.IDLE)
+        sources = {one.name: one.text or cluster.pack(one.name, one.distance) for one in chosen}
+        job = Job(sources, proven, plan.cache, device, precision, sample_image(plan), cluster.IDLE)
         executor = cluster.ClusterExecutor(client, job, chosen, progress)
     with executor as ready:
         _check_reusable(out, ready.candidates, earlier, shard)
@@ -236,7 +247,7 @@ def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Siz
                 wanted = {name: np.array([0])}
                 block = Block(0, np.array([item]), paths, np.arange(len(paths))[None], wanted)
                 try:
-                    outcome = Measurer({name: candidate.distance}, device).measure(block, decoded)
+                    outcome = Measurer({name: candidate.distance}, device).measure(block, Batches(decoded, device))
                 except DistanceError as error:
                     raise ValueError(f"{error.message}, on {' and '.join(paths)}") from error
                 reason = next((failure.reason for failure in outcome.failures), None)
@@ -357,8 +368,8 @@ def _finish_shard(
 ) -> Measured:
     """Count what other shards have still to measure; they may have written since this one began."""
     failed = np.zeros(len(plan.data), dtype=np.bool_)
-    for failure in journal.failures:
-        failed[plan.rows_of(failure.item)] = True
+    for item, _, _ in journal.failures:
+        failed[plan.rows_of(item)] = True
     failures = _failures(plan, failed, journal.failures, out)
     journal.read()
     missing = np.any(list(journal.missing(names).values()), axis=0) & others
