@@ -48,6 +48,16 @@ def arrays(ref, x):
 def single(ref, x):
     return 0.5
 
+def quits(ref, x):
+    raise SystemExit(3)
+
+class Mute:
+    pass
+
+class Needy:
+    def __init__(self, power):
+        pass
+
 mine.takes = ssim.takes = constant.takes = single.takes = "numpy"
 """
 
@@ -625,6 +635,20 @@ def test_a_wrong_shape_is_told_as_such(here: Path) -> None:
     said = r"^a distance gives one value for each image; own_distances:single gave a single value for a batch of 1; "
     with pytest.raises(ValueError, match=said):
         measure("table.csv", ["own_distances:single"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Mute", "a distance must be callable, (ref, x) -> (B,); own_distances:Mute is of type Mute"),
+        ("Needy", "own_distances:Needy cannot be made with no arguments; it raised TypeError: "),
+        ("quits", "it called sys.exit(3)"),
+    ],
+)
+def test_what_is_no_distance(here: Path, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
+    trees.write_table(here, 2)
+    arguments = ["--distance", f"own_distances:{name}", "--out", "t.parquet", "--device", "cpu", "--workers", "1"]
+    assert message in failure(capsys, "table.csv", *arguments)
 
 
 def test_materials_named_without_their_endings(shared: Path, here: Path) -> None:
