@@ -56,7 +56,7 @@ def dying(ref, x):
 
 slow.takes = scaled.takes = trapped.takes = dying.takes = "numpy"
 """
-KEPT = "what is finished is kept, and the same command goes on from there"
+KEPT = "finished values are kept, and the same command resumes the run"
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_the_command(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_distance_that_raises_is_told_as_it_is_here(client: Any) -> None:
     said = refused(["dask_distances:trapped"], client=client, batch_size=24)
     assert said == refused(["dask_distances:trapped"], batch_size=24)
-    assert said == "trapped raised RuntimeError: a trap, on triplets t0 to t9; what is finished is kept"
+    assert said == "trapped raised RuntimeError: a trap, on triplets t0 to t9; finished values are kept"
     assert processes(client) == [0, 0]
 
 

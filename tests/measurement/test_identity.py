@@ -24,7 +24,7 @@ import twoafc
 from measuring import dataset
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.measurement.candidates import make_candidates
+from twoafc.measurement import make_candidates
 from twoafc.measurement.identity import (
     Traces,
     differences,

@@ -82,6 +82,7 @@ def wait_for_parts(more_than: int = 0) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_killed_ten_times_and_resumed(here: Path) -> None:
     trees.write_table(here, 60, sizes=(24, 24, 32))
     names = ["slow_distances:slow", "euclidean", "ssim"]
@@ -107,7 +108,7 @@ def test_what_is_finished_is_not_measured_again(here: Path) -> None:
     data = twoafc.datasets.open_dataset("table.csv")
     image = data.images([30])[1]
     Path("trap").write_text(repr(float(image.mean(axis=(1, 2, 3))[0])))
-    said = "^trapped raised RuntimeError: a trap, on triplet t30; what is finished is kept$"
+    said = "^trapped raised RuntimeError: a trap, on triplet t30; finished values are kept$"
     with pytest.raises(ValueError, match=said):
         measure(["slow_distances:trapped"])
     Path("trap").unlink()
@@ -196,7 +197,7 @@ def test_interrupted_by_hand(here: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
-    assert said == "twoafc: interrupted; what is finished is kept, and the same command goes on from there\n"
+    assert said == "twoafc: interrupted; finished values are kept, and the same command resumes the run\n"
     assert list(here.glob("t.parquet.parts/*.parquet"))
 
 
@@ -234,7 +235,7 @@ def test_a_worker_that_is_killed_is_told(here: Path) -> None:
         measure(["slow_distances:dying"])
     assert str(caught.value) == (
         "a worker process was killed (signal 9), perhaps for lack of memory (fewer workers need less), while it had "
-        "triplets t0 to t11; what is finished is kept, and the same command goes on from there"
+        "triplets t0 to t11; finished values are kept, and the same command resumes the run"
     )
 
 

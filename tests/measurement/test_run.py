@@ -186,6 +186,7 @@ def test_the_way_of_working_changes_nothing(here: Path, options: dict[str, Any])
         assert first.equals(other)
 
 
+@pytest.mark.slow
 def test_real_materials_reproduce_the_columns_that_came_with_them(
     shared: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,7 +460,7 @@ def test_a_value_that_is_wrong_in_the_middle_is_named(here: Path) -> None:
     culprit = worst.filter(pl.col("rmse_d0") == most).row(0, named=True)
     said = (
         f"a distance must be finite and at least 0; spoilt gave nan, on triplet {culprit['triplet']} "
-        f"({culprit['x0']}); what is finished is kept"
+        f"({culprit['x0']}); finished values are kept"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         measure("table.csv", {"spoilt": spoilt}, "u.csv", batch_size=4)

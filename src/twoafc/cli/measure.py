@@ -136,7 +136,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        message = "interrupted; what is finished is kept, and the same command goes on from there"
+        message = "interrupted; finished values are kept, and the same command resumes the run"
         print(f"twoafc: {message}", file=sys.stderr)
         raise SystemExit(130) from None
 

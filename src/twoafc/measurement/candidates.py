@@ -80,11 +80,11 @@ def make_candidates(
         if not name or "\n" in name:
             raise ValueError(f"a distance needs a name for its columns; found {name!r}")
         if text:
-            made = make(text, device, precision)
+            built = make(text, device, precision)
         else:
             ready = isinstance(function, Own) or hasattr(function, "triplet")
-            made = function if ready and callable(function) else own(function, name=name)
-        result.append(Candidate(name, text, made, identity_of(text, made, device, name=name)))
+            built = function if ready and callable(function) else own(function, name=name)
+        result.append(Candidate(name, text, built, identity_of(text, built, device, name=name)))
     return result
 
 
@@ -175,12 +175,12 @@ def resolve_device(device: str | None, precision: str) -> str:
     return device
 
 
-def maker(made: Distance, device: str) -> Maker:
+def maker(measured: Distance, device: str) -> Maker:
     """Return which machine and libraries measure a distance."""
     result = {"python": platform.python_version(), "numpy": version("numpy"), "pillow": version("pillow")}
     result["device"] = f"cpu {platform.machine()}" if device == "cpu" else device
     if device.startswith("cuda"):
         result["device"] += f" {require('torch', extra='torch').cuda.get_device_name(device)}"
-    if device != "cpu" or hasattr(made, "precision") or getattr(made, "takes", None) == "torch":
+    if device != "cpu" or hasattr(measured, "precision") or getattr(measured, "takes", None) == "torch":
         result["torch"] = version("torch")
     return result

@@ -77,7 +77,7 @@ class ClusterExecutor:
         self.ready: dict[str, Ready] = {}
         self.makers: dict[str, list[Maker]] = {candidate.name: [] for candidate in candidates}
         self.without_workers: float | None = None
-        self.looked, self.found = float("-inf"), 0
+        self.looked, self.threads = float("-inf"), 0
 
     def __enter__(self) -> ClusterExecutor:
         distributed = require("distributed", extra="cluster")
@@ -110,9 +110,11 @@ class ClusterExecutor:
     @property
     def candidates(self) -> list[Candidate]:
         """The distances, with the identities that they have on the workers."""
-        there = next(iter(self.ready.values())).identities
+        identities = next(iter(self.ready.values())).identities
         return [
-            replace(one, identity=there.get(one.name) or identity_of(None, one.distance, self.device, name=one.name))
+            replace(
+                one, identity=identities.get(one.name) or identity_of(None, one.distance, self.device, name=one.name)
+            )
             for one in self.requested
         ]
 
@@ -123,9 +125,9 @@ class ClusterExecutor:
         results = distributed.as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
 
         def send(block: Block) -> None:
-            there = replace(block, images=[*map(absolute_path, block.images)])
+            message = replace(block, images=[*map(absolute_path, block.images)])
             options = {"key": f"twoafc-block-{uuid.uuid4().hex}", "pure": False, "retries": RETRIES}
-            future = self._ask(self.client.submit, measure_on_worker, self.run, there, **options)
+            future = self._ask(self.client.submit, measure_on_worker, self.run, message, **options)
             sent[future] = block
             results.add(future)
 
@@ -201,9 +203,9 @@ class ClusterExecutor:
 
     def _prepare(self, workers: list[str]) -> None:
         """Send workers the job, and check that they agree with the others; those that have left are left out."""
-        for worker, there in self._run_on(workers, version, "twoafc").items():
-            if there != twoafc.__version__:
-                has = "none" if isinstance(there, Exception) else there
+        for worker, installed in self._run_on(workers, version, "twoafc").items():
+            if installed != twoafc.__version__:
+                has = "none" if isinstance(installed, Exception) else installed
                 versions = f"worker {worker} has {has}, this machine {twoafc.__version__}"
                 raise ImportError(f"all machines need the same version of twoafc; {versions}")
         for worker, ready in self._run_on(workers, prepare_worker, self.run, self.job, own_paths()).items():
@@ -256,9 +258,9 @@ class ClusterExecutor:
     def _threads(self) -> int:
         """Return the number of threads of all workers, as of a moment ago."""
         if time.monotonic() - self.looked >= LOOK:
-            self.found = sum(self._ask(self.client.nthreads).values())
+            self.threads = sum(self._ask(self.client.nthreads).values())
             self.looked = time.monotonic()
-        return self.found
+        return self.threads
 
     def _ask(self, question: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Ask the scheduler something; an error of the connection means that the scheduler is gone."""
@@ -361,12 +363,12 @@ class Packed:
                 what = f"{module} is another file there ({sys.modules[module].__file__})"
                 raise ValueError(f"{self.name} needs the same files on all machines; {what}")
         try:
-            made: Distance = pickle.loads(self.content)
+            distance: Distance = pickle.loads(self.content)
         except Exception as error:  # a user's object may raise anything
             raise ValueError(f"{self.name} cannot be unpacked there ({type(error).__name__}: {error})") from error
-        if isinstance(made, Own) and device != "cpu" and made.takes == "torch":
-            return own(made.function, name=made.name, takes="torch", device=device)
-        return made
+        if isinstance(distance, Own) and device != "cpu" and distance.takes == "torch":
+            return own(distance.function, name=distance.name, takes="torch", device=device)
+        return distance
 
 
 def pack(name: str, distance: Distance) -> Packed:

@@ -395,16 +395,16 @@ def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded
     from twoafc.measurement.identity import identity_of
 
     device = resolve_device(job.device, job.precision)
-    made = {
+    distances = {
         name: make(given, device, job.precision) if isinstance(given, str) else given.unpack(device)
         for name, given in job.distances.items()
     }
     ready = None
     if job.idle is not None:
         texts = {name: given for name, given in job.distances.items() if isinstance(given, str)}
-        identities = {name: identity_of(text, made[name], device, name=name) for name, text in texts.items()}
-        ready = Ready(device, identities, {name: maker(distance, device) for name, distance in made.items()})
-    measurer = Measurer(made, device, job.proven)
+        identities = {name: identity_of(text, distances[name], device, name=name) for name, text in texts.items()}
+        ready = Ready(device, identities, {name: maker(distance, device) for name, distance in distances.items()})
+    measurer = Measurer(distances, device, job.proven)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     return ready, lambda block: measurer.measure(block, Batches(decoder.read_all(block.images), device))

@@ -56,14 +56,14 @@ class UnidentifiedError(Exception):
     """A value that cannot be compared with that of an earlier run."""
 
 
-def identity_of(text: str | None, made: Distance, device: str, *, name: str = "") -> dict[str, Any]:
+def identity_of(text: str | None, distance: Distance, device: str, *, name: str = "") -> dict[str, Any]:
     """Return what the values of a distance depend on beside the images.
 
     Parameters
     ----------
     text : str or None
         The text that any process can make it from.
-    made : callable
+    distance : callable
         The distance.
     device : str
         Where it is measured.
@@ -75,21 +75,21 @@ def identity_of(text: str | None, made: Distance, device: str, *, name: str = ""
     >>> identity_of("ssim", twoafc.distance("ssim"), "cpu")
     {'variant': 'ssim', 'precision': 'fp64', 'device': 'cpu', 'twoafc': '...'}
     """
-    full = ALIASES.get(text, text) if text else str(getattr(made, "name", name))
+    full = ALIASES.get(text, text) if text else str(getattr(distance, "name", name))
     # A network takes arrays to its own device, and tensors where they are.
-    kind = str(getattr(made, "device", device) if device == "cpu" else device).partition(":")[0]
+    kind = str(getattr(distance, "device", device) if device == "cpu" else device).partition(":")[0]
     native = "fp64" if full in DISTANCES and device == "cpu" else "fp32"
-    result = {"variant": full, "precision": getattr(made, "precision", native), "device": kind}
+    result = {"variant": full, "precision": getattr(distance, "precision", native), "device": kind}
     result["twoafc"] = twoafc.__version__
-    weights = getattr(made, "weights", None)
+    weights = getattr(distance, "weights", None)
     if isinstance(weights, Mapping):
         result["weights"] = dict(weights)
-    settings = getattr(getattr(made, "compare", None), "keywords", None)
+    settings = getattr(getattr(distance, "compare", None), "keywords", None)
     if settings:
         result["settings"] = dict(settings)
-    if isinstance(made, Deep) or (text and full in DISTANCES):
+    if isinstance(distance, Deep) or (text and full in DISTANCES):
         return result
-    function = made.function if isinstance(made, Own) else made
+    function = distance.function if isinstance(distance, Own) else distance
     return result | _library(full) | (_made_from_text(function) if text else identity_of_callable(function))
 
 

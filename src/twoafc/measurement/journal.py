@@ -464,12 +464,14 @@ class Journal:
         return bool(len(items))
 
     def _write_part(self, items: IntArray, values: Values) -> None:
-        frame = {"item": pl.Series(items), "traces": pl.Series(self.traces.of(items))}
+        columns = {"item": pl.Series(items), "traces": pl.Series(self.traces.of(items))}
         for name, known in values.items():
-            frame |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
+            columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
+        frame = pl.DataFrame(columns)
         about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
+        header = {"data": self._data, "distances": about}
         path = self.folder / f"{items[0]:09d}-{uuid.uuid4().hex[:12]}.parquet"
-        write_whole(pl.DataFrame(frame), path, {KEY: json.dumps({"data": self._data, "distances": about})})
+        write_whole(frame, path, {KEY: json.dumps(header)})
 
     def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
         frame, header = pl.read_parquet(path), json.loads(pl.read_parquet_metadata(path)[KEY])

@@ -329,9 +329,9 @@ def _described(plan: Plan) -> Iterator[None]:
         block, error = failed.block, failed.error
         if isinstance(error, DistanceError) and block is not None:
             where = plan.named(block.items[error.items], error.image)
-            raise ValueError(f"{error.message}, on {where}; what is finished is kept") from failed
+            raise ValueError(f"{error.message}, on {where}; finished values are kept") from failed
         had = "" if block is None else f", while it had {plan.named(block.items)}"
-        message = f"{error}{had}; what is finished is kept, and the same command goes on from there"
+        message = f"{error}{had}; finished values are kept, and the same command resumes the run"
         raise type(error)(message) from failed
 
 
