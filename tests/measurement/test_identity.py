@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy import mean
 
 import trees
 import twoafc
@@ -203,6 +204,17 @@ def kept(ref: Any, x: Any, k: float) -> Any:
     return k * abs(window(ref.shape[-1]) * (ref - x)).mean(axis=(1, 2, 3))
 
 
+def scaled_by(k: float) -> Callable[..., Any]:
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(ref: Any, x: Any) -> Any:
+            return k * function(ref, x)
+
+        return wrapper
+
+    return decorate
+
+
 class Weighted:
     """A distance with a setting."""
 
@@ -255,7 +267,9 @@ MAKERS: dict[str, Callable[[float], Any]] = {
     "default": lambda k: lambda ref, x, k=k: k * abs(ref - x).mean(axis=(1, 2, 3)),
     "cached": lambda k: functools.partial(kept, k=k),
     "closure of a cached": lambda k: lambda ref, x: k * kept(ref, x, 1.0),
+    "a library's function": lambda k: lambda ref, x: k * mean(abs(ref - x), axis=(1, 2, 3)),
     "typed in": typed_in,
+    "decorated": lambda k: scaled_by(k)(weighted),
 }
 
 

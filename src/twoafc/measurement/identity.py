@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dis
 import functools
 import hashlib
 import inspect
@@ -153,7 +154,7 @@ def _made_from_text(function: Any) -> dict[str, Any]:
         function = function.func if isinstance(function, functools.partial) else function.function
     result: dict[str, Any] = {}
     with contextlib.suppress(UnidentifiedError):
-        result["source"] = _source(function)
+        result["source"] = _source(inspect.unwrap(function))
     networks = [held for held in (function, *getattr(function, "__dict__", {}).values()) if _is_network(held)]
     return result | ({"weights": " ".join(map(_weights, networks))} if networks else {})
 
@@ -204,8 +205,8 @@ def _settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
     elif inspect.ismethod(value):
         yield from _settings(value.__func__, name, depth + 1)
         yield from _settings(value.__self__, _under(name, "self"), depth + 1)
-    elif isinstance(function := getattr(value, "__wrapped__", value), FunctionType):  # functools.cache wraps one
-        yield from _function_settings(function, name, depth)
+    elif isinstance(value, FunctionType) or isinstance(getattr(value, "__wrapped__", None), FunctionType):
+        yield from _function_settings(value, name, depth)
     elif isinstance(value, type) or inspect.isroutine(value):
         yield name, f"{value.__module__}.{value.__qualname__}"
         if isinstance(value, type) and value.__module__ != "builtins":
@@ -222,13 +223,15 @@ def _all_settings(values: Mapping[Any, Any], name: str, depth: int) -> Iterator[
         yield from _settings(value, _under(name, str(key)), depth + 1)
 
 
-def _function_settings(function: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
+def _function_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
     """A function of a module is its file; any other also holds values, and is one of several in its file."""
+    function: Any = value if isinstance(value, FunctionType) else value.__wrapped__  # functools.cache wraps one
     yield _under(name, "name"), f"{function.__module__}.{function.__qualname__}"
-    yield _under(name, "file"), _source(function)
-    module = sys.modules.get(function.__module__)
-    if function.__module__ != "__main__" and getattr(module, function.__qualname__, None) is function:
+    module = sys.modules.get(value.__module__)
+    if value.__module__ != "__main__" and getattr(module, value.__qualname__, None) is value:
+        yield _under(name, "file"), _source(inspect.unwrap(function))
         return
+    yield _under(name, "file"), _source(function)
     code = function.__code__
     columns = [position for position in code.co_positions() if None not in position]  # lambdas may share a line
     yield _under(name, "at"), f"{code.co_firstlineno} {max(columns, default='')}"
@@ -271,7 +274,7 @@ def _source(function: Any) -> str:
     target = function if inspect.isroutine(function) or isinstance(function, type) else type(function)
     content = b""
     with contextlib.suppress(TypeError, OSError):
-        file = str(inspect.getsourcefile(inspect.unwrap(target)))
+        file = str(inspect.getsourcefile(target))
         content = Path(file).read_bytes() if Path(file).exists() else "".join(linecache.getlines(file)).encode()
     if not content:
         raise UnidentifiedError(f"the code of {getattr(target, '__name__', 'it')} is in no file")
@@ -279,8 +282,9 @@ def _source(function: Any) -> str:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Return the global names that code may use, and functions inside it."""
-    return {*code.co_names}.union(*(_names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    """Return the names of its module that code uses, and functions inside it."""
+    here = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return here.union(*(_names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _closure(function: Any) -> dict[str, Any]:
