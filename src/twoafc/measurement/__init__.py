@@ -1,4 +1,8 @@
-"""Measuring: a data set's images and a list of distances to a table of votes and distances."""
+"""Measuring: a data set's images and a list of distances to a table of votes and distances.
+
+`run` has the story from top to bottom: `plan` says what is to be measured, `candidates` makes the distances,
+`executors` and `cluster` have blocks measured (`block`), and `journal` keeps the values, if their `identity` allows it.
+"""
 
 import lazy_loader
 

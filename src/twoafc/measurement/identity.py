@@ -2,8 +2,9 @@
 
 The identity of a distance is what its values depend on: variant, precision, kind of device, weights, versions. A user's
 function is identified by the file that it is in. A callable that only one process has (``functools.partial``, a lambda,
-an object) is identified also by the values that it holds and uses, a network by its weights. Where a value cannot be
-written down, or code has no source, the callable is unidentified, and its values are never combined with others.
+an object) is identified also by the values that it holds and uses, a network by its weights: written down one by one,
+since a pickle differs between processes, and cannot say which setting has changed. Where a value cannot be written
+down, or code has no source, the callable is unidentified, and its values are never combined with others.
 """
 
 from __future__ import annotations
