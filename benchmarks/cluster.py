@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.measure import make_tree
 from twoafc import measure
-from twoafc.measurement.way import cores
+from twoafc.measurement import cores
 
 DISTANCES = ("rmse", "ssim")
 

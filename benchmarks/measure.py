@@ -28,8 +28,8 @@ from twoafc import measure
 from twoafc.datasets import open_dataset
 from twoafc.distances import Deep, Distance, distance, pim, published, weights
 from twoafc.errors import DataError
-from twoafc.measurement.block import Decoder
-from twoafc.measurement.way import cores
+from twoafc.images import read_pixels
+from twoafc.measurement import cores
 
 DISTINCT = 512
 CHEAP = ("euclidean", "ssim", "nlpd")
@@ -119,12 +119,11 @@ def seconds(root: Path, distances: Any, **options: Any) -> tuple[float, float]:
 def decode_alone(root: Path, most: int = 3000) -> float:
     """Seconds that one process takes to decode a triplet."""
     data = open_dataset(root)
-    decoder = Decoder(0)
     rows = min(most, len(data))
     start = time.perf_counter()
     for row in range(rows):
         for role in data.roles:
-            decoder.read(str(data.path(role, row)))
+            read_pixels(data.path(role, row))
     return (time.perf_counter() - start) / rows
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from twoafc.errors import DataError
     from twoafc.estimators import Density, Network, Spline, load
     from twoafc.evaluation import Settings, evaluate, evaluate_counts
-    from twoafc.measurement.run import measure
-    from twoafc.promises import check_distance
+    from twoafc.measurement import check_distance, measure
     from twoafc.table import Pairs, Triplets, join_columns
 
 __version__ = "0.1.0"
@@ -63,13 +62,13 @@ _HOMES = {
     "Spline": "twoafc.estimators",
     "Triplets": "twoafc.table",
     "check": "twoafc.diagnostics",
-    "check_distance": "twoafc.promises",
+    "check_distance": "twoafc.measurement",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
     "evaluate_counts": "twoafc.evaluation",
     "join_columns": "twoafc.table",
     "load": "twoafc.estimators",
-    "measure": "twoafc.measurement.run",
+    "measure": "twoafc.measurement",
 }
 
 

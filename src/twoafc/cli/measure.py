@@ -15,8 +15,7 @@ from cyclopts import Parameter
 from twoafc.cli.show import Switch, rate
 
 if TYPE_CHECKING:
-    from twoafc.measurement.assemble import Failure
-    from twoafc.measurement.finish import Measured
+    from twoafc.measurement import Failure, Measured
 
 MOST_SHOWN = 20
 
@@ -41,8 +40,8 @@ def measure(
 ) -> None:
     """Measure distances on the images of a data set, and write a table that `twoafc evaluate` reads.
 
-    A run that was stopped goes on where it was when the same command is given again; distances that the table has are
-    not measured again. Exit code 1 says that some rows could not be measured and are not in the table.
+    A run that was stopped is resumed by the same command; distances that the table has are not measured again. Exit
+    code 1 says that some rows could not be measured and are not in the table.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ def measure(
     M
         How many people judged each triplet of a BAPPS folder; default 2 in train, 5 in val (pairs: 3).
     without_anchors
-        Leave out triplets in which a choice has the very pixels of its reference.
+        Leave out triplets in which a choice has the same pixels as its reference.
     device
         Such as cpu or cuda; default a GPU where torch can use one.
     precision
@@ -80,13 +79,13 @@ def measure(
     """
     from twoafc.datasets import open_dataset
     from twoafc.datasets import without_anchors as remove_anchors
-    from twoafc.measurement.run import measure as run
+    from twoafc.measurement import measure as run
 
     start = time.monotonic()
     with _interruptible(), _quiet_images(), rate(quiet or json) as show, _cluster(scheduler, workers) as client:
         _check_options(data, {"--images": ("folder", images), "--split": ("split", split), "--M": ("M", M)})
         opened = open_dataset(data, folder=images, split=split, M=M, progress=show)
-        found = run(
+        result = run(
             remove_anchors(opened, progress=show) if without_anchors else opened,
             distance,
             out,
@@ -100,50 +99,51 @@ def measure(
         )
     seconds = time.monotonic() - start
     if json:
-        print(_summary(found, out, seconds))
+        print(_summary(result, out, seconds))
     elif not quiet:
-        _tell(found, out, shard, seconds)
-    if found.failures:
-        _tell_failures(found.failures, Path(f"{out}.failures.csv") if shard is None else None)
+        _print_result(result, out, shard, seconds)
+    if result.failures:
+        _print_failures(result.failures, Path(f"{out}.failures.csv") if shard is None else None)
         raise SystemExit(1)
 
 
 def _check_options(data: Path, given: dict[str, tuple[str, object]]) -> None:
-    """Refuse an option that means nothing for the data's layout, by the name that it has here."""
+    """Refuse an option that means nothing for the data's layout, by its name on the command line."""
     from twoafc.datasets import options_of
 
     known = options_of(data)
     for option, (name, value) in given.items():
         if value is not None and name not in known:
-            there = ", ".join(each for each, (name, _) in given.items() if name in known) or "none of these"
-            raise ValueError(f"{option} is not for data of this layout: {data} takes {there}")
+            allowed = ", ".join(other for other, (name, _) in given.items() if name in known) or "none of these"
+            raise ValueError(f"{option} is not for data of this layout: {data} takes {allowed}")
 
 
 def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManager[Any]:
-    """Give a context with a client, before anything that takes time is done; None where no cluster is asked for."""
+    """Give a context with a client, before any slow work; None where no cluster is asked for."""
     if scheduler is None:
         return nullcontext()
     if workers is not None:
         raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
-    from twoafc.measurement.scheduler import connected
+    from twoafc.measurement import connect
 
-    return connected(scheduler)
+    context: AbstractContextManager[Any] = connect(scheduler)
+    return context
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Say what Ctrl-C leaves; the library that parses commands would end without a word."""
+    """Say what Ctrl-C leaves; the library that parses commands would end silently."""
     try:
         yield
     except KeyboardInterrupt:
-        told = "interrupted; what is finished is kept, and the same command goes on from there"
-        print(f"twoafc: {told}", file=sys.stderr)
+        message = "interrupted; finished values are kept, and the same command resumes the run"
+        print(f"twoafc: {message}", file=sys.stderr)
         raise SystemExit(130) from None
 
 
 @contextmanager
 def _quiet_images() -> Iterator[None]:
-    """Let Pillow not warn of what the list of failures tells."""
+    """Silence warnings of Pillow: the list of failures has them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\b")
         yield
@@ -156,21 +156,20 @@ def _share(text: str) -> tuple[int, int]:
     return int(i), int(n)
 
 
-def _tell(found: Measured, out: Path, shard: str | None, seconds: float) -> None:
-    for note in found.notes:
+def _print_result(result: Measured, out: Path, shard: str | None, seconds: float) -> None:
+    for note in result.notes:
         print(f"note: {note}")
-    speed = f" in {seconds:.1f} s ({found.items / seconds:,.0f} a second)" if found.items else ""
-    print(f"Measured {found.items:,} {found.kind}{speed}")
+    speed = f" in {seconds:.1f} s ({result.items / seconds:,.0f} a second)" if result.items else ""
+    print(f"Measured {result.items:,} {result.kind}{speed}")
     if shard is not None:
-        told = (
-            f"{found.remaining} blocks of other shards are still to be measured" if found.remaining else "all is there"
-        )
-        print(f"Shard {shard}: {told}; when all shards are done, the same command without --shard writes {out}")
-    elif found.table is not None:
-        print(f"Table: {out} ({len(found.table):,} rows)")
+        others = f"{result.remaining} blocks of other shards are still to be measured"
+        left = others if result.remaining else "all is there"
+        print(f"Shard {shard}: {left}; when all shards are done, the same command without --shard writes {out}")
+    elif result.table is not None:
+        print(f"Table: {out} ({len(result.table):,} rows)")
 
 
-def _tell_failures(failures: list[Failure], written: Path | None) -> None:
+def _print_failures(failures: list[Failure], written: Path | None) -> None:
     rows, are = ("1 row", "is") if len(failures) == 1 else (f"{len(failures)} rows", "are")
     print(f"twoafc: {rows} could not be measured and {are} not in the table:", file=sys.stderr)
     for failure in failures[:MOST_SHOWN]:
@@ -180,20 +179,20 @@ def _tell_failures(failures: list[Failure], written: Path | None) -> None:
     sys.stderr.write(more + listed)
 
 
-def _summary(found: Measured, out: Path, seconds: float) -> str:
+def _summary(result: Measured, out: Path, seconds: float) -> str:
     from dataclasses import asdict
 
     from twoafc.files import strict_json
 
-    told = {
-        "out": None if found.table is None else str(out),
-        "rows": None if found.table is None else len(found.table),
-        "measured": found.items,
-        "kind": found.kind,
+    summary = {
+        "out": None if result.table is None else str(out),
+        "rows": None if result.table is None else len(result.table),
+        "measured": result.items,
+        "kind": result.kind,
         "seconds": round(seconds, 3),
-        "remaining_blocks": found.remaining,
-        "failures": [asdict(failure) for failure in found.failures],
-        "notes": found.notes,
-        "card": found.card,
+        "remaining_blocks": result.remaining,
+        "failures": [asdict(failure) for failure in result.failures],
+        "notes": result.notes,
+        "card": result.card,
     }
-    return strict_json(told, indent=1)
+    return strict_json(summary, indent=1)

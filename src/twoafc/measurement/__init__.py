@@ -1,7 +1,9 @@
 """Measuring: a data set's images and a list of distances to a table of votes and distances.
 
-`plan` says what is to be measured, `block` measures some of it, `worker` and `pool` do so in several processes,
-`cluster` and `remote` on the workers of a Dask cluster (`flight`, `watch`, `shipping`, `scheduler` are theirs), `parts`
-keeps what is finished, `traces` and `origin` tell whether images and distances are those of before, `outfile` is the
-table with its card, and `run` puts them together. Nothing is imported here: the worker processes need little of it.
+`run` has the story from top to bottom: `plan` says what is to be measured, `candidates` makes the distances,
+`executors` and `cluster` have blocks measured (`block`), and `journal` keeps the values, if their `identity` allows it.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,18 +1,27 @@
-"""One block of items: its images are decoded, sorted by size, and given to the distances in batches."""
+"""One block of work: decode its images, sort its items by image size, and call the distances on batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoafc.arrays import IntArray
-from twoafc.distances import Batch
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.distances import Batch, Distance
 from twoafc.images import ImageError, Pixels, as_float, decode, read_bytes, trace
-from twoafc.measurement.calling import Size, Tools, measured
+
+Size = tuple[int, int]
+"""Height and width of an image."""
+Proven = frozenset[tuple[str, Size]]
+"""Pairs of a distance's name and a size of images that the distance is known to take."""
+
+LEAST, ROUNDING = 1e-6, 1e-4
+"""Negative values down to -LEAST, or to this share of the median value (as in `twoafc.check_distance`), are rounding
+errors, as of 1 - similarity in single precision: they count as 0."""
+WRONG_SHAPE = "a distance gives one value for each image"
+"""How `twoafc.distances.Own` begins its error for a result of the wrong shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +31,13 @@ class Block:
     Parameters
     ----------
     number : int
-        Which of the plan's blocks it is.
+        Number of the block in the plan.
     items : array of int, shape (K,)
         The items' numbers in the plan.
     images : list of str
         Files of the distinct images.
     places : array of int, shape (K, 3) or (K, 2)
-        Each item's images: the reference, and those compared with it.
+        Each item's images, by their numbers in `images`: the reference, then those compared with it.
     wanted : mapping of distance to array of int
         Which of the K items each distance is to measure.
     """
@@ -41,7 +50,7 @@ class Block:
 
 
 class Failure(NamedTuple):
-    """An item that cannot be measured: its number in the block, its image's (-1: none is to blame), and why."""
+    """An item that cannot be measured: its number in the block, its faulty image's (-1 for none), and the reason."""
 
     item: int
     image: int
@@ -49,132 +58,277 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a block: by distance an array (number of wanted items, slots), NaN where an item has failed.
+    """The result of a block.
 
-    Of each of its images the trace of the file, 0 where it could not be read; and by distance how many values were
-    rounded up to 0.
+    `values` has for each distance an array (number of wanted items, slots), NaN where an item failed; `traces` for each
+    image the trace of its file, 0 where it could not be read; `rounded` the number of values rounded up to 0.
     """
 
-    values: dict[str, NDArray[np.float64]]
+    values: dict[str, FloatArray]
     failures: list[Failure]
     traces: list[int]
     rounded: dict[str, int]
 
 
-class Images(Protocol):
-    """Where batches come from: arrays on the CPU, tensors on another device."""
+class DistanceError(Exception):
+    """A distance that raised, or returned an invalid value, with the items of the block that it was given."""
 
-    def batch(self, images: IntArray) -> Batch:
-        """Give images of one size, by their numbers in the block, as one float batch in [0, 1]."""
+    def __init__(self, message: str, items: list[int], image: int = 0) -> None:
+        super().__init__(message, items, image)  # all three, so that the error can be pickled
+        self.message, self.items, self.image = message, items, image
 
 
-class Arrays:
-    """Decoded images in memory."""
+class BlockError(Exception):
+    """An error with the block that a worker had; None where the worker could not start."""
 
-    def __init__(self, pixels: Sequence[Pixels | str]) -> None:
-        self.pixels = pixels
+    def __init__(self, block: Block | None, error: Exception) -> None:
+        super().__init__(block, error)
+        self.block, self.error = block, error
 
-    def batch(self, images: IntArray) -> NDArray[np.float32]:
-        """Give images of one size as one array in [0, 1]."""
-        return np.stack([as_float(self.pixels[image]) for image in images])
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+class Decoded(NamedTuple):
+    """The decoded images of a block.
+
+    `sizes` has for each image its size, or the reason why it cannot be read; `traces` its file's trace; `stacks` for
+    each size the numbers of its images, and their pixels (N, 3, H, W).
+    """
+
+    sizes: list[Size | str]
+    traces: list[int]
+    stacks: dict[Size, tuple[list[int], Pixels]]
 
 
 class Decoder:
-    """Reads images, and keeps the latest, up to so many bytes."""
+    """Decodes images, and caches the latest, up to a number of bytes."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.kept, self.bytes = most, dict[str, tuple[Pixels, int]](), 0
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.cache, self.bytes = capacity, dict[str, tuple[Pixels, int]](), 0
 
     def read(self, path: str) -> tuple[Pixels | str, int]:
-        """Give an image's pixels, or the reason why there are none; and its file's trace, 0 where there are none."""
-        if path in self.kept:
-            return self.kept[path]
+        """Return an image's pixels and its file's trace; where it cannot be read, the reason and 0."""
+        if path in self.cache:
+            return self.cache[path]
         try:
             content = read_bytes(path)
-            found = decode(content, path), trace(content)
+            entry = decode(content, path), trace(content)
         except ImageError as error:
             return error.reason, 0
-        self.kept[path] = found
-        self.bytes += found[0].nbytes
-        while self.bytes > self.most:
-            self.bytes -= self.kept.pop(next(iter(self.kept)))[0].nbytes
-        return found
+        self.cache[path] = entry
+        self.bytes += entry[0].nbytes
+        while self.bytes > self.capacity:
+            self.bytes -= self.cache.pop(next(iter(self.cache)))[0].nbytes
+        return entry
 
-    def read_all(self, paths: Sequence[str]) -> tuple[list[Pixels | str], list[int]]:
-        """Read images, and list what `read` gives of each."""
-        both = [self.read(path) for path in paths]
-        return [pixels for pixels, _ in both], [found for _, found in both]
+    def read_all(self, paths: Sequence[str]) -> Decoded:
+        """Decode the images of a block."""
+        sizes: list[Size | str] = []
+        traces: list[int] = []
+        by_size: dict[Size, tuple[list[int], list[Pixels]]] = {}
+        for number, (pixels, file_trace) in enumerate(map(self.read, paths)):
+            traces.append(file_trace)
+            sizes.append(pixels if isinstance(pixels, str) else (pixels.shape[1], pixels.shape[2]))
+            if not isinstance(pixels, str):
+                numbers, stack = by_size.setdefault((pixels.shape[1], pixels.shape[2]), ([], []))
+                numbers.append(number)
+                stack.append(pixels)
+        return Decoded(sizes, traces, {size: (numbers, _stacked(all_)) for size, (numbers, all_) in by_size.items()})
 
 
-def by_size(block: Block, found: Sequence[Size | str]) -> tuple[dict[Size, IntArray], list[Failure]]:
-    """Sort items by the size of their images; those without, or of several sizes, are failures.
+def _stacked(images: Sequence[Pixels]) -> Pixels:
+    """Stack images of one size; where some have 16 bits, 8 bits become 16, which changes no value in [0, 1]."""
+    if len({image.dtype for image in images}) > 1:
+        images = [image if image.dtype == np.uint16 else image.astype(np.uint16) * np.uint16(257) for image in images]
+    stack: Pixels = np.stack(images)  # type: ignore[assignment]
+    return stack
+
+
+class Batches:
+    """Batches in [0, 1] of a block's images: arrays on the CPU, tensors on another device."""
+
+    def __init__(self, decoded: Decoded, device: str) -> None:
+        self.sizes, self.traces = decoded.sizes, decoded.traces
+        self.rows = np.zeros(len(decoded.sizes), dtype=np.int64)
+        self.stacks: dict[Size | str, Any] = {}
+        for size, (numbers, pixels) in decoded.stacks.items():
+            self.rows[numbers] = np.arange(len(numbers))
+            self.stacks[size] = pixels if device == "cpu" else _on_device(pixels, device)
+
+    def batch(self, images: IntArray) -> Batch:
+        """Return images of one size, by their numbers in the block, as one float batch."""
+        stack, rows = self.stacks[self.sizes[images[0]]], self.rows[images]
+        if isinstance(stack, np.ndarray):
+            return as_float(stack[rows])
+        import torch
+
+        return stack[torch.from_numpy(rows).to(stack.device)]
+
+
+def _on_device(pixels: Pixels, device: str) -> Any:
+    """Send pixels to a device as bytes, and scale them there."""
+    import torch
+
+    if pixels.dtype != np.uint8:
+        return torch.from_numpy(as_float(pixels)).to(device)
+    # By a tensor: a GPU divides by a Python number by multiplying with its rounded inverse.
+    largest = torch.tensor([255.0], device=device)
+    return torch.from_numpy(pixels).to(device).to(torch.float32).div_(largest)
+
+
+# --- distances --------------------------------------------------------------------------------------------------------
+
+
+class Measurer:
+    """Measures blocks in one process.
 
     Parameters
     ----------
-    found : sequence
-        Of each image its height and width, or the reason why it cannot be read.
+    distances : mapping of name to callable
+        All distances that blocks may want.
+    device : str
+        Where they work: the device of the batches.
+    proven : iterable of (name, size)
+        Sizes of images that a distance is known to take: an error on those is a fault of the distance.
     """
+
+    def __init__(self, distances: Mapping[str, Distance], device: str, proven: Proven = frozenset()) -> None:
+        self.distances, self.proven = distances, set(proven)
+        self.pixels = pixels_per_call(device)
+
+    def measure(self, block: Block, batches: Batches) -> Outcome:
+        """Measure what is wanted of a block; raise `DistanceError` where a distance is at fault."""
+        groups, failures = items_by_size(block, batches.sizes)
+        roles = range(block.places.shape[1])
+        values = {name: np.full((len(items), len(roles) - 1), np.nan) for name, items in block.wanted.items()}
+        for (height, width), members in groups.items():
+            step = max(1, self.pixels // (height * width))
+            for names, items in _together(block.wanted, members):
+                for some in np.split(items, range(step, len(items), step)):
+                    given = [batches.batch(block.places[some, role]) for role in roles]
+                    for name in names:
+                        result = self._values(name, given, some)
+                        if isinstance(result, str):
+                            failures += [Failure(item, -1, result) for item in some.tolist()]
+                        else:
+                            values[name][np.searchsorted(block.wanted[name], some)] = result
+        rounded = {name: int((known < 0).sum()) for name, known in values.items()}
+        return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, batches.traces, rounded)
+
+    def _values(self, name: str, batches: list[Batch], items: IntArray) -> FloatArray | str:
+        """Return a batch's distances (B, slots), or the reason why the distance cannot take images of that size."""
+        distance, size = self.distances[name], (name, (int(batches[0].shape[2]), int(batches[0].shape[3])))
+        try:
+            results = _call(distance, batches)
+        except Exception as error:
+            message = _first_line(error)
+            if message.startswith(WRONG_SHAPE):
+                raise DistanceError(message, items.tolist()) from error
+            black = [batch[:1] * 0 for batch in batches]
+            reason = None if size in self.proven else cannot_take(name, distance, black)
+            if reason and self._still_works(name, black):
+                return reason
+            message = f"{name} raised {type(error).__name__}: {message}"
+            raise DistanceError(message, _culprits(distance, batches, items)) from error
+        self.proven.add(size)
+        for image, values in enumerate(results, start=1):
+            _check_values(name, values, items, image)
+        return np.stack(results, axis=1)
+
+    def _still_works(self, name: str, black: list[Batch]) -> bool:
+        """Whether a distance still takes a size that it has taken; if not, it is broken and the new size is fine."""
+        known = next((size for other, size in self.proven if other == name), None)
+        if known is None:
+            return True
+        dot = black[0][:, :, :1, :1]  # an array or a tensor, on the right device
+        images = np.tile(dot, (1, 1, *known)) if isinstance(dot, np.ndarray) else dot.repeat(1, 1, *known)
+        return cannot_take(name, self.distances[name], [images] * len(black)) is None
+
+
+def pixels_per_call(device: str) -> int:
+    """Return how many pixels the images of one role may have in a call, which bounds the memory.
+
+    Examples
+    --------
+    >>> pixels_per_call("cpu") // 64**2, pixels_per_call("cuda") // 64**2
+    (128, 2048)
+    """
+    return 2**19 if device == "cpu" else 2**23
+
+
+def items_by_size(block: Block, sizes: Sequence[Size | str]) -> tuple[dict[Size, IntArray], list[Failure]]:
+    """Group items by the size of their images; items with an unreadable image or with several sizes are failures."""
     members: dict[Size, list[int]] = {}
     failures = []
     for item, places in enumerate(block.places.tolist()):
-        sizes = [found[image] for image in places]
-        broken = next((image for image in places if isinstance(found[image], str)), None)
-        unlike = next((image for image, size in zip(places, sizes, strict=True) if size != sizes[0]), None)
-        if broken is not None:
-            failures.append(Failure(item, broken, str(found[broken])))
+        reference = sizes[places[0]]
+        unreadable = next((image for image in places if isinstance(sizes[image], str)), None)
+        unlike = next((image for image in places if sizes[image] != reference), None)
+        if unreadable is not None:
+            failures.append(Failure(item, unreadable, str(sizes[unreadable])))
         elif unlike is not None:
-            (a, b), (c, d) = found[unlike], sizes[0]
+            (a, b), (c, d) = sizes[unlike], reference
             failures.append(Failure(item, unlike, f"the image has {a} x {b} pixels, its reference {c} x {d}"))
-        else:
-            members.setdefault(sizes[0], []).append(item)
+        elif not isinstance(reference, str):
+            members.setdefault(reference, []).append(item)
     return {size: np.array(items) for size, items in members.items()}, failures
 
 
-class Read(NamedTuple):
-    """What a block is measured from.
-
-    Of each image its height and width, or the reason why it cannot be read; its file's trace; where batches come from.
-    """
-
-    found: Sequence[Size | str]
-    traces: list[int]
-    images: Images
-
-
-def measure_block(block: Block, read: Read, tools: Tools) -> Outcome:
-    """Measure what is wanted of a block.
-
-    Parameters
-    ----------
-    block : Block
-        The items.
-    read : Read
-        Its images.
-    tools : Tools
-        The distances, and what they may be given.
-    """
-    groups, failures = by_size(block, read.found)
-    values = {name: np.full((len(items), block.places.shape[1] - 1), np.nan) for name, items in block.wanted.items()}
-    for size, members in groups.items():
-        step = max(1, tools.pixels // (size[0] * size[1]))
-        for names, chosen in _together(block.wanted, members):
-            for some in np.split(chosen, range(step, len(chosen), step)):
-                batches = [read.images.batch(block.places[some, role]) for role in range(block.places.shape[1])]
-                for name in names:
-                    found = measured(name, batches, some, tools)
-                    if isinstance(found, str):
-                        failures += [Failure(item, -1, found) for item in some.tolist()]
-                    else:
-                        values[name][np.searchsorted(block.wanted[name], some)] = found
-    rounded = {name: int((known < 0).sum()) for name, known in values.items()}
-    return Outcome({name: np.maximum(known, 0) for name, known in values.items()}, failures, read.traces, rounded)
+def cannot_take(name: str, distance: Distance, batches: list[Batch]) -> str | None:
+    """Return why a distance cannot take images of some size, tried on black ones; None if it can."""
+    try:
+        _call(distance, batches)
+    except Exception as error:
+        height, width = batches[0].shape[2:]
+        return f"{name} cannot measure images of {height} x {width} pixels ({_first_line(error)})"
+    return None
 
 
 def _together(wanted: Mapping[str, IntArray], members: IntArray) -> Iterator[tuple[list[str], IntArray]]:
-    """Group the distances that want the same of some items, so that these are made into batches once."""
+    """Group the distances that want the same items, so that their batches are made once."""
     groups: dict[bytes, tuple[list[str], IntArray]] = {}
     for name, items in wanted.items():
         chosen = np.intersect1d(items, members)
         if len(chosen):
             groups.setdefault(chosen.tobytes(), ([], chosen))[0].append(name)
     yield from groups.values()
+
+
+def _call(distance: Distance, batches: list[Batch]) -> list[FloatArray]:
+    """Return the distances of the first batch to each of the others, as arrays."""
+    ref, *others = batches
+    if len(others) == 2 and hasattr(distance, "triplet"):
+        results: Sequence[Any] = distance.triplet(ref, *others)
+    else:
+        results = [distance(ref, x) for x in others]
+    return [np.asarray(d.detach().cpu() if hasattr(d, "detach") else d, dtype=np.float64) for d in results]
+
+
+def _check_values(name: str, values: FloatArray, items: IntArray, image: int) -> None:
+    """Refuse a wrong shape, values that are not finite, and values below 0 by more than rounding."""
+    if values.shape != (len(items),):
+        message = f"{name} gave shape {values.shape} for a batch of {len(items)}"
+        raise DistanceError(f"a distance gives one number for each pair; {message}", items.tolist())
+    finite = np.isfinite(values)
+    median = float(np.median(abs(values[finite]))) if finite.any() else 0.0
+    wrong = ~(finite & (values >= -max(LEAST, ROUNDING * median)))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        hint = " (if that is rounding, clip it at 0)" if -100 * ROUNDING * median <= values[at] < 0 else ""
+        message = f"a distance must be finite and at least 0; {name} gave {values[at]:g}{hint}"
+        raise DistanceError(message, [int(items[at])], image)
+
+
+def _culprits(distance: Distance, batches: list[Batch], items: IntArray) -> list[int]:
+    """Return the item on which a distance raises; all items where it takes each alone."""
+    for place, item in enumerate(items.tolist()):
+        try:
+            _call(distance, [batch[place : place + 1] for batch in batches])
+        except Exception:
+            return [item]
+    return [int(item) for item in items]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).split("\n")[0]

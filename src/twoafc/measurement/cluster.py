@@ -1,70 +1,85 @@
-"""The workers of a Dask cluster, as the process that keeps the values sees them.
+"""The workers of a Dask cluster measure blocks; they read the images, and write nothing.
 
-Blocks are handed out a few at a time, and values come back as they are finished: the workers need to read the images,
-and write nothing. What a lost worker had is done again by others; that is Dask's part.
+Each Dask worker gives its blocks to processes of its own, one per thread, as `twoafc.measurement.executors` has them: a
+new process has no earlier version of a user's module, uses one core, makes its distances once, and leaves nothing in a
+worker that others use too. Blocks of a lost worker are measured by others, which Dask arranges.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import hashlib
+import importlib
+import io
+import json
+import logging
 import os
-import queue
+import pickle
+import sys
+import sysconfig
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from types import TracebackType
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import twoafc
+from twoafc.distances import Distance, Own, own
 from twoafc.errors import require
-from twoafc.measurement.block import Block, Decoder, Outcome
-from twoafc.measurement.candidates import Candidate, identity
-from twoafc.measurement.flight import Flight
-from twoafc.measurement.parts import Maker, joined
-from twoafc.measurement.pool import BlockError
-from twoafc.measurement.remote import dismiss, introduce
-from twoafc.measurement.shipping import own_paths
-from twoafc.measurement.watch import Watch
-from twoafc.measurement.worker import Job, Ready
+from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
+from twoafc.measurement.candidates import Candidate, Maker
+from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
+from twoafc.measurement.identity import Progress, identity_of
 
+T = TypeVar("T")
 AHEAD = 2
-"""Blocks that are out for each thread of the workers, so that none waits for the next."""
+"""Blocks sent for each thread of the workers, so that none waits for the next."""
+RETRIES = 2
+"""How often a block is tried again whose process has died; Dask itself bears the loss of some workers."""
 TRIALS = 3
-"""How often workers are waited for that go while they are made ready."""
-OF_THE_WORKER = ("device", "precision")
-"""What of an identity is not the same on the machine that asks."""
+"""How often to wait for new workers, if all leave while they are prepared."""
+IDLE = 60.0
+"""Seconds after which a process ends that gets no block: its client may have been killed."""
+PATIENCE = 300.0
+"""Seconds that a run waits without a single worker."""
+LOOK, POLL = 0.5, 0.01
+"""Seconds between two questions to the scheduler, and between two looks for results."""
+CONNECT = 5
+"""Seconds to connect to a scheduler."""
+LOCAL = ("device", "precision")
+"""The parts of an identity that differ between this machine and the workers."""
 
 
-class Cluster:
-    """The workers of a cluster, ready to measure; a context that frees them whatever happens.
+class ClusterExecutor:
+    """The workers of a cluster, prepared to measure; a context that releases them in any case.
 
     Parameters
     ----------
     client : distributed.Client
-        Through which it is reached.
+        The connection to the cluster.
     job : Job
         What the workers do with blocks.
     candidates : sequence of Candidate
         The distances, made on this machine.
     progress : callable, optional
-        See `twoafc.measurement.watch.Watch`.
+        Called with the seconds for which there has been no worker, and with the most seconds to wait.
     """
 
     def __init__(
-        self,
-        client: Any,
-        job: Job,
-        candidates: Sequence[Candidate],
-        progress: Callable[[int, int, str], None] | None = None,
+        self, client: Any, job: Job, candidates: Sequence[Candidate], progress: Progress | None = None
     ) -> None:
-        self.client, self.job, self.candidates = client, job, candidates
+        self.client, self.job, self.requested, self.progress = client, job, candidates, progress
         self.run = uuid.uuid4().hex
-        self.watch = Watch(client, progress)
         self.ready: dict[str, Ready] = {}
-        self.makers: dict[str, list[Maker]] = {each.name: [] for each in candidates}
+        self.makers: dict[str, list[Maker]] = {candidate.name: [] for candidate in candidates}
+        self.without_workers: float | None = None
+        self.looked, self.threads = float("-inf"), 0
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> ClusterExecutor:
         distributed = require("distributed", extra="cluster")
         if not isinstance(self.client, distributed.Client):
             raise TypeError(f"client must be a dask.distributed.Client; found {type(self.client).__name__}")
@@ -72,15 +87,20 @@ class Cluster:
             raise ValueError("measuring waits for its workers; give a client that is not asynchronous")
         with contextlib.ExitStack() as stack:
             stack.push(self)
-            self._assemble()
+            self._wait_for_workers()
             stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        # Whatever is wrong with the cluster now, what has ended the run is worth more; and idle processes end anyway.
+    def __exit__(self, *_: object) -> None:
+        # Whatever is wrong with the cluster now, the error that ended the run matters more; idle processes end anyway.
         with contextlib.suppress(Exception):
             if self.client.status == "running":
-                self.client.run(dismiss, self.run, on_error="ignore")
+                self.client.run(release_worker, self.run, on_error="ignore")
+
+    @property
+    def address(self) -> str:
+        """Where the scheduler is."""
+        return str(self.client.scheduler.address) if self.client.scheduler else "its address"
 
     @property
     def device(self) -> str:
@@ -88,94 +108,376 @@ class Cluster:
         return next(iter(self.ready.values())).device
 
     @property
-    def chosen(self) -> list[Candidate]:
-        """The distances, as the workers measure them."""
-        told = next(iter(self.ready.values())).identities
+    def candidates(self) -> list[Candidate]:
+        """The distances, with the identities that they have on the workers."""
+        identities = next(iter(self.ready.values())).identities
         return [
-            replace(each, identity=told.get(each.name) or identity(None, each.distance, self.device, name=each.name))
-            for each in self.candidates
+            replace(
+                one, identity=identities.get(one.name) or identity_of(None, one.distance, self.device, name=one.name)
+            )
+            for one in self.requested
         ]
 
-    def answer(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, Outcome]]:
-        """Give each block with what came of it, in the order in which they are finished."""
-        left = iter(blocks)
-        flight = Flight(self.client, self.run, self.watch)
+    def measure(self, blocks: Iterable[Block]) -> Outcomes:
+        """Yield each block with its outcome, in the order in which they are finished."""
+        distributed: Any = require("distributed", extra="cluster")
+        waiting, sent = iter(blocks), dict[Any, Block]()
+        results = distributed.as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
+
+        def send(block: Block) -> None:
+            message = replace(block, images=[*map(absolute_path, block.images)])
+            options = {"key": f"twoafc-block-{uuid.uuid4().hex}", "pure": False, "retries": RETRIES}
+            future = self._ask(self.client.submit, measure_on_worker, self.run, message, **options)
+            sent[future] = block
+            results.add(future)
+
         try:
             while True:
-                while len(flight) < AHEAD * max(1, self.watch.threads()) and (block := next(left, None)) is not None:
-                    flight.send(block)
-                if not len(flight):
+                while len(sent) < AHEAD * max(1, self._threads()) and (block := next(waiting, None)) is not None:
+                    send(block)
+                if not sent:
                     return
-                landed = flight.landed()
-                for block, (worker, found) in landed:
-                    if isinstance(found, Outcome):
-                        self._enter(worker, block, found)
-                        yield block, found
-                for block, (_, found) in landed:
-                    if isinstance(found, Exception):
-                        raise BlockError(block, found)
-                self._introduce([*{worker for _, (worker, found) in landed if found is None}])
-                for block, (_, found) in landed:
-                    if found is None:
-                        flight.send(block)
+                again = []
+                failed: BlockError | None = None
+                for future, result in self._wait(lambda: results.next_batch(block=False)):
+                    block = sent.pop(future)
+                    worker, outcome = result if future.status == "finished" else ("", self._lost(future))
+                    if isinstance(outcome, Exception):
+                        failed = failed or BlockError(block, outcome)
+                    elif outcome is None:
+                        again.append((worker, block))
+                    else:
+                        self._enter(worker, block, outcome)
+                        yield block, outcome
+                if failed:
+                    raise failed
+                self._prepare([*{worker for worker, _ in again}])
+                for _, block in again:
+                    send(block)
         except (ValueError, ImportError, OSError) as error:
             raise BlockError(None, error) from error
         finally:
-            flight.call_back()
+            with contextlib.suppress(Exception):  # as in __exit__
+                if sent and self.client.status == "running":
+                    self.client.cancel([*sent])
 
-    def _assemble(self) -> None:
-        """Wait for workers, and make all ready that are there."""
-        for _ in range(TRIALS):
-            # A task, not a question: a cluster that grows as it is needed may have no worker yet.
-            hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
-            came: queue.SimpleQueue[Any] = queue.SimpleQueue()
-            hello.add_done_callback(came.put)
-            self.watch.until(lambda seconds, came=came: came.get(timeout=seconds))  # type: ignore[misc]
-            self._introduce([*self.watch.asked(self.client.nthreads)])
-            if self.ready:
-                return
-        raise ConnectionError(f"the workers at {self.watch.address} go as soon as they are asked for something")
+    def _lost(self, future: Any) -> Exception:
+        """Say why a block has no result."""
+        from distributed import KilledWorker
 
-    def _introduce(self, workers: list[str]) -> None:
-        """Tell workers of the job, and hold them to what the others are; who has gone meanwhile is left out."""
-        for worker, found in self._told(workers, version, "twoafc").items():
-            if found != twoafc.__version__:
-                there = "none" if isinstance(found, Exception) else found
-                told = f"worker {worker} has {there}, this machine {twoafc.__version__}"
-                raise ImportError(f"all machines need the same version of twoafc; {told}")
-        for worker, found in self._told(workers, introduce, self.run, self.job, own_paths()).items():
-            if not isinstance(found, Ready):
-                raise ValueError(f"worker {worker}: {found}")
-            self._agree(worker, found)
-            self.ready[worker] = found
-
-    def _told(self, workers: list[str], function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Ask workers that are there; what went wrong is given for an answer."""
-        if not workers:
-            return {}
-        found = self.watch.asked(self.client.run, function, *arguments, workers=workers, on_error="return")
-        return {worker: told for worker, told in found.items() if not isinstance(told, OSError)}
-
-    def _agree(self, worker: str, ready: Ready) -> None:
-        """Refuse a worker that would measure something else than the others, or than this machine asks for."""
-        if self.ready and ready.device != self.device:
-            told = f"{next(iter(self.ready))} has {self.device}, {worker} has {ready.device}"
-            raise ValueError(f"all workers must measure on one kind of device; {told}; name one that all have")
-        for each in self.candidates:
-            there = ready.identities.get(each.name, each.identity)
-            unlike = [key for key in {**each.identity, **there} if each.identity.get(key) != there.get(key)]
-            unlike = [key for key in unlike if key not in OF_THE_WORKER]
-            if unlike:
-                told = f"on worker {worker} it has another {' and '.join(unlike)} than here"
-                raise ValueError(f"{each.name} must be the same on all machines; {told}")
+        self._require_scheduler()
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, KilledWorker):
+            lost = error.allowed_failures + 1
+            count = "1 worker was lost," if lost == 1 else f"{lost} workers were lost, the last of them"
+            return ChildProcessError(f"{count} {error.last_worker.address}")
+        if isinstance(error, OSError | ValueError | ImportError):
+            return error
+        return OSError(f"the cluster at {self.address} gave up a block ({type(error).__name__}: {error})")
 
     def _enter(self, worker: str, block: Block, outcome: Outcome) -> None:
-        """Note who measured; refuse an image that cannot be read by a worker alone, which is no fault of the image."""
+        """Note who measured; refuse an image that only a worker cannot read, which is no fault of the image."""
         for name in outcome.values:
-            self.makers[name] = joined(self.makers[name], [self.ready[worker].makers[name]])
+            maker = self.ready[worker].makers[name]
+            if maker not in self.makers[name]:
+                self.makers[name].append(maker)
         for _, image, reason in outcome.failures:
             if image >= 0 and not outcome.traces[image]:
                 path = block.images[image]
-                if not isinstance(Decoder(0).read(path)[0], str):
-                    told = f"worker {worker} cannot use {os.path.normpath(path)} ({reason}), and this machine can"
-                    raise ValueError(f"images must lie under one path on all machines; {told}")
+                if Decoder(0).read(path)[1]:
+                    what = f"worker {worker} cannot use {os.path.normpath(path)} ({reason}), and this machine can"
+                    raise ValueError(f"images must lie under one path on all machines; {what}")
+
+    # Preparing workers
+
+    def _wait_for_workers(self) -> None:
+        """Wait for workers, and prepare all that are there."""
+        for _ in range(TRIALS):
+            # A task, not a question: a cluster that grows as it is needed may have no worker yet.
+            hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
+            self._wait(hello.done)
+            self._prepare([*self._ask(self.client.nthreads)])
+            if self.ready:
+                return
+        raise ConnectionError(f"the workers at {self.address} leave as soon as they are asked for something")
+
+    def _prepare(self, workers: list[str]) -> None:
+        """Send workers the job, and check that they agree with the others; those that have left are left out."""
+        for worker, installed in self._run_on(workers, version, "twoafc").items():
+            if installed != twoafc.__version__:
+                has = "none" if isinstance(installed, Exception) else installed
+                versions = f"worker {worker} has {has}, this machine {twoafc.__version__}"
+                raise ImportError(f"all machines need the same version of twoafc; {versions}")
+        for worker, ready in self._run_on(workers, prepare_worker, self.run, self.job, own_paths()).items():
+            if not isinstance(ready, Ready):
+                raise ValueError(f"worker {worker}: {ready}")
+            self._check_agreement(worker, ready)
+            self.ready[worker] = ready
+
+    def _run_on(self, workers: list[str], function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Call a function on workers; an error is returned as the answer, and workers that have left are left out."""
+        if not workers:
+            return {}
+        answers = self._ask(self.client.run, function, *arguments, workers=workers, on_error="return")
+        return {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
+
+    def _check_agreement(self, worker: str, ready: Ready) -> None:
+        """Refuse a worker that would measure something else than the others, or than this machine asks for."""
+        if self.ready and ready.device != self.device:
+            devices = f"{next(iter(self.ready))} has {self.device}, {worker} has {ready.device}"
+            raise ValueError(f"all workers must measure on one kind of device; {devices}; name one that all have")
+        for candidate in self.requested:
+            here, there = candidate.identity, ready.identities.get(candidate.name, candidate.identity)
+            unlike = [key for key in {**here, **there} if here.get(key) != there.get(key) and key not in LOCAL]
+            if unlike:
+                what = f"on worker {worker} it has another {' and '.join(unlike)} than here"
+                raise ValueError(f"{candidate.name} must be the same on all machines; {what}")
+
+    # Waiting: as long as it takes while there are workers, and not for ever without
+
+    def _wait(self, result: Callable[[], T]) -> T:
+        """Wait until a function returns something; raise where no worker is left to give it."""
+        while not (got := result()):
+            if self._threads():
+                self.without_workers = None
+            else:
+                self._wait_without_workers()
+            time.sleep(POLL)
+        return got
+
+    def _wait_without_workers(self) -> None:
+        now = time.monotonic()
+        if self.without_workers is None:
+            self.without_workers = now
+        waited = now - self.without_workers
+        if waited >= PATIENCE:
+            raise TimeoutError(f"there has been no worker at {self.address} for {PATIENCE:.0f} s; start some")
+        if self.progress:
+            self.progress(int(waited), int(PATIENCE), f"seconds without a worker at {self.address}")
+
+    def _threads(self) -> int:
+        """Return the number of threads of all workers, as of a moment ago."""
+        if time.monotonic() - self.looked >= LOOK:
+            self.threads = sum(self._ask(self.client.nthreads).values())
+            self.looked = time.monotonic()
+        return self.threads
+
+    def _ask(self, question: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """Ask the scheduler something; an error of the connection means that the scheduler is gone."""
+        self._require_scheduler()
+        try:
+            return question(*arguments, **options)
+        except Exception as error:  # a client that is closing may raise anything
+            if isinstance(error, OSError):
+                raise ConnectionError(f"the scheduler at {self.address} is gone") from error
+            self._require_scheduler()
+            raise
+
+    def _require_scheduler(self) -> None:
+        if self.client.status != "running":
+            raise ConnectionError(f"the scheduler at {self.address} is gone")
+
+
+def absolute_path(path: str) -> str:
+    """Name an image so that a worker finds it, which has another current folder."""
+    return os.path.abspath(path)
+
+
+# --- what Dask runs on its workers ------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """The address of a worker, and the outcome of a block; None where the worker has not been prepared for the run."""
+
+    worker: str
+    outcome: Outcome | Exception | None
+
+
+_PROCESSES: dict[tuple[str, str], Processes] = {}
+"""The processes of a run and a worker; one process of Dask may be several workers."""
+
+
+async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: Any) -> Ready | str:
+    """Start a process for each thread of a worker; return its report, or why that failed."""
+    for key in [key for key, processes in _PROCESSES.items() if processes.ended()]:
+        del _PROCESSES[key]  # of a client that was killed
+    address = dask_worker.address
+    processes = _PROCESSES[run, address] = Processes(job, paths, name=f"a process of worker {address}")
+    starts = [asyncio.to_thread(processes.start) for _ in range(dask_worker.state.nthreads)]
+    reports = await asyncio.gather(*starts, return_exceptions=True)
+    failed = next((report for report in reports if isinstance(report, Exception)), None)
+    if failed is not None and not isinstance(failed, ValueError | ImportError | OSError):
+        raise failed
+    return str(failed) if failed else reports[0]  # type: ignore[return-value]
+
+
+def measure_on_worker(run: str, block: Block) -> Answer:
+    """Have a block measured by the worker that this runs on; errors that would recur are returned, for no retry."""
+    from distributed import get_worker
+
+    address = get_worker().address
+    processes = _PROCESSES.get((run, address))
+    if processes is None:
+        return Answer(address, None)
+    try:
+        return Answer(address, processes.answer(block))
+    except BlockError as failed:
+        error = failed.error
+    if isinstance(error, OSError):  # raised out here: Dask follows causes, and the two errors would be each other's
+        raise error
+    return Answer(address, error)
+
+
+def release_worker(run: str, dask_worker: Any) -> None:
+    """End the processes that a worker has for a run."""
+    processes = _PROCESSES.pop((run, dask_worker.address), None)
+    if processes is not None:
+        processes.close()
+
+
+# --- callables that only this process has -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A callable for the workers. What it consists of is sent, modules go by name and must be the same files there.
+
+    Parameters
+    ----------
+    name : str
+        The name of the distance.
+    content : bytes
+        The callable, as cloudpickle writes it.
+    modules : mapping of module to digest
+        The files that it needs, but for those of libraries.
+    """
+
+    name: str
+    content: bytes
+    modules: Mapping[str, str]
+
+    def unpack(self, device: str) -> Distance:
+        """Make the callable for a device; refuse modules that are not those of the sender."""
+        for module, digest in self.modules.items():
+            if _digest(importlib.import_module(module)) != digest:
+                what = f"{module} is another file there ({sys.modules[module].__file__})"
+                raise ValueError(f"{self.name} needs the same files on all machines; {what}")
+        try:
+            distance: Distance = pickle.loads(self.content)
+        except Exception as error:  # a user's object may raise anything
+            raise ValueError(f"{self.name} cannot be unpacked there ({type(error).__name__}: {error})") from error
+        if isinstance(distance, Own) and device != "cpu" and distance.takes == "torch":
+            return own(distance.function, name=distance.name, takes="torch", device=device)
+        return distance
+
+
+def pack(name: str, distance: Distance) -> Packed:
+    """Pack a distance for the workers."""
+    cloudpickle = require("cloudpickle", extra="cluster")
+    try:
+        content = cloudpickle.dumps(distance)
+    except Exception as error:  # likewise
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+        raise ValueError(f"{name} cannot be sent to workers ({reason}); give it as package.module:function") from error
+    needed = _ModulesOf(io.BytesIO(content))
+    needed.load()
+    files = {module: getattr(sys.modules.get(module), "__file__", None) for module in sorted(needed.modules)}
+    # Libraries are identified by their versions, which are on the card.
+    mine = [module for module, file in files.items() if file and not is_library(file)]
+    return Packed(name, content, {module: _digest(sys.modules[module]) for module in mine})
+
+
+class _ModulesOf(pickle.Unpickler):
+    """Finds out which modules a pickle needs."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.modules: set[str] = set()
+
+    def find_class(self, module: str, name: str) -> Any:
+        self.modules.add(module)
+        return super().find_class(module, name)
+
+
+def _digest(module: Any) -> str:
+    return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+
+
+def is_library(path: str) -> bool:
+    """Whether a file or folder belongs to Python or to an installed package.
+
+    Examples
+    --------
+    >>> is_library(os.__file__), is_library("/home/me/distances")
+    (True, False)
+    """
+    folders = {os.path.realpath(folder) for name, folder in sysconfig.get_paths().items() if "lib" in name}
+    where = os.path.realpath(path)
+    return "site-packages" in where or any(where == folder or where.startswith(folder + os.sep) for folder in folders)
+
+
+def own_paths() -> list[str]:
+    """Return where this process looks for modules beside libraries, so that workers may look there too."""
+    places = dict.fromkeys(os.path.abspath(place or os.curdir) for place in sys.path)
+    return [place for place in places if os.path.isdir(place) and not is_library(place)]
+
+
+# --- the scheduler ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def connect(scheduler: str) -> Iterator[Any]:
+    """Give a client of a scheduler that logs nothing: what matters is raised.
+
+    Parameters
+    ----------
+    scheduler : str
+        Its address, such as ``tcp://10.0.0.1:8786``, or the path of the file that ``dask scheduler --scheduler-file``
+        writes.
+    """
+    distributed = require("distributed", extra="cluster")
+    address = _address(scheduler)
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        # It logs every worker and connection that is lost, whether or not that matters in the end, and warns of every
+        # library that differs somewhere; those that matter to values are checked, or on the card.
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable()
+        warnings.filterwarnings("ignore", module=r"distributed\b")
+        try:
+            # Asked first, because a client that cannot connect is not silent.
+            kind = asyncio.run(_kind(address))
+        except Exception as error:  # an address may be wrong in many ways
+            remedy = "give its address, such as tcp://10.0.0.1:8786, or its scheduler file"
+            raise ConnectionError(f"cannot reach the scheduler at {address} ({_reason(error)}); {remedy}") from error
+        if kind != "Scheduler":
+            raise ConnectionError(f"--scheduler is the address of a scheduler; at {address} is a {kind.lower()}")
+        with distributed.Client(address, timeout=CONNECT, set_as_default=False, name="twoafc") as client:
+            yield client
+
+
+def _address(scheduler: str) -> str:
+    path = Path(scheduler)
+    if not path.is_file():
+        if path.suffix == ".json":
+            raise ConnectionError(f"no such scheduler file: {path}")
+        return scheduler
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConnectionError(f"{path} is no scheduler file: it has no address") from error
+
+
+async def _kind(address: str) -> str:
+    """Ask what is at an address."""
+    distributed: Any = require("distributed", extra="cluster")
+    secrets = distributed.Security().get_connection_args("client")
+    async with distributed.rpc(address, timeout=CONNECT, connection_args=secrets) as there:
+        return str((await asyncio.wait_for(there.identity(), CONNECT))["type"])
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError) or str(error).startswith("Timed out"):
+        return f"no answer within {CONNECT} s"
+    if isinstance(error, MemoryError):  # the first bytes of another protocol, read as the length of a message
+        return "what answers there is no scheduler; is it the port of a dashboard?"
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""What has to be measured: each distinct triplet of images once or, where images recur, each distinct pair."""
+"""What is to be measured: each distinct triplet of images once or, where images recur, each distinct pair."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.arrays import IntArray
+from twoafc.arrays import BoolArray, IntArray
 from twoafc.datasets import Dataset
-from twoafc.measurement.block import Block
+from twoafc.measurement.block import Block, Size, pixels_per_call
+
+Shard = tuple[int, int]
+"""(i, n): the i-th of n shares, counted from 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Plan:
     Parameters
     ----------
     data : Dataset
-        What is measured.
+        The data set.
     files : list of str
         The distinct images.
     items : array of int, shape (I, 3) or (I, 2)
@@ -40,38 +41,33 @@ class Plan:
 
     @property
     def kind(self) -> str:
-        """What an item is called."""
+        """What the items are."""
         return {3: "triplets", 2: "pairs"}[self.items.shape[1]]
 
     @property
-    def recurs(self) -> bool:
-        """Whether some image is in several items, and worth keeping."""
-        return len(self.files) < self.items.size
+    def cache(self) -> int:
+        """Bytes of decoded images that each worker keeps: none where no image is in several items."""
+        return 2**27 if len(self.files) < self.items.size else 0
 
     @property
-    def cached(self) -> int:
-        """Bytes of decoded images that each worker keeps."""
-        return 2**27 if self.recurs else 0
-
-    @property
-    def slots(self) -> int:
-        """Distances that each item has."""
-        return int(self.items.shape[1]) - 1
+    def shape(self) -> tuple[int, int]:
+        """Number of items, and of distances per item."""
+        return len(self.items), int(self.items.shape[1]) - 1
 
     def __len__(self) -> int:
         return len(self.items)
 
     def path(self, image: int) -> str:
-        """Give the file of an image."""
+        """Return the file of an image."""
         return os.path.join(self.data.folder, self.files[image])
 
-    def blocks(self, size: int, wanted: Mapping[str, NDArray[np.bool_]]) -> Iterator[Block]:
-        """Cut the items into blocks, and give those in which something is wanted.
+    def blocks(self, size: int, wanted: Mapping[str, BoolArray]) -> Iterator[Block]:
+        """Cut the items into blocks, and yield those in which something is wanted.
 
         Parameters
         ----------
         size : int
-            Items in a block: blocks are fixed by number, whatever was measured before.
+            Items in a block; which items a block has does not depend on what was measured before.
         wanted : mapping of distance to array of bool, shape (I,)
             The items that are to be measured.
         """
@@ -90,9 +86,17 @@ class Plan:
                 )
 
     def rows_of(self, item: int) -> IntArray:
-        """Rows that have an item."""
+        """Return the rows that have an item."""
         order, starts = self._order
         return order[starts[item] : starts[item + 1]]
+
+    def named(self, items: IntArray, image: int = 0) -> str:
+        """Name the triplets of some items in words; of a single item also the image with that number, unless 0."""
+        names = self.data.table["triplet"]
+        first, last = (str(names[int(np.min(self.rows_of(int(item))))]) for item in (items[0], items[-1]))
+        if len(items) > 1:
+            return f"triplets {first} to {last}"
+        return f"triplet {first}" + (f" ({self.files[self.items[items[0], image]]})" if image else "")
 
     @cached_property
     def _order(self) -> tuple[IntArray, IntArray]:
@@ -103,47 +107,59 @@ class Plan:
         return both[1], np.searchsorted(both[0], np.arange(len(self) + 1))
 
 
-def plan(data: Dataset) -> Plan:
+def plan_items(data: Dataset) -> Plan:
     """Find the distinct items of a data set.
 
     A triplet shares the work on its reference between its two distances: three images go through a network, not four.
-    Where pairs recur in many triplets, each pair once is less work still; quadruples and single pairs are pairs anyway.
+    Where pairs recur in many triplets, each pair once is less work still; quadruples and single pairs are always pairs.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> files = {"ref": ["a", "b"], "x0": ["c", "d"], "x1": ["e", "f"]}
     >>> table = pl.DataFrame({"triplet": ["0", "1"], **files, "n": [1, 1], "M": [2, 2]})
-    >>> found = plan(Dataset("table", Path(), tuple(files), {name: table[name] for name in files}, table))
-    >>> found.kind, found.items.tolist()
+    >>> plan = plan_items(Dataset("table", Path(), tuple(files), {name: table[name] for name in files}, table))
+    >>> plan.kind, plan.items.tolist()
     ('triplets', [[0, 2, 4], [1, 3, 5]])
     """
-    every = pl.concat([data.files[role].cast(pl.String) for role in data.roles])
-    files = every.unique().sort()
-    codes = dict(zip(data.roles, np.split(_codes(every), len(data.roles)), strict=True))
-    if not len(data):
-        return Plan(data, [], np.zeros((0, 2), dtype=np.int64), {})
-    pairs = np.concatenate([np.stack([codes[ref], codes[x]], axis=1) for ref, x, _ in data.pairs])
+    names = pl.concat([data.files[role].cast(pl.String) for role in data.roles])
+    files = names.unique().sort().to_list()
+    codes = np.asarray(names.rank("dense").to_numpy() - 1, dtype=np.int64)
+    by_role = dict(zip(data.roles, np.split(codes, len(data.roles)), strict=True))
     # Sorted by reference, so that a block's pairs share most of their images.
-    distinct, place = _distinct(pairs)
+    pairs, place = _distinct(np.concatenate([np.stack([by_role[a], by_role[b]], axis=1) for a, b, _ in data.pairs]))
     if data.roles == ("ref", "x0", "x1"):
-        triplets, which = _distinct(np.stack(list(codes.values()), axis=1))
-        if triplets.size <= distinct.size:
-            return Plan(data, files.to_list(), triplets, {"d0": (which, 0), "d1": (which, 1)})
-    names = [name for _, _, name in data.pairs]
-    wheres = np.split(place, len(names))
-    return Plan(data, files.to_list(), distinct, {name: (where, 0) for name, where in zip(names, wheres, strict=True)})
-
-
-def _codes(names: pl.Series) -> IntArray:
-    return np.asarray(names.rank("dense").to_numpy() - 1, dtype=np.int64)
+        triplets, where = _distinct(np.stack(list(by_role.values()), axis=1))
+        if triplets.size <= pairs.size:
+            return Plan(data, files, triplets, {"d0": (where, 0), "d1": (where, 1)})
+    places = np.split(place, len(data.pairs))
+    return Plan(data, files, pairs, {name: (at, 0) for (_, _, name), at in zip(data.pairs, places, strict=True)})
 
 
 def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Give the distinct rows in order, and the number of each row's among them."""
+    """Return the distinct rows in order, and the number of each row among them; faster than `np.unique(axis=0)`."""
     order = np.lexsort(rows.T[::-1])
-    new: NDArray[Any] = np.ones(len(rows), dtype=np.int64)
+    new = np.ones(len(rows), dtype=np.bool_)
     new[1:] = (np.diff(rows[order], axis=0) != 0).any(axis=1)
     place = np.empty(len(rows), dtype=np.int64)
     place[order] = np.cumsum(new) - 1
-    return rows[order][new.astype(bool)], place
+    return rows[order][new], place
+
+
+def block_size(device: str, image: Size | None) -> int:
+    """Return how many items a block has by default: as many as one call takes, fewer of large images.
+
+    Examples
+    --------
+    >>> block_size("cpu", (64, 64)), block_size("cpu", (256, 256)), block_size("cuda", (64, 64))
+    (128, 8, 2048)
+    """
+    pixels = pixels_per_call(device)
+    most = pixels // 2**12
+    return most if image is None else min(most, max(most // 32, pixels // (image[0] * image[1])))
+
+
+def in_shard(items: int, size: int, shard: Shard | None) -> BoolArray:
+    """Return which of so many items, in blocks of some size, belong to a shard: every n-th block from the i-th on."""
+    i, n = shard or (1, 1)
+    return np.asarray(np.arange(items) // size % n == i - 1)

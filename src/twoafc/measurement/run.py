@@ -2,57 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
+import twoafc
+from twoafc.arrays import BoolArray
 from twoafc.datasets import Dataset, open_dataset, require_images
+from twoafc.distances import DISTANCES
 from twoafc.errors import DataError
-from twoafc.measurement import assemble, outfile
-from twoafc.measurement.candidates import Asked, candidates, require_joinable, require_same
-from twoafc.measurement.cluster import Cluster
-from twoafc.measurement.device import maker, resolve
-from twoafc.measurement.files import clear_partial
-from twoafc.measurement.finish import Measured, finish, finish_shard
-from twoafc.measurement.first import try_first
-from twoafc.measurement.ledger import Ledger
-from twoafc.measurement.outcomes import abroad, outcomes
-from twoafc.measurement.outfile import beside
-from twoafc.measurement.parts import Lock, Parts
-from twoafc.measurement.plan import plan
-from twoafc.measurement.traces import Traces
-from twoafc.measurement.way import Run, Way, cores
+from twoafc.images import ImageError, pixel_size, read_bytes, trace
+from twoafc.measurement import cluster
+from twoafc.measurement.block import (
+    Batches,
+    Block,
+    BlockError,
+    Decoder,
+    DistanceError,
+    Measurer,
+    Proven,
+    Size,
+    cannot_take,
+)
+from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
+from twoafc.measurement.executors import Executor, Job, LocalExecutor
+from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
+from twoafc.measurement.journal import (
+    Earlier,
+    ItemFailure,
+    Journal,
+    beside,
+    check_columns,
+    check_name,
+    clear_partial,
+    complete_rows,
+    locked,
+    read_table,
+    table_of,
+    traces_of,
+    write_table,
+    write_whole,
+)
+from twoafc.measurement.plan import Plan, Shard, block_size, in_shard, plan_items
 
 if TYPE_CHECKING:
     from distributed import Client
 
-Progress = Callable[[int, int, str], None]
-"""Called with the items done, the items in all, and what they are."""
+MAX_TRIED = 1000
+"""Items, or images, among which the first readable one is looked for."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row that is not in the table: its name, the faulty image (empty where there is none), and the reason."""
+
+    triplet: str
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.triplet}: {self.file}: {self.reason}" if self.file else f"{self.triplet}: {self.reason}"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The result of `measure`.
+
+    Attributes
+    ----------
+    table : polars.DataFrame or None
+        The table as it is on disk; None after a shard, or where no row could be measured.
+    failures : list of Failure
+        Rows that are not in the table, and why.
+    notes : list of str
+        What a reader should know.
+    card : dict
+        What made the table.
+    items : int
+        Items that were measured in this run.
+    kind : str
+        What the items are: triplets, or distinct pairs where images recur.
+    remaining : int
+        Blocks that other shards have still to measure.
+    """
+
+    table: pl.DataFrame | None
+    failures: list[Failure]
+    notes: list[str]
+    card: dict[str, Any]
+    items: int
+    kind: str
+    remaining: int = 0
 
 
 def measure(
     data: Dataset | str | Path,
-    distances: Sequence[Asked] | Mapping[str, Asked],
+    distances: Sequence[Requested] | Mapping[str, Requested],
     out: str | Path,
     *,
     device: str | None = None,
     precision: str = "fp32",
     workers: int | None = None,
     batch_size: int | None = None,
-    shard: tuple[int, int] | None = None,
+    shard: Shard | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Measure distances on all rows of a data set, and write a table of votes and distances.
 
-    What is finished is kept in ``OUT.parts`` until the table is complete: a run that was killed is resumed by the same
-    call. A distance that the table has already is not measured again, one that it has not is added; images that have
-    changed since are refused. Rows whose images cannot be read are left out, listed in ``OUT.failures.csv``, and tried
-    again by the next call.
+    Finished values are kept in ``OUT.parts`` until the table is complete: a run that was killed is resumed by the same
+    call. A distance that the table already has is not measured again, a new one is added; images that have changed
+    since are refused. Rows whose images cannot be read are left out, listed in ``OUT.failures.csv``, and tried again by
+    the next call.
 
     Parameters
     ----------
@@ -65,102 +132,265 @@ def measure(
     device : str, optional
         Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one, of a cluster all or none.
     precision : {"fp32", "tf32"}
-        Of networks on a GPU; see `twoafc.distances.Deep`.
+        Of networks on a GPU; see `twoafc.distances.deep.Deep`.
     workers : int, optional
         Processes that decode images and, on the CPU, measure; by default one for each core.
     batch_size : int, optional
         Items that are measured together; by default as many as memory takes with ease.
     shard : pair of int, optional
         (i, n) measures the i-th of n shares, counted from 1, and writes no table: the call without it does, when all
-        shares are there.
+        shares are measured.
     client : dask.distributed.Client, optional
         Of a cluster whose workers measure, each on its own device where none is named; see `docs/clusters.md`.
     progress : callable, optional
         Called with the items done, the items in all, and what they are.
     """
     out = Path(out)
-    outfile.check_name(out)
-    if client is not None and workers is not None:
-        raise ValueError(f"a cluster has workers of its own; found workers={workers}: leave it out")
-    # Workers of a cluster have their own devices; here the distances are made to be named and tried.
-    near = (resolve(device, precision), precision) if client is None else ("cpu", "fp32")
-    way = Way(near[0], cores() if workers is None else workers, batch_size, shard)
+    check_name(out)
+    _check_options(workers, batch_size, shard, client)
+    # Workers of a cluster have their own devices; here their distances are only identified and tried.
+    here, precision_here = (resolve_device(device, precision), precision) if client is None else ("cpu", "fp32")
     dataset = data if isinstance(data, Dataset) else open_dataset(data, progress=progress)
     if not len(dataset):
         raise DataError("the data set has no rows")
-    todo = plan(dataset)
-    earlier = outfile.read_earlier(out, dataset.fingerprint())
-    chosen = candidates(distances, *near, earlier.identities if earlier else {})
-    assemble.check_columns(dataset, todo, (each.name for each in chosen))
-    first = try_first(todo, chosen, near[0])
-    if first is None:
+    plan = plan_items(dataset)
+    earlier = read_table(out, dataset.fingerprint())
+    chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
+    check_columns(plan, (candidate.name for candidate in chosen))
+    size, proven = try_first(plan, chosen, here)
+    if size is None:
         require_images(dataset)
-    run = Run(out, way, todo, chosen, first, earlier)
+    executor: AbstractContextManager[Executor]
     if client is None:
-        return _checked(run, progress)
-    with Cluster(client, abroad(run, device, precision), chosen, progress) as cluster:
-        way = replace(way, device=cluster.device)
-        return _checked(replace(run, way=way, chosen=cluster.chosen, cluster=cluster), progress)
+        workers = cores() if workers is None else workers
+        height, width = size or (64, 64)
+        memory = (batch_size or block_size(here, size)) * plan.items.shape[1] * 3 * height * width
+        local = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache, memory=memory)
+        executor = nullcontext(local)
+    else:
+        sources = {one.name: one.text or cluster.pack(one.name, one.distance) for one in chosen}
+        job = Job(sources, proven, plan.cache, device, precision, sample_image(plan), cluster.IDLE)
+        executor = cluster.ClusterExecutor(client, job, chosen, progress)
+    with executor as ready:
+        _check_reusable(out, ready.candidates, earlier, shard)
+        step, names = batch_size or block_size(ready.device, size), [candidate.name for candidate in chosen]
+        mine = in_shard(len(plan), step, shard)
+        with locked(beside(out, "parts"), shard):
+            journal = Journal(out, plan, ready.candidates, ready.makers, earlier)
+            journal.read()
+            if shard is not None:
+                _measure_missing(plan, journal, ready, names, mine, step, progress)
+                return _finish_shard(out, plan, journal, names, ~mine, step)
+            clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
+            # Shards check the images that they read; the run that makes the table reads all images again.
+            journal.traces.check(progress)
+            _measure_missing(plan, journal, ready, names, mine, step, progress)
+            columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names])]
+            return _finish(out, plan, journal, columns)
 
 
-def _checked(run: Run, progress: Progress | None) -> Measured:
-    """Refuse values that could not be joined with those that are there, and keep other runs out."""
-    for each in run.chosen:
-        if run.earlier and each.name in run.earlier.identities:
-            require_joinable(each.name, run.out, each.identity)
-            require_same(each.name, run.out, each.identity, run.earlier.identities[each.name])
-        if run.way.shard is not None:
-            require_joinable(each.name, run.out, each.identity)
-    lock = Lock(beside(run.out, "parts"), "/".join(map(str, run.way.shard)) if run.way.shard else None)
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_options(workers: int | None, batch_size: int | None, shard: Shard | None, client: Any) -> None:
+    if client is not None and workers is not None:
+        raise ValueError(f"a cluster has workers of its own; found workers={workers}: leave it out")
+    for name, value in (("workers", workers), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1; found {value}")
+    if shard is not None and not 1 <= shard[0] <= shard[1]:
+        raise ValueError(f"a shard is i of n, from 1 to n; found {shard[0]}/{shard[1]}")
+
+
+def _check_reusable(out: Path, chosen: Sequence[Candidate], earlier: Earlier | None, shard: Shard | None) -> None:
+    """Refuse distances whose values could not be combined with those of the table, or of other shards."""
+    for candidate in chosen:
+        before = earlier.identities.get(candidate.name) if earlier else None
+        if before is not None or shard is not None:
+            require_identified(candidate.name, out, candidate.identity)
+        if before is not None:
+            require_same(candidate.name, out, candidate.identity, before)
+
+
+# --- the first item ---------------------------------------------------------------------------------------------------
+
+
+def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size | None, Proven]:
+    """Measure the first readable item, and where a distance cannot take its size, the first of another size.
+
+    What a distance cannot do is best known before the work begins: one that no size in the data suits is refused.
+    Returns the size of the first item's images, None where none of the first thousand can be read, and the sizes that
+    each distance is known to take.
+    """
+    first: Size | None = None
+    untested, tried, proven = list(chosen), set[Size](), set[tuple[str, Size]]()
+    refused: dict[str, tuple[str, Size]] = {}
+    for item in range(len(plan)):
+        if not untested or (first is None and item == MAX_TRIED):
+            break
+        paths = [plan.path(image) for image in plan.items[item]]
+        size = _common_size(paths)
+        if size is None or size in tried:
+            continue
+        decoded = Decoder(0).read_all(paths)
+        if not all(decoded.traces):
+            continue
+        first = first or size
+        tried.add(size)
+        for candidate in untested:
+            name, least = candidate.name, getattr(candidate.distance, "least", None)
+            reason = None
+            if least is None:
+                wanted = {name: np.array([0])}
+                block = Block(0, np.array([item]), paths, np.arange(len(paths))[None], wanted)
+                try:
+                    outcome = Measurer({name: candidate.distance}, device).measure(block, Batches(decoded, device))
+                except DistanceError as error:
+                    raise ValueError(f"{error.message}, on {' and '.join(paths)}") from error
+                reason = next((failure.reason for failure in outcome.failures), None)
+            elif min(size) < least:  # a network says what it needs without being run
+                pixels = f"{size[0]} x {size[1]} pixels"
+                reason = f"{name} cannot measure images of {pixels} (at least {least} x {least} are needed)"
+            if reason:
+                refused.setdefault(name, (reason, size))
+            else:
+                proven.add((name, size))
+        untested = [candidate for candidate in untested if (candidate.name, size) not in proven]
+    if first is not None and untested:
+        reason, size = refused[untested[0].name]
+        raise ValueError(reason + _hint(untested[0].name, size))
+    return first, frozenset(proven)
+
+
+def _common_size(paths: Sequence[str]) -> Size | None:
+    """Return the size of images from their headers; None where one has none, or where they differ."""
     try:
-        return _locked(run, progress)
-    finally:
-        lock.release()
+        sizes = {pixel_size(path) for path in paths}
+    except ImageError:
+        return None
+    return sizes.pop() if len(sizes) == 1 else None
 
 
-def _locked(run: Run, progress: Progress | None) -> Measured:
-    """Read what is finished, measure what is missing, and put the table together."""
-    identities = {
-        **(run.earlier.identities if run.earlier else {}),
-        **{each.name: each.identity for each in run.chosen},
-    }
-    parts = Parts(
-        beside(run.out, "parts"),
-        f"{run.plan.data.fingerprint()} {run.plan.kind}",
-        identities,
-        {each.name: [maker(each.distance, run.way.device)] for each in run.chosen}
-        if run.cluster is None
-        else run.cluster.makers,
-        run.earlier.makers if run.earlier else {},
-        Traces(run.plan, run.out, run.earlier.traces if run.earlier else None),
-        run.notes,
-    )
-    shape = (len(run.plan), run.plan.slots)
-    ledger = Ledger(parts, assemble.from_earlier(run.plan, run.earlier) if run.earlier else {}, shape)
-    ledger.learn(parts.read(*shape))
-    if run.way.shard is None:
-        clear_partial(run.out.parent, [f"{run.out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
-        # Shards compare what they read; the run that puts them together reads all once more.
-        parts.traces.check(progress)
-    try:
-        _measure(run, ledger, progress)
-    finally:
-        ledger.flush()
-    return finish(run, ledger) if run.way.shard is None else finish_shard(run, ledger)
+def _hint(name: str, size: Size) -> str:
+    """Name the variants of a distance that can take a size."""
+    black = [np.zeros((1, 3, *size), dtype=np.float32)] * 2
+    variants = [other for other in DISTANCES if other.startswith(name) and other != name]
+    able = [other for other in variants if cannot_take(other, DISTANCES[other], black) is None]
+    return f"; {', '.join(able)} can" if able else ""
 
 
-def _measure(run: Run, ledger: Ledger, progress: Progress | None) -> None:
-    size = run.way.block(run.first)
-    unknown = ledger.unknown(run.names)
-    mine = run.way.share(len(run.plan), size)
-    wanted = {name: mask & mine for name, mask in unknown.items()}
-    done = len(run.plan) - int(np.any(list(unknown.values()), axis=0).sum())
+def sample_image(plan: Plan) -> tuple[str, int] | None:
+    """Return an image, with its trace, by which another machine can tell that it has the same images."""
+    for path in map(plan.path, range(min(len(plan.files), MAX_TRIED))):
+        with suppress(ImageError):
+            return os.path.abspath(path), trace(read_bytes(path))
+    return None
+
+
+# --- measuring and writing --------------------------------------------------------------------------------------------
+
+
+def _measure_missing(
+    plan: Plan,
+    journal: Journal,
+    executor: Executor,
+    names: Sequence[str],
+    mine: BoolArray,
+    step: int,
+    progress: Progress | None,
+) -> None:
+    """Measure what the journal does not have of some items, in blocks."""
+    missing = journal.missing(names)
+    wanted = {name: mask & mine for name, mask in missing.items()}
+    done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
-        progress(done, len(run.plan), run.plan.kind)
-    # Closed at once if something fails here, so that no worker goes on.
-    with closing(outcomes(run, wanted, size)) as found:
-        for block, outcome in found:
-            ledger.add(block, outcome)
-            done += len(block.items)
-            if progress:
-                progress(done, len(run.plan), run.plan.kind)
+        progress(done, len(plan), plan.kind)
+    try:
+        # Closed at once if something fails here, so that no worker goes on.
+        with _described(plan), closing(executor.measure(plan.blocks(step, wanted))) as outcomes:
+            for block, outcome in outcomes:
+                journal.add(block, outcome)
+                done += len(block.items)
+                if progress:
+                    progress(done, len(plan), plan.kind)
+    finally:
+        journal.flush()
+
+
+@contextmanager
+def _described(plan: Plan) -> Iterator[None]:
+    """Say in an error which triplets a distance or a worker had."""
+    try:
+        yield
+    except BlockError as failed:
+        block, error = failed.block, failed.error
+        if isinstance(error, DistanceError) and block is not None:
+            where = plan.named(block.items[error.items], error.image)
+            raise ValueError(f"{error.message}, on {where}; finished values are kept") from failed
+        had = "" if block is None else f", while it had {plan.named(block.items)}"
+        message = f"{error}{had}; finished values are kept, and the same command resumes the run"
+        raise type(error)(message) from failed
+
+
+def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str]) -> Measured:
+    """Write the table and the list of failures, and remove the parts that are no longer needed."""
+    values = {name: journal.of(name) for name in columns}
+    rows = complete_rows(plan, values)
+    failures = _failures(plan, ~rows, journal.failures, out)
+    listed = beside(out, "failures.csv")
+    if failures:
+        names = {name: [getattr(failure, name) for failure in failures] for name in ("triplet", "file", "reason")}
+        write_whole(pl.DataFrame(names, schema=dict.fromkeys(names, pl.String)), listed, {})
+    else:
+        listed.unlink(missing_ok=True)
+    notes = _notes(plan, journal)
+    if not rows.any():
+        notes.append(f"no row could be measured; {out} is not written")
+        return Measured(None, failures, notes, {}, journal.measured, plan.kind)
+    table, traces = table_of(plan, values, rows), traces_of(plan, journal.traces.known, rows)
+    about = {name: {"identity": journal.identities[name], "made": journal.makers[name]} for name in columns}
+    # The same measurement gives the same card: it has no date.
+    data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
+    data |= {"in_table": len(table), "images": digest_of_traces(traces)}
+    card = {"twoafc": twoafc.__version__, "data": data, "distances": about}
+    if journal.changed:
+        write_table(table, out, card, traces)
+    if journal.finish(columns, rows):
+        notes.append(f"{beside(out, 'parts')} keeps what is known of rows or distances that are not in the table")
+    return Measured(table, failures, notes, card, journal.measured, plan.kind)
+
+
+def _finish_shard(
+    out: Path, plan: Plan, journal: Journal, names: Sequence[str], others: BoolArray, step: int
+) -> Measured:
+    """Count what other shards have still to measure; they may have written since this one began."""
+    failed = np.zeros(len(plan.data), dtype=np.bool_)
+    for item, _, _ in journal.failures:
+        failed[plan.rows_of(item)] = True
+    failures = _failures(plan, failed, journal.failures, out)
+    journal.read()
+    missing = np.any(list(journal.missing(names).values()), axis=0) & others
+    remaining = len(np.unique(np.flatnonzero(missing) // step))
+    return Measured(None, failures, _notes(plan, journal), {}, journal.measured, plan.kind, remaining)
+
+
+def _failures(plan: Plan, rows: BoolArray, items: Sequence[ItemFailure], out: Path) -> list[Failure]:
+    """Say of some rows why they are not in the table."""
+    reasons: dict[int, tuple[str, str]] = {}
+    for item, file, reason in items:
+        for row in plan.rows_of(item).tolist():
+            reasons.setdefault(row, (file, reason))
+    other = ("", f"not all distances of {out.name} are known of it; name all of them to bring it back")
+    names = plan.data.table["triplet"]
+    return [Failure(str(names[row]), *reasons.get(row, other)) for row in np.flatnonzero(rows).tolist()]
+
+
+def _notes(plan: Plan, journal: Journal) -> list[str]:
+    rounded = [
+        f"{name} gave {count} values just below 0, by rounding; they are taken for 0"
+        for name, count in journal.rounded.items()
+        if count
+    ]
+    return [*plan.data.notes, *journal.notes, *rounded]

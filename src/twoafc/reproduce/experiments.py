@@ -26,8 +26,7 @@ from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
 from twoafc.files import strict_json, written
 from twoafc.folder import Results
 from twoafc.inference import Record
-from twoafc.measurement.candidates import candidates
-from twoafc.measurement.files import clear_partial, write_text
+from twoafc.measurement import clear_partial, make_candidates, write_text
 from twoafc.reproduce.sources import Source, sample
 from twoafc.table import Triplets
 
@@ -109,7 +108,7 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
     ([('SSIM', 'ssim'), ('Euclidean (rmse)', 'euclidean')], [])
     """
     if requested is not None:
-        names = [candidate.name for candidate in candidates(tuple(requested), "cpu", "fp32", {})]
+        names = [candidate.name for candidate in make_candidates(tuple(requested), "cpu", "fp32", {})]
         return [PaperDistance(text, name, paper_name(name)) for text, name in zip(requested, names, strict=True)], []
     chosen, notes = [], []
     for paper, name in OURS.items():

@@ -17,7 +17,7 @@ from twoafc.evaluation import Progress, Sweep
 from twoafc.files import replaced, strict_json, written
 from twoafc.folder import Results
 from twoafc.inference import Record
-from twoafc.measurement.files import write_text
+from twoafc.measurement import write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips

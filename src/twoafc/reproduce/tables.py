@@ -16,7 +16,7 @@ from markupsafe import Markup
 import twoafc
 from twoafc import tables
 from twoafc.inference import Record
-from twoafc.measurement.files import write_text, write_whole
+from twoafc.measurement import write_text, write_whole
 from twoafc.report.citation import bibtex
 from twoafc.report.page import FILE
 from twoafc.report.svg import inline

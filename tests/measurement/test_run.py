@@ -48,6 +48,16 @@ def arrays(ref, x):
 def single(ref, x):
     return 0.5
 
+def quits(ref, x):
+    raise SystemExit(3)
+
+class Mute:
+    pass
+
+class Needy:
+    def __init__(self, power):
+        pass
+
 mine.takes = ssim.takes = constant.takes = single.takes = "numpy"
 """
 
@@ -176,6 +186,7 @@ def test_the_way_of_working_changes_nothing(here: Path, options: dict[str, Any])
         assert first.equals(other)
 
 
+@pytest.mark.slow
 def test_real_materials_reproduce_the_columns_that_came_with_them(
     shared: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -449,7 +460,7 @@ def test_a_value_that_is_wrong_in_the_middle_is_named(here: Path) -> None:
     culprit = worst.filter(pl.col("rmse_d0") == most).row(0, named=True)
     said = (
         f"a distance must be finite and at least 0; spoilt gave nan, on triplet {culprit['triplet']} "
-        f"({culprit['x0']}); what is finished is kept"
+        f"({culprit['x0']}); finished values are kept"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         measure("table.csv", {"spoilt": spoilt}, "u.csv", batch_size=4)
@@ -481,14 +492,14 @@ def test_values_measured_otherwise_are_not_joined(here: Path, monkeypatch: pytes
     with pytest.raises(DataError) as caught:
         measure("table.csv", ["rmse"])
     assert str(caught.value) == (
-        "rmse in t.parquet was measured otherwise: twoafc 0.1.0, now 9.9.9; name another table, or remove t.parquet"
+        "rmse in t.parquet was measured differently: twoafc 0.1.0, now 9.9.9; name another table, or remove t.parquet"
     )
     assert "ssim_d0" in measure("table.csv", ["ssim"]).table.columns
     monkeypatch.undo()
     monkeypatch.chdir(here)
     Path("own_distances.py").write_text(OWN + "\n# changed\n")
     sys.modules.pop("own_distances", None)
-    with pytest.raises(DataError, match=r"mine in t\.parquet was measured otherwise: source sha256"):
+    with pytest.raises(DataError, match=r"mine in t\.parquet was measured differently: source sha256"):
         measure("table.csv", ["own_distances:mine"])
 
 
@@ -624,6 +635,20 @@ def test_a_wrong_shape_is_told_as_such(here: Path) -> None:
     said = r"^a distance gives one value for each image; own_distances:single gave a single value for a batch of 1; "
     with pytest.raises(ValueError, match=said):
         measure("table.csv", ["own_distances:single"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Mute", "a distance must be callable, (ref, x) -> (B,); own_distances:Mute is of type Mute"),
+        ("Needy", "own_distances:Needy cannot be made with no arguments; it raised TypeError: "),
+        ("quits", "it called sys.exit(3)"),
+    ],
+)
+def test_what_is_no_distance(here: Path, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
+    trees.write_table(here, 2)
+    arguments = ["--distance", f"own_distances:{name}", "--out", "t.parquet", "--device", "cpu", "--workers", "1"]
+    assert message in failure(capsys, "table.csv", *arguments)
 
 
 def test_materials_named_without_their_endings(shared: Path, here: Path) -> None:

@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import trees
 import twoafc
+from measuring import dataset, some_rows
 from twoafc.errors import DataError
+from twoafc.measurement.journal import Earlier, complete_rows, left_over, read_table, table_of, write_table
+from twoafc.measurement.plan import Plan, plan_items
 
 OWN = """
 import os, time
@@ -77,6 +82,7 @@ def wait_for_parts(more_than: int = 0) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_killed_ten_times_and_resumed(here: Path) -> None:
     trees.write_table(here, 60, sizes=(24, 24, 32))
     names = ["slow_distances:slow", "euclidean", "ssim"]
@@ -102,7 +108,7 @@ def test_what_is_finished_is_not_measured_again(here: Path) -> None:
     data = twoafc.datasets.open_dataset("table.csv")
     image = data.images([30])[1]
     Path("trap").write_text(repr(float(image.mean(axis=(1, 2, 3))[0])))
-    said = "^trapped raised RuntimeError: a trap, on triplet t30; what is finished is kept$"
+    said = "^trapped raised RuntimeError: a trap, on triplet t30; finished values are kept$"
     with pytest.raises(ValueError, match=said):
         measure(["slow_distances:trapped"])
     Path("trap").unlink()
@@ -127,7 +133,7 @@ def test_a_damaged_part_is_measured_again(here: Path) -> None:
     found = measure(["rmse"])
     assert found.items == 8
     assert found.notes == [
-        f"{part.name} in t.parquet.parts was damaged; what it held is measured again" for part in parts[:2]
+        f"{part.name} in t.parquet.parts was damaged; its values are measured again" for part in parts[:2]
     ]
     assert found.table.equals(measure(["rmse"], "u.parquet").table)
 
@@ -137,12 +143,10 @@ def test_parts_of_another_run_are_not_used(here: Path) -> None:
     measure(["slow_distances:slow"], shard=(1, 2))
     Path("slow_distances.py").write_text(OWN + "# changed\n")
     sys.modules.pop("slow_distances")
-    with pytest.raises(DataError, match=r"^slow in t\.parquet\.parts was measured otherwise: source sha256 .*, now "):
+    with pytest.raises(DataError, match=r"^slow in t\.parquet\.parts was measured differently: source sha256 .*, now "):
         measure(["slow_distances:slow"])
     trees.write_table(here, 13)
-    with pytest.raises(
-        DataError, match=r"^t\.parquet\.parts holds parts of other data than these; finish that run, or"
-    ):
+    with pytest.raises(DataError, match=r"^t\.parquet\.parts has parts of other data than these; finish that run, or"):
         measure(["rmse"])
 
 
@@ -164,8 +168,8 @@ def test_two_runs_at_once(here: Path) -> None:
     second = started(*asked)
     _, said = second.communicate(timeout=20)
     assert second.returncode == 2
-    assert said == "twoafc: another run is at work on t.parquet.parts; wait for it, or name another table\n"
-    with pytest.raises(OSError, match="another run is at work"):
+    assert said == "twoafc: another run is using t.parquet.parts; wait for it, or name another table\n"
+    with pytest.raises(OSError, match="another run is using"):
         measure(["slow_distances:slow"], shard=(1, 2))
     first.kill()
     first.communicate()
@@ -173,18 +177,16 @@ def test_two_runs_at_once(here: Path) -> None:
 
 
 def test_shards_may_run_at_once_but_not_one_shard_twice(here: Path) -> None:
-    from twoafc.measurement.parts import Lock
+    from twoafc.measurement.journal import locked
 
     folder = here / "t.parquet.parts"
-    a, b = Lock(folder, "1/2"), Lock(folder, "2/2")
-    with pytest.raises(OSError, match="another run is at work"):
-        Lock(folder, "2/2")
-    with pytest.raises(OSError, match="another run is at work"):
-        Lock(folder)
-    a.release()
-    b.release()
-    whole = Lock(folder)
-    whole.release()
+    with locked(folder, (1, 2)), locked(folder, (2, 2)):
+        with pytest.raises(OSError, match="another run is using"), locked(folder, (2, 2)):
+            pass
+        with pytest.raises(OSError, match="another run is using"), locked(folder):
+            pass
+    with locked(folder):
+        assert folder.exists()
     assert not folder.exists()
 
 
@@ -195,7 +197,7 @@ def test_interrupted_by_hand(here: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
-    assert said == "twoafc: interrupted; what is finished is kept, and the same command goes on from there\n"
+    assert said == "twoafc: interrupted; finished values are kept, and the same command resumes the run\n"
     assert list(here.glob("t.parquet.parts/*.parquet"))
 
 
@@ -214,10 +216,10 @@ def test_workers_end_with_their_parent(here: Path) -> None:
 
 
 def children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children")
-    if not listed.exists():
+    if not Path(f"/proc/{pid}/task/{pid}/children").exists():
         pytest.skip("the system does not list a process's children")
-    return [int(child) for child in listed.read_text().split()]
+    listed = Path(f"/proc/{pid}/task").glob("*/children")  # by the thread that started them
+    return [int(child) for path in listed for child in path.read_text().split()]
 
 
 def alive(pid: int) -> bool:
@@ -232,8 +234,8 @@ def test_a_worker_that_is_killed_is_told(here: Path) -> None:
     with pytest.raises(ChildProcessError) as caught:
         measure(["slow_distances:dying"])
     assert str(caught.value) == (
-        "a worker process was killed (signal 9), perhaps for want of memory: fewer workers need less while it had "
-        "triplets t0 to t11; what is finished is kept, and the same command goes on from there"
+        "a worker process was killed (signal 9), perhaps for lack of memory (fewer workers need less), while it had "
+        "triplets t0 to t11; finished values are kept, and the same command resumes the run"
     )
 
 
@@ -258,25 +260,30 @@ main(["measure", "table.csv", "--distance", "rmse", "--out", "t.parquet", "--dev
 
 
 def test_a_csv_stands_with_its_own_card_whenever_it_is_interrupted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from twoafc.measurement import outfile
+    from twoafc.measurement import journal
 
     trees.write_table(here, 6)
     measure(["rmse"], "t.csv")
     before = Path("t.csv").read_bytes()
 
+    write = journal.write_whole
+
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
+    def table_full(frame: pl.DataFrame, path: Path, metadata: Any) -> None:
+        (full if path.suffix == ".csv" else write)(frame, path, metadata)
+
     with monkeypatch.context() as broken:
-        broken.setattr(outfile, "write_whole", full)
+        broken.setattr(journal, "write_whole", table_full)
         with pytest.raises(OSError, match="No space left on device"):
             measure(["ssim"], "t.csv")
     assert Path("t.csv").read_bytes() == before
     found = measure(["ssim"], "t.csv")
     assert found.items == 0
-    text = outfile.write_text
+    text = journal.write_text
     with monkeypatch.context() as broken:
-        broken.setattr(outfile, "write_text", lambda told, path: text(told, path) if '"before"' in told else full())
+        broken.setattr(journal, "write_text", lambda told, path: text(told, path) if '"before"' in told else full())
         with pytest.raises(OSError, match="No space left on device"):
             measure(["euclidean"], "t.csv")
     assert measure(["euclidean"], "t.csv").items == 0
@@ -290,22 +297,23 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("out", ["t.csv", "t.parquet"])
 def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
-    from twoafc.measurement.parts import Parts
+    from twoafc.measurement.journal import Journal
 
     trees.write_table(here, 6, sizes=(16,))
     first = measure(["rmse"], out, batch_size=6).table
     whole = measure(["rmse", "euclidean"], f"whole{Path(out).suffix}", batch_size=6).table
     before = {path: path.read_bytes() for path in here.glob(f"{out}*")}
-    rename, give_up = Path.replace, Parts.replace
+    rename, finish = Path.replace, Journal.finish
     steps, crashed = iter(range(1000)), 0
 
     def step(act: Any) -> Any:
-        def acted(*arguments: Any) -> None:
+        def acted(*arguments: Any) -> Any:
             if next(steps) == crashed:
                 raise Crash
-            act(*arguments)
+            result = act(*arguments)
             if next(steps) == crashed:
                 raise Crash
+            return result
 
         return acted
 
@@ -313,7 +321,7 @@ def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: p
         steps = iter(range(1000))
         with monkeypatch.context() as broken:
             broken.setattr(Path, "replace", step(rename))
-            broken.setattr(Parts, "replace", step(give_up))
+            broken.setattr(Journal, "finish", step(finish))
             try:
                 measure(["euclidean"], out, batch_size=6)
                 break
@@ -360,9 +368,58 @@ def test_what_a_kill_has_left_half_written_is_cleared(here: Path) -> None:
 def test_a_folder_of_parts_that_cannot_be_made(here: Path) -> None:
     trees.write_table(here, 2)
     Path("t.parquet.parts").write_text("a file")
-    with pytest.raises(OSError, match="what is finished") as caught:
+    with pytest.raises(OSError, match="finished values") as caught:
         measure(["rmse"])
     assert str(caught.value) == (
-        "what is finished is kept in a folder beside the table; t.parquet.parts cannot be written (File exists); "
+        "finished values are kept in a folder beside the table; t.parquet.parts cannot be written (File exists); "
         "name another table"
     )
+
+
+def made_up(plan: Plan) -> np.ndarray:
+    """A distance that every pair of names has."""
+    return np.array([[10 * ref + x for x in others] for ref, *others in plan.items.tolist()], dtype=np.float64)
+
+
+@settings(deadline=None)
+@given(some_rows(), st.randoms(use_true_random=False))
+def test_a_table_and_what_is_left_over_hold_all_that_is_known(rows: list[tuple[str, ...]], random: Any) -> None:
+    found = plan_items(dataset(rows))
+    values = {name: made_up(found) for name in ("d", "e")}
+    for known in values.values():
+        known[[random.random() < 0.3 for _ in known]] = np.nan
+    asked = {"d": values["d"]}
+    whole = complete_rows(found, asked)
+    made = table_of(found, asked, whole)
+    assert made["triplet"].to_list() == [f"row {row}" for row in np.flatnonzero(whole)]
+    card = {"distances": {"d": {"identity": {}, "made": []}}}
+    back = Earlier(made, card, np.zeros(0, dtype=np.uint64)).values(found)
+    items, kept = left_over(found, values, {"d"}, whole)
+    for name, known in values.items():
+        again = back.get(name, np.full(known.shape, np.nan)).copy()
+        if name in kept:
+            here = kept[name]
+            again[items] = np.where(np.isnan(here), again[items], here)
+        np.testing.assert_array_equal(again, known)
+
+
+def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    frame = pl.DataFrame({"triplet": ["0"], "rmse_d0": [0.5]})
+    for card in ("", "{}", '{"data": {"fingerprint": 1}, "distances": {}}', '{"data": 1}'):
+        frame.write_parquet(path, metadata={"twoafc": card})
+        with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
+            read_table(path, "f")
+    told = {"data": {"fingerprint": "f"}, "distances": {"rmse": {"identity": {}, "made": []}}}
+    traces = np.array([3, 0, 2**64 - 1], dtype=np.uint64)
+    write_table(frame, path, told, traces)
+    earlier = read_table(path, "f")
+    assert earlier is not None
+    assert earlier.card == told
+    np.testing.assert_array_equal(earlier.traces, traces)
+    data = dataset([("a", "b", "c")])
+    with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which the data set has not"):
+        earlier.values(plan_items(data))
+    renamed = Earlier(frame.with_columns(triplet=pl.lit("row 0")), told, traces)
+    with pytest.raises(twoafc.DataError, match="the earlier table has no column rmse_d1, which is on its card"):
+        renamed.values(plan_items(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import linecache
 import os
 import shutil
 import sys
@@ -17,18 +18,25 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy import mean
 
 import trees
 import twoafc
-from test_measurement import dataset
+from measuring import dataset
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.measurement.candidates import candidates
-from twoafc.measurement.origin import made_here
-from twoafc.measurement.plan import plan
-from twoafc.measurement.traces import Traces, as_text, from_text
+from twoafc.measurement import make_candidates
+from twoafc.measurement.identity import (
+    Traces,
+    differences,
+    identity_of,
+    identity_of_callable,
+    traces_as_text,
+    traces_from_text,
+)
+from twoafc.measurement.plan import plan_items
 
-CHANGED = "values of other images are not mixed; {} has changed since it was measured; name another table, or remove "
+CHANGED = "all values must be of the same images; {} has changed since it was measured; name another table, or remove "
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +150,7 @@ def test_images_of_failed_rows_may_be_replaced(here: Path) -> None:
 def test_the_card_tells_the_images(here: Path) -> None:
     trees.write_table(here, 3)
     card = measure(["rmse"]).card
-    known = from_text(pl.read_parquet_metadata("t.parquet")["twoafc.traces"])
+    known = traces_from_text(pl.read_parquet_metadata("t.parquet")["twoafc.traces"])
     assert len(known) == 9
     assert (known > 0).all()
     assert card["data"]["images"].startswith("sha256 ")
@@ -153,7 +161,7 @@ def test_the_card_tells_the_images(here: Path) -> None:
 @settings(deadline=None)
 def test_traces_are_entered_once_for_each_image(seen: list[tuple[int, int]]) -> None:
     """Against the obvious way: a dictionary."""
-    found = plan(dataset([("a", "b"), ("a", "c"), ("b", "c")]))
+    found = plan_items(dataset([("a", "b"), ("a", "c"), ("b", "c")]))
     traces, obvious = Traces(found, Path("t.csv")), dict[int, int]()
     items = np.array([item for item, _ in seen])
     given_ = np.array([[7, value] for _, value in seen], dtype=np.uint64)
@@ -167,11 +175,11 @@ def test_traces_are_entered_once_for_each_image(seen: list[tuple[int, int]]) -> 
     else:
         traces.enter(items, given_)
         assert {image: int(each) for image, each in enumerate(traces.known) if each} == obvious
-        assert (from_text(as_text(traces.known)) == traces.known).all()
+        assert (traces_from_text(traces_as_text(traces.known)) == traces.known).all()
 
 
 def test_traces_that_do_not_fit() -> None:
-    found = plan(dataset([("a", "b")]))
+    found = plan_items(dataset([("a", "b")]))
     with pytest.raises(DataError) as caught:
         Traces(found, Path("t.csv"), np.zeros(3, dtype=np.uint64))
     assert str(caught.value) == (
@@ -196,6 +204,17 @@ def kept(ref: Any, x: Any, k: float) -> Any:
     return k * abs(window(ref.shape[-1]) * (ref - x)).mean(axis=(1, 2, 3))
 
 
+def scaled_by(k: float) -> Callable[..., Any]:
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(ref: Any, x: Any) -> Any:
+            return k * function(ref, x)
+
+        return wrapper
+
+    return decorate
+
+
 class Weighted:
     """A distance with a setting."""
 
@@ -216,13 +235,15 @@ def closed(k: Any) -> Callable[..., Any]:
     return inner
 
 
-def typed_in(k: Any) -> Callable[..., Any]:
-    """A function as a notebook has it: without a file, and with values around it."""
+def typed_in(k: Any, cell: str = "<cell>") -> Callable[..., Any]:
+    """A function as a notebook has it: without a file, and with values around it; a cell's text is in linecache."""
     space: dict[str, Any] = {"np": np, "k": k, "__name__": "__main__"}
     code = (
         "def scaled(d):\n    return k * d\ndef mine(ref, x):\n    return scaled(np.abs(ref - x).mean(axis=(1, 2, 3)))\n"
     )
-    exec(compile(code, "<cell>", "exec"), space)
+    exec(compile(code, cell, "exec"), space)
+    if cell == "<cell>":
+        linecache.cache[cell] = (len(code), None, code.splitlines(keepends=True), cell)
     mine = space["mine"]
     assert isinstance(mine, FunctionType)
     return mine
@@ -246,7 +267,9 @@ MAKERS: dict[str, Callable[[float], Any]] = {
     "default": lambda k: lambda ref, x, k=k: k * abs(ref - x).mean(axis=(1, 2, 3)),
     "cached": lambda k: functools.partial(kept, k=k),
     "closure of a cached": lambda k: lambda ref, x: k * kept(ref, x, 1.0),
+    "a library's function": lambda k: lambda ref, x: k * mean(abs(ref - x), axis=(1, 2, 3)),
     "typed in": typed_in,
+    "decorated": lambda k: scaled_by(k)(weighted),
 }
 
 
@@ -257,12 +280,15 @@ def test_settings_are_part_of_a_distance(here: Path, make: Callable[[float], Any
     again = measure({"d": make(1.0), "rmse": "rmse"})
     assert again.table.select(first.columns).equals(first)
     said = refused({"d": make(2.0)})
-    assert said.startswith("d in t.parquet was measured otherwise: settings ")
+    assert said.startswith("d in t.parquet was measured differently: settings ")
     assert said.endswith("; name another table, or remove t.parquet")
 
 
 def test_two_functions_of_one_file_are_not_one() -> None:
-    assert made_here(functools.partial(weighted)) != made_here(functools.partial(closed))
+    first, second = (lambda ref, x: ref), (lambda ref, x: x)  # on one line, too
+    assert identity_of_callable(first) != identity_of_callable(second)
+    assert identity_of_callable(first) == identity_of_callable(first)
+    assert identity_of_callable(functools.partial(weighted)) != identity_of_callable(functools.partial(closed))
 
 
 UNKNOWN: dict[str, tuple[Any, str]] = {
@@ -271,13 +297,14 @@ UNKNOWN: dict[str, tuple[Any, str]] = {
     "iterator": (closed(iter([1])), "k is of type list_iterator, which cannot be written down"),
     "typed in": (typed_in(iter([1])), "scaled.k is of type list_iterator, which cannot be written down"),
     "deep": (Weighted(functools.reduce(lambda inner, _: [inner], range(20), 1)), "k.0.0.0.0.0.0.0.0.0.0.0.0 is nested"),
+    "no text": (typed_in(1.0, "<stdin>"), "the code of mine is in no file"),
     "class": (typed_class(), "the code of Typed is in no file"),
 }
 
 
 @pytest.mark.parametrize(("function", "reason"), UNKNOWN.values(), ids=UNKNOWN)
 def test_what_cannot_be_told_is_told_so(function: Any, reason: str) -> None:
-    assert made_here(function)["unidentified"].startswith(reason)
+    assert identity_of_callable(function)["unidentified"].startswith(reason)
 
 
 def test_what_cannot_be_told_is_never_joined(here: Path) -> None:
@@ -286,7 +313,7 @@ def test_what_cannot_be_told_is_never_joined(here: Path) -> None:
     def odd(spare: Any = np.random.default_rng(0)) -> Any:  # noqa: B008
         return lambda ref, x: abs(ref - x).mean(axis=(1, 2, 3)) + 0 * (spare is None)
 
-    rule = "whether d is the same as in another run cannot be told, so its values are not joined: "
+    rule = "d cannot be compared with the d of another run, so their values are not combined: "
     reason = "spare is of type Generator, which cannot be written down; "
     remedy = "give it as package.module:function, name another table, or remove "
     first = measure({"d": odd()}).table
@@ -332,11 +359,11 @@ def test_a_network_is_known_by_its_weights(here: Path) -> None:
     first = measure({"net": Net(0)})
     assert first.card["distances"]["net"]["identity"]["weights"].startswith("sha256 ")
     assert measure({"net": Net(0)}).items == 0
-    assert refused({"net": Net(1)}).startswith("net in t.parquet was measured otherwise: weights sha256 ")
-    assert "measured otherwise: settings sha256 " in refused({"net": Net(0, power=0.5)})
+    assert refused({"net": Net(1)}).startswith("net in t.parquet was measured differently: weights sha256 ")
+    assert "measured differently: settings sha256 " in refused({"net": Net(0, power=0.5)})
     measure({"around": Around(Net(0))})
     assert measure({"around": Around(Net(0))}).items == 0
-    assert "was measured otherwise: " in refused({"around": Around(Net(1))})
+    assert "was measured differently: " in refused({"around": Around(Net(1))})
 
 
 def test_weights_of_a_network_that_goes_by_its_name(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,7 +388,7 @@ class Net(torch.nn.Module):
         layer = torch.nn.Conv2d(3, 2, 3)
         torch.save({f"layer.{name}": value for name, value in layer.state_dict().items()}, "weights.pt")
         if seed:
-            assert refused(["own_net:Net"]).startswith("Net in t.parquet was measured otherwise: weights sha256 ")
+            assert refused(["own_net:Net"]).startswith("Net in t.parquet was measured differently: weights sha256 ")
         else:
             measure(["own_net:Net"])
 
@@ -404,11 +431,40 @@ def test_a_librarys_distance_is_known_by_its_settings_and_version(here: Path, mo
     assert identity["settings"]["settings.sigma"] == "1.5"
     assert measure({"s": twoafc.distance(text, sigma=1.5)}).items == 0
     said = refused({"s": twoafc.distance(text, sigma=0.5)})
-    assert said.startswith("s in t.parquet was measured otherwise: settings ")
+    assert said.startswith("s in t.parquet was measured differently: settings ")
     assert measure([text], "u.parquet").card["distances"][text]["identity"]["library"] == "torchmetrics 1.2.3"
 
 
 def test_identities_survive_their_card() -> None:
     for make in MAKERS.values():
-        (found,) = candidates({"d": make(1.0)}, "cpu", "fp32")
+        (found,) = make_candidates({"d": make(1.0)}, "cpu", "fp32")
         assert json.loads(json.dumps(found.identity)) == found.identity
+
+
+def test_identities_tell_what_values_depend_on() -> None:
+    (found,) = make_candidates(["rmse"], "cpu", "fp32")
+    assert (found.name, found.text) == ("rmse", "rmse")
+    assert found.identity == identity_of("rmse", twoafc.distance("rmse"), "cpu")
+    assert identity_of("rmse", twoafc.distance("rmse"), "cuda:1")["precision"] == "fp32"
+    assert identity_of("rmse", twoafc.distance("rmse"), "cuda:1")["device"] == "cuda"
+    assert differences(found.identity, found.identity) == ""
+    assert differences({"weights": {"a": "sha256 12"}}, {}) == "weights none, now a sha256 12"
+    partial = functools.partial(twoafc.distances.rmse)
+    (own,) = make_candidates({"part": partial}, "cpu", "fp32")
+    assert own.text is None
+    assert own.identity["source"].startswith("sha256 ")
+
+
+def test_a_network_is_known_by_its_weights_and_settings() -> None:
+    pytest.importorskip("torch")
+    from twoafc.distances.pim import Architecture
+
+    from twoafc.distances import pim
+
+    shape = Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
+    variables = {name: np.ones(size, dtype=np.float32) for name, size in shape.shapes().items()}
+    made = pim.of_variables(variables, shape, draws=4, seed=2)
+    (found,) = make_candidates([made], "cpu", "fp32")
+    assert found.name == "pim_5 of given variables"
+    assert found.identity["weights"]["given variables"].startswith("sha256 ")
+    assert found.identity["settings"] == {"bands": 4, "mixtures": 5, "draws": 4, "seed": 2}

@@ -25,13 +25,11 @@ import commands
 import trees
 import twoafc
 from twoafc.cli import main
-from twoafc.measurement import flight, outcomes, scheduler, watch
-from twoafc.measurement.block import Outcome
-from twoafc.measurement.cluster import Cluster
-from twoafc.measurement.plan import plan
-from twoafc.measurement.remote import Hands
-from twoafc.measurement.shipping import Shipped
-from twoafc.measurement.worker import Abroad, Job, Ready
+from twoafc.measurement import cluster, run
+from twoafc.measurement.block import BlockError
+from twoafc.measurement.cluster import ClusterExecutor, Packed
+from twoafc.measurement.executors import Job, Processes, Ready
+from twoafc.measurement.plan import plan_items
 
 distributed = pytest.importorskip("distributed")
 
@@ -58,7 +56,7 @@ def dying(ref, x):
 
 slow.takes = scaled.takes = trapped.takes = dying.takes = "numpy"
 """
-KEPT = "what is finished is kept, and the same command goes on from there"
+KEPT = "finished values are kept, and the same command resumes the run"
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +107,7 @@ def refused(*arguments: Any, **options: Any) -> str:
 
 def processes(client: Any) -> list[int]:
     """How many processes of ours each worker has."""
-    return [*client.run(lambda: len(importlib.import_module("twoafc.measurement.remote")._HANDS)).values()]
+    return [*client.run(lambda: len(importlib.import_module("twoafc.measurement.cluster")._PROCESSES)).values()]
 
 
 # --- the same file ----------------------------------------------------------------------------------------------------
@@ -196,21 +194,21 @@ def test_the_command(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_distance_that_raises_is_told_as_it_is_here(client: Any) -> None:
     said = refused(["dask_distances:trapped"], client=client, batch_size=24)
     assert said == refused(["dask_distances:trapped"], batch_size=24)
-    assert said == "trapped raised RuntimeError: a trap, on triplets t0 to t9; what is finished is kept"
+    assert said == "trapped raised RuntimeError: a trap, on triplets t0 to t9; finished values are kept"
     assert processes(client) == [0, 0]
 
 
 def test_a_block_that_kills_its_process_every_time(client: Any) -> None:
     assert refused(["dask_distances:dying"], client=client, batch_size=24) == (
-        "a process of worker WORKER was killed (signal 9), perhaps for want of memory: fewer workers need less while "
-        f"it had triplets t0 to t9; {KEPT}"
+        "a process of worker WORKER was killed (signal 9), perhaps for lack of memory (fewer workers need less), "
+        f"while it had triplets t0 to t9; {KEPT}"
     )
     assert len(client.run(os.getpid)) == 2
 
 
 def test_a_block_that_takes_its_worker_along_every_time(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
-    monkeypatch.setattr(flight, "answer", lambda run, block: os.kill(os.getpid(), 9))
+    monkeypatch.setattr(cluster, "measure_on_worker", lambda run, block: os.kill(os.getpid(), 9))
     assert refused(["rmse"], client=client, batch_size=24) == (
         f"1 worker was lost, WORKER, while it had triplets t0 to t9; {KEPT}"
     )
@@ -221,20 +219,20 @@ def test_a_block_that_cannot_even_be_begun(client: Any, monkeypatch: pytest.Monk
     def broken(run: str, block: Any) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(flight, "answer", broken)
+    monkeypatch.setattr(cluster, "measure_on_worker", broken)
     assert refused(["rmse"], client=client, batch_size=24) == (
-        f"the cluster at WORKER gave up a block (RuntimeError: broken) while it had triplets t0 to t9; {KEPT}"
+        f"the cluster at WORKER gave up a block (RuntimeError: broken), while it had triplets t0 to t9; {KEPT}"
     )
 
 
 def test_workers_that_do_not_stay(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cluster, "_told", lambda *_: {})
-    assert refused(["rmse"], client=client) == "the workers at WORKER go as soon as they are asked for something"
+    monkeypatch.setattr(ClusterExecutor, "_run_on", lambda *_: {})
+    assert refused(["rmse"], client=client) == "the workers at WORKER leave as soon as they are asked for something"
 
 
 def test_a_callable_that_cannot_be_unpacked() -> None:
     with pytest.raises(ValueError, match="unpacked") as caught:
-        Shipped("mine", b"no pickle", {}).opened("cpu")
+        Packed("mine", b"no pickle", {}).unpack("cpu")
     assert str(caught.value).startswith("mine cannot be unpacked there (UnpicklingError: ")
 
 
@@ -278,15 +276,15 @@ def test_another_file_on_a_worker(client: Any, here: Path) -> None:
 
 def test_workers_without_the_images(client: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = "images must lie under one path on all machines"
-    monkeypatch.setattr(outcomes, "landmark", lambda plan: ("/nowhere/0.png", 1))
+    monkeypatch.setattr(run, "sample_image", lambda plan: ("/nowhere/0.png", 1))
     assert refused(["rmse"], client=client) == f"worker WORKER: {rule}; /nowhere/0.png: no such file"
-    monkeypatch.setattr(outcomes, "landmark", lambda plan: (str(here / "images/0-ref.png"), 1))
+    monkeypatch.setattr(run, "sample_image", lambda plan: (str(here / "images/0-ref.png"), 1))
     assert refused(["rmse"], client=client) == (f"worker WORKER: {rule}; {here}/images/0-ref.png is another file there")
 
 
 def test_an_image_that_one_worker_alone_cannot_read(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = flight.whole_path
-    monkeypatch.setattr(flight, "whole_path", lambda path: whole(path).replace("17-x1", "nothing"))
+    whole = cluster.absolute_path
+    monkeypatch.setattr(cluster, "absolute_path", lambda path: whole(path).replace("17-x1", "nothing"))
     assert refused(["rmse"], client=client) == (
         "images must lie under one path on all machines; worker WORKER cannot use images/17-x1.png (no such file), "
         f"and this machine can; {KEPT}"
@@ -294,18 +292,18 @@ def test_an_image_that_one_worker_alone_cannot_read(client: Any, monkeypatch: py
 
 
 def test_workers_with_and_without_a_gpu(client: Any) -> None:
-    found = Cluster(client, Job({}), [])
+    found = ClusterExecutor(client, Job({}), [])
     found.ready["tcp://a:1"] = Ready("cuda", {}, {})
     with pytest.raises(ValueError, match="one kind") as caught:
-        found._agree("tcp://b:2", Ready("cpu", {}, {}))
+        found._check_agreement("tcp://b:2", Ready("cpu", {}, {}))
     assert str(caught.value) == (
         "all workers must measure on one kind of device; tcp://a:1 has cuda, tcp://b:2 has cpu; name one that all have"
     )
 
 
 def test_a_device_that_a_worker_has_not() -> None:
-    hands = Hands("here", Job({"rmse": "rmse"}, abroad=Abroad("cuda", "fp32", None, 60)), [])
-    assert str(hands.ready()).startswith("torch cannot use the device 'cuda' (")
+    with pytest.raises(ValueError, match=r"^torch cannot use the device 'cuda' \("):
+        Processes(Job({"rmse": "rmse"}, device="cuda", idle=60)).start()
 
 
 # --- a cluster that is not there --------------------------------------------------------------------------------------
@@ -316,7 +314,7 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_no_scheduler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "CONNECT", 1)
+    monkeypatch.setattr(cluster, "CONNECT", 1)
     remedy = "give its address, such as tcp://10.0.0.1:8786, or its scheduler file"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -329,9 +327,7 @@ def test_no_scheduler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     )
     assert failure(capsys, "--scheduler", "scheduler.json") == "no such scheduler file: scheduler.json"
     Path("scheduler.json").write_text("{}")
-    assert (
-        failure(capsys, "--scheduler", "scheduler.json") == "scheduler.json is no scheduler file: it tells no address"
-    )
+    assert failure(capsys, "--scheduler", "scheduler.json") == "scheduler.json is no scheduler file: it has no address"
     assert not Path("t.parquet.parts").exists()
 
 
@@ -355,7 +351,7 @@ def test_what_is_no_scheduler(client: Any, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PATIENCE", 1.0)
+    monkeypatch.setattr(cluster, "PATIENCE", 1.0)
     told: list[str] = []
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
@@ -370,7 +366,7 @@ def test_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def asynchronous(address: str) -> None:
     async with distributed.Client(address, asynchronous=True, set_as_default=False) as client:
-        Cluster(client, Job({}), []).__enter__()
+        ClusterExecutor(client, Job({}), []).__enter__()
 
 
 def test_arguments_that_do_not_fit(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -449,30 +445,33 @@ def test_the_scheduler_goes(here: Path) -> None:
 
 
 def test_processes_end_that_are_asked_for_nothing() -> None:
-    hands = Hands("here", Job({"rmse": "rmse"}, abroad=Abroad("cpu", "fp32", None, 0.2)), [])
-    assert hands.ready().makers.keys() == {"rmse"}  # type: ignore[union-attr]
-    wait_until(lambda: hands.over)
-    hands.dismiss()
+    processes = Processes(Job({"rmse": "rmse"}, idle=0.2))
+    ready = processes.start()
+    assert ready is not None
+    assert ready.makers.keys() == {"rmse"}
+    wait_until(processes.ended)
+    processes.close()
 
 
 def test_a_worker_may_have_several_threads() -> None:
-    todo = plan(twoafc.datasets.open_dataset("table.csv"))
+    todo = plan_items(twoafc.datasets.open_dataset("table.csv"))
     blocks = [*todo.blocks(4, {"rmse": np.ones(len(todo), dtype=np.bool_)})]
-    hands = Hands("here", Job({"rmse": "rmse"}, abroad=Abroad("cpu", "fp32", None, 60)), [])
+    processes = Processes(Job({"rmse": "rmse"}, idle=60))
     with ThreadPoolExecutor(3) as pool:
-        found = [*pool.map(hands.answer, blocks)]
-    assert 1 <= len(hands.all) <= 3
-    hands.dismiss()
-    values = np.concatenate([each.values["rmse"] for each in found if isinstance(each, Outcome)])
+        outcomes = [*pool.map(processes.answer, blocks)]
+    assert 1 <= len(processes.all) <= 3
+    processes.close()
+    values = np.concatenate([outcome.values["rmse"] for outcome in outcomes])
     here = measure(["rmse"]).table
     assert {*values[:, 0]} == {*here["rmse_d0"].to_numpy()}
-    with pytest.raises(ChildProcessError, match=r"^the run has ended$"):
-        hands.answer(blocks[0])
+    with pytest.raises(BlockError) as caught:
+        processes.answer(blocks[0])
+    assert str(caught.value.error) == "the run has ended"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
-PAGE = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
 
 
 def recipes(kind: str) -> list[str]:

@@ -1,0 +1,406 @@
+"""Whether a callable is a distance: it is called on photographs that are distorted more and more.
+
+A distance must return one value for each image of a batch, at least 0, 0 for equal images, smaller for closer ones, and
+the same whatever else is in the batch; it takes images in [0, 1] and does not change them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoafc.arrays import FloatArray
+from twoafc.distances import Distance, Kind, OneByOne, Own, as_array, call_with_copies, detect_kind, wrong_shape
+from twoafc.worlds import LEAST_CONTRAST, Images, distort, photograph
+
+PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
+DISTORTIONS = ("noise", "blur", "jpeg")
+STRENGTHS = (0.1, 0.3, 0.6, 1.0)
+LARGER = (96, 128, 176, 224, 256)
+"""Sizes tried where the one asked for is too small."""
+RANGES: dict[str, Callable[[Images], Images]] = {
+    "[0, 255]": lambda images: 255 * images,
+    "[-1, 1]": lambda images: 2 * images - 1,
+}
+SAME, ZERO = 1e-4, 1e-3
+"""Relative to how much distortion changes a value: less than SAME is rounding; less than ZERO is rounding that a root
+or an angle has made larger."""
+
+Problems = Iterator[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of `check_distance`.
+
+    Parameters
+    ----------
+    name : str
+        The name of the distance.
+    size : int
+        Height and width of the images that it was tried on.
+    least : int or None
+        The smallest height and width that it works on, of those up to `size`; None where it works on none.
+    problems : tuple of str
+        Broken rules: each says which, by what, and what to do.
+    notes : tuple of str
+        What is allowed, and worth knowing.
+    """
+
+    name: str
+    size: int
+    least: int | None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no rule is broken."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        tried = f"tried on {self.size} x {self.size} pixels"
+        if self.least is not None:
+            tried += f", works from {self.least} x {self.least} on"
+        verdict = "keeps the promises of a distance" if self.ok else "is not a distance yet"
+        lines = [f"{self.name} {verdict} ({tried})"]
+        return "\n".join(lines + [f"- {text}" for text in self.problems] + [f"  note: {text}" for text in self.notes])
+
+
+def check_distance(f: Distance, *, size: int = 64, seed: int = 0) -> Report:
+    """Call a distance on photographs, and say in words which rules it breaks.
+
+    Values that are wrong by a factor of 255 are noticed. That a network expects images in [-1, 1] is often not, since
+    its values look plausible all the same: see its documentation.
+
+    Parameters
+    ----------
+    f : callable
+        ``(ref, x) -> (B,)``; of one that `twoafc.distance` has wrapped, the callable inside is tried.
+    size : int
+        Height and width of the images, from 8 to 256.
+    seed : int
+        Where the photographs are cut, and their noise.
+
+    Examples
+    --------
+    >>> from twoafc.distances import rmse
+    >>> print(check_distance(rmse))
+    rmse keeps the promises of a distance (tried on 64 x 64 pixels, works from 1 x 1 on)
+    >>> print(check_distance(lambda ref, x: 1 / (1 + rmse(ref, x))).problems[0])
+    larger means closer: ...
+    """
+    if not 8 <= size <= LARGER[-1]:
+        raise ValueError(f"size must lie in [8, {LARGER[-1]}]; got {size}")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # the report says what is wrong
+        return _report(_subject(f), size, seed)
+
+
+def _report(subject: Subject, size: int, seed: int) -> Report:
+    used, reason = _working_size(subject, size, seed)
+    if used is None:
+        return Report(subject.name, size, None, (reason,))
+    problems, notes = [], [reason] * bool(reason)
+    trial = _trial(subject, used, seed)
+    ref = trial.ref
+    problems += [*_leaves_images_alone(trial)]
+    values = subject.raw(ref, trial.mixed)
+    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
+        wrong = f"wrong type: its values are {values.dtype}; return float32 or float64"
+        if values.dtype.kind not in "fiu":
+            return Report(subject.name, used, None, (*problems, wrong))
+        problems.append(wrong)
+    if values.size == 1 < len(ref):
+        problems.append(f"wrong shape: {wrong_shape(values, len(ref))}")
+        trial = replace(trial, subject=replace(subject, function=OneByOne(subject.function)))
+    elif values.size != len(ref) or len(values) != len(ref):
+        return Report(subject.name, used, None, (*problems, f"wrong shape: {wrong_shape(values, len(ref))}"))
+    elif values.ndim > 1:
+        notes.append(f"its values have shape {values.shape}; twoafc.distance makes that ({len(ref)},)")
+    try:
+        unsteady = [*_repeatable(trial)]
+        problems += unsteady
+        for check in () if unsteady else (_finite, _direction, _at_least_0, _independent, _input_range):
+            problems += check(trial)
+        for remark in () if unsteady else (_symmetric, _nearly_0, _half_range):
+            notes += remark(trial)
+    except CallError as error:
+        problems.append(f"it raises {error}, though it works on other images of {used} x {used} pixels")
+    return Report(subject.name, used, _least_size(trial), tuple(problems), tuple(notes))
+
+
+def _working_size(subject: Subject, size: int, seed: int) -> tuple[int | None, str]:
+    """Return a size at which the callable can be tried, and what to say where it is not the one asked for."""
+    ref = _photographs(size, seed)
+    try:
+        subject.raw(ref, ref[::-1])
+        return size, ""
+    except CallError as error:
+        raised = error
+    for larger in LARGER:
+        if larger > size and subject.works(_photographs(larger, seed), _photographs(larger, seed + 1)):
+            return larger, f"on {size} x {size} pixels it raises {raised}; so it was tried on {larger} x {larger}"
+    for name, scaled in RANGES.items():
+        if subject.works(scaled(ref), scaled(ref[::-1])):
+            remedy = f"images come in [0, 1]: rescale them inside to {name}, on which it works"
+            return None, f"input range mistaken: it raises {raised}; {remedy}"
+    return None, f"it raises {raised}; it is called as f(ref, x) with two batches of shape {ref.shape}"
+
+
+def _least_size(trial: Trial) -> int:
+    """Return the smallest size of images that the callable works on, by bisection."""
+    low, high = 0, int(trial.ref.shape[-1])
+    while high - low > 1:
+        middle = (low + high) // 2
+        small = trial.ref[:1, :, :middle, :middle], trial.mixed[:1, :, :middle, :middle]
+        low, high = (low, middle) if trial.subject.works(*small) else (middle, high)
+    return high
+
+
+# --- the callable, and the images that it is tried on -----------------------------------------------------------------
+
+
+class CallError(Exception):
+    """What a callable under test has raised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A callable under test, and whether it takes arrays or tensors."""
+
+    name: str
+    function: Distance
+    takes: Kind
+    device: str
+
+    def raw(self, ref: Images, x: Images) -> NDArray[Any]:
+        """Return its result for copies of some images, of whatever shape."""
+        try:
+            return as_array(call_with_copies(self.function, self.takes, self.device, ref, x))
+        except Exception as error:  # a user's callable may raise anything
+            raise CallError(" ".join(f"{type(error).__name__}: {error}".split())) from error
+
+    def __call__(self, ref: Images, x: Images) -> FloatArray:
+        """Return one value for each image."""
+        values = self.raw(ref, x)
+        if values.size != len(ref):
+            raise CallError(f"no error, but gives shape {values.shape} for {len(ref)} images")
+        return values.reshape(len(ref)).astype(np.float64)
+
+    def works(self, ref: Images, x: Images) -> bool:
+        """Whether it returns finite numbers for some images."""
+        try:
+            return bool(np.isfinite(self(ref, x)).all())
+        except CallError:
+            return False
+
+
+def _subject(f: Distance) -> Subject:
+    """Take a callable as it is, or out of its wrapper."""
+    if isinstance(f, Own):
+        return Subject(f.name, f.function, f.takes, f.device)
+    name = getattr(f, "name", None) or getattr(f, "__name__", None) or type(f).__name__
+    takes = detect_kind(f)
+    return Subject(str(name), f, takes, str(getattr(f, "device", "cpu")) if takes == "torch" else "cpu")
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Photographs, the same distorted in three ways and four strengths, and the callable's values for them.
+
+    Parameters
+    ----------
+    subject : Subject
+        The callable.
+    ref : array of float32, shape (4, 3, size, size)
+        Photographs.
+    x : array of float32, shape (3, 4, 4, 3, size, size)
+        The same, by distortion, strength and photograph.
+    """
+
+    subject: Subject
+    ref: Images
+    x: Images
+
+    @cached_property
+    def d(self) -> FloatArray:
+        """Values for (ref, x), shape (3, 4, 4)."""
+        return np.array([[self.subject(self.ref, x) for x in by_strength] for by_strength in self.x])
+
+    @cached_property
+    def equal(self) -> FloatArray:
+        """Values for (ref, ref), shape (4,)."""
+        return self.subject(self.ref, self.ref)
+
+    @cached_property
+    def usual(self) -> float:
+        """The median change of a value by distortion: what a deviation is compared with."""
+        change = abs(self.d - np.where(np.isfinite(self.equal), self.equal, 0))
+        return float(np.median(change[np.isfinite(change)])) if np.isfinite(change).any() else 0.0
+
+    @cached_property
+    def mixed(self) -> Images:
+        """The four photographs, each with noise of another strength."""
+        return np.stack([self.x[0, i, i] for i in range(len(self.ref))])
+
+    @cached_property
+    def is_similarity(self) -> bool:
+        """Whether values fall as photographs are distorted, from a highest one for equal images."""
+        steps = np.diff(self.d, axis=1)
+        falling = np.mean(steps < -SAME * self.usual) - np.mean(steps > SAME * self.usual)
+        return bool(falling > 0.5 and np.mean(self.d < self.equal) > 0.9)
+
+
+def _trial(subject: Subject, size: int, seed: int) -> Trial:
+    ref = _photographs(size, seed)
+    # One seed for all strengths: then only the strength differs.
+    x = [[distort(name, ref, np.full(len(ref), by), seed=seed) for by in STRENGTHS] for name in DISTORTIONS]
+    return Trial(subject, ref, np.stack(x))
+
+
+def _photographs(size: int, seed: int) -> Images:
+    """Cut a square from each of four photographs, at a random place that is not nearly flat."""
+    rng = np.random.default_rng(seed)
+    squares = []
+    for name in PHOTOGRAPHS:
+        image = photograph(name)
+        corners = rng.integers(0, [side - size + 1 for side in image.shape[1:]], size=(64, 2))
+        cuts = [image[:, row : row + size, column : column + size] for row, column in corners]
+        squares.append(next((cut for cut in cuts if cut.std() >= LEAST_CONTRAST), cuts[0]))
+    return np.stack(squares)
+
+
+# --- the rules --------------------------------------------------------------------------------------------------------
+
+
+def _leaves_images_alone(trial: Trial) -> Problems:
+    """Images must not be changed in place: other distances are measured on them next."""
+    seen: dict[str, tuple[Any, Any]] = {}
+
+    def watching(ref: Images, x: Images) -> object:
+        seen.update(ref=(ref, as_array(ref).copy()), x=(x, as_array(x).copy()))
+        return trial.subject.function(ref, x)
+
+    replace(trial.subject, function=watching).raw(trial.ref, trial.mixed)
+    changed = [name for name, (after, before) in seen.items() if not np.array_equal(as_array(after), before)]
+    if changed:
+        yield f"it changes its images: {' and '.join(changed)} was not the same after the call; work on a copy"
+
+
+def _finite(trial: Trial) -> Problems:
+    """Values must be finite, for flat images too."""
+    flat = np.broadcast_to(np.array([0, 0, 0.5, 1], dtype=np.float32)[:, None, None, None], trial.ref.shape)
+    by_case = {"equal images": trial.equal, "images of one colour": trial.subject(flat, flat[::-1])}
+    by_case |= {f"photographs distorted by {name}": d for name, d in zip(DISTORTIONS, trial.d, strict=True)}
+    for where, values in by_case.items():
+        wrong = values[~np.isfinite(values)]
+        if wrong.size:
+            count = f"{wrong.size} of {values.size}"
+            yield f"not finite: it is {wrong[0]} for {where} ({count}); a table takes no such value"
+
+
+def _direction(trial: Trial) -> Problems:
+    """Smaller must mean closer, and equal images must be at 0."""
+    equal, worst = float(np.median(trial.equal)), float(np.median(trial.d[:, -1]))
+    if trial.usual == 0 and not [*_input_range(trial)]:
+        yield f"it is constant: it is {equal:.3g} for equal and for distorted photographs"
+    elif trial.is_similarity:
+        remedy = "return 1 - similarity, for example" if np.isfinite(equal) else "return a value that grows instead"
+        fall = f"it is {equal:.3g} for equal images and falls to {worst:.3g} for distorted ones"
+        yield f"larger means closer: {fall}; {remedy}"
+    elif np.isfinite(equal) and abs(trial.equal).max() > ZERO * trial.usual:
+        value = trial.equal[abs(trial.equal).argmax()]
+        text = f"it is {value:.3g} for a photograph and itself, and {worst:.3g} for a distorted one"
+        yield f"d(x, x) is not 0: {text}; a distance starts at 0"
+
+
+def _at_least_0(trial: Trial) -> Problems:
+    """No value may be negative; a similarity has been reported already."""
+    low = float(np.nanmin([trial.equal.min(), trial.d.min()]))
+    if low < -SAME * trial.usual and not trial.is_similarity:
+        yield f"negative values: down to {low:.3g}; a distance is at least 0"
+
+
+def _repeatable(trial: Trial) -> Problems:
+    """Equal calls must give equal values; where they do not, nothing else can be checked."""
+    first, again = (trial.subject(trial.ref, trial.mixed) for _ in range(2))
+    if abs(first - again).max() > SAME * trial.usual:
+        at = abs(first - again).argmax()
+        text = f"{first[at]:.6g}, then {again[at]:.6g} for the same images"
+        yield f"not repeatable: {text}; fix its seed, or leave training mode; nothing else was tried"
+
+
+def _independent(trial: Trial) -> Problems:
+    """An image's value must be the same in any order of the batch, and alone."""
+    ref, x, subject = trial.ref, trial.mixed, trial.subject
+    first, turned = subject(ref, x), subject(ref[::-1], x[::-1])[::-1]
+    alone = np.concatenate([subject(ref[i : i + 1], x[i : i + 1]) for i in range(len(ref))])
+    for values, how in ((turned, "with the batch in reverse order"), (alone, "alone")):
+        if abs(values - first).max() > SAME * trial.usual:
+            at = abs(values - first).argmax()
+            text = f"{first[at]:.6g} in a batch of {len(ref)}, {values[at]:.6g} {how}"
+            yield f"depends on the batch: an image has {text}; use nothing of the other images, or leave training mode"
+            return
+
+
+def _input_range(trial: Trial) -> Problems:
+    """Images come in [0, 1]: a callable meant for [0, 255] behaves differently on the two."""
+    x = trial.x[:, 2].reshape(-1, *trial.ref.shape[1:])
+    ref = np.tile(trial.ref, (len(DISTORTIONS), 1, 1, 1))
+    near, wide, wider = (_changes(trial.subject, ref, x, scale) for scale in (1, 255, 510))
+    if wide is None or near is None:  # what refuses another range has not mistaken its own
+        return
+    (change, contrast), (change_255, contrast_255) = near, wide
+    usual, usual_255 = float(np.median(change)), float(np.median(change_255))
+    ratios = change_255 / np.where(change > 0, change, np.inf)
+    # A bounded distance that is near its bound on [0, 255], and far below it on [0, 1].
+    bounded = usual == 0 or wider is None or np.median(wider[0]) < 1.3 * usual_255
+    if ratios.min() > 100 and np.ptp(ratios) < 0.02 * ratios.max() and abs(contrast_255 - 1) < 0.1:
+        text = f"black and white are {contrast:.3g} apart, and {contrast_255:.3g} if both are multiplied by 255"
+        yield f"input range mistaken: {text}; images come in [0, 1]: do not divide by 255 again"
+    elif usual < 0.05 * usual_255 and bounded and contrast < 0.3 * contrast_255:
+        text = f"distorting a photograph changes it by {usual:.3g}, and by {usual_255:.3g} on [0, 255]"
+        yield f"input range mistaken: {text}; images come in [0, 1]: multiply them by 255, or adapt its constants"
+
+
+def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[FloatArray, float] | None:
+    """How far distorted images, and white from black, are from equal ones on another scale; None where it raises."""
+    ref, x = np.float32(scale) * ref, np.float32(scale) * x
+    black = np.zeros_like(ref[:1])
+    try:
+        change = abs(subject(ref, x) - subject(ref, ref))
+        contrast = abs(subject(black, black + np.float32(scale)) - subject(black, black))[0]
+    except CallError:
+        return None
+    return (change, float(contrast)) if np.isfinite([*change, contrast]).all() else None
+
+
+def _symmetric(trial: Trial) -> Problems:
+    """A distance need not be symmetric."""
+    there, back = trial.subject(trial.ref, trial.mixed), trial.subject(trial.mixed, trial.ref)
+    if abs(there - back).max() > ZERO * trial.usual:
+        at = abs(there - back).argmax()
+        yield f"not symmetric: d(ref, x) = {there[at]:.3g}, d(x, ref) = {back[at]:.3g}; the reference comes first"
+
+
+def _nearly_0(trial: Trial) -> Problems:
+    """Rounding at 0 is allowed, and matters to those who divide by a distance."""
+    largest = abs(trial.equal).max()
+    if SAME / 10 * trial.usual < largest <= ZERO * trial.usual:
+        yield f"d(x, x) is {largest:.1g}, not quite 0, probably by rounding"
+
+
+def _half_range(trial: Trial) -> Problems:
+    """A distance of 1 between -1 and 1 suggests images in [-1, 1]."""
+    black = np.zeros_like(trial.ref[:1])
+    if trial.subject.works(black - 1, black + 1):
+        ours, wider = (float(trial.subject(low, black + 1)[0]) for low in (black, black - 1))
+        if abs(wider - 1) < 1e-3 and (abs(ours - 1 / 2) < 1e-3 or abs(ours - 1 / 4) < 1e-3):
+            yield f"black and white are {ours:.3g} apart, and 1 if black is -1; does it take images in [-1, 1]?"

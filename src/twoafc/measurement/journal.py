@@ -1,0 +1,488 @@
+"""What is known of a run: values in memory, parts on disk from which a run resumes, and the finished table.
+
+A part is a small Parquet file in ``TABLE.parts`` with values of some items: the column ``item``, for each distance and
+slot ``NAME_0``, ``NAME_1``, and in ``traces`` the traces of the items' images. Its header says which data the items
+belong to, and what each distance was measured with.
+
+A table has a card that says what made it: in the metadata of a Parquet file, beside a CSV file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.errors import DataError
+from twoafc.files import whole_file
+from twoafc.measurement.block import Block, Outcome
+from twoafc.measurement.candidates import Candidate, Maker
+from twoafc.measurement.identity import (
+    Identity,
+    TraceArray,
+    Traces,
+    require_identified,
+    require_same,
+    traces_as_text,
+    traces_from_text,
+)
+from twoafc.measurement.plan import Plan, Shard
+from twoafc.table import put_frame, read_frame
+
+Values = dict[str, FloatArray]
+"""By distance an array (items, slots); NaN where a value is not known."""
+Card = dict[str, Any]
+ItemFailure = tuple[int, str, str]
+"""An item that could not be measured: its number, the faulty image (empty where there is none), and the reason."""
+
+KEY, TRACES = "twoafc", "twoafc.traces"
+"""Metadata of a Parquet file: the card of a table or the header of a part, and the traces of a table's images."""
+PARTIAL = r"\.\d+\.part"
+"""How the names of unfinished files end, after the number of their process."""
+PART = re.compile(r"\d{9,}-[0-9a-f]{12}\.parquet")
+OURS = re.compile(rf"{PART.pattern}|\.{PART.pattern}{PARTIAL}|\.lock(-\d+-\d+)?")
+"""All that runs leave in a folder of parts."""
+PAUSE, SHORTEST, LONGEST = 0.01, 0.05, 10.0
+"""Between two parts: a hundredth of the time since the start, within these bounds in seconds. So a run that is killed
+loses no more of its finished work, and does not make thousands of files."""
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def beside(path: Path, ending: str) -> Path:
+    """Name a file that belongs to a table.
+
+    Examples
+    --------
+    >>> beside(Path("table.parquet"), "parts").name
+    'table.parquet.parts'
+    """
+    return path.with_name(f"{path.name}.{ending}")
+
+
+def write_whole(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write a frame as Parquet with metadata, or as CSV without, so that it is never seen unfinished."""
+    with _durable_file(path) as partial:
+        put_frame(frame, partial, path.suffix, metadata)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text so that it is never seen unfinished."""
+    with _durable_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def clear_partial(folder: Path, names: list[str]) -> None:
+    """Remove what killed processes have left of some files; no other process may be writing them."""
+    left = re.compile(rf"\.({'|'.join(map(re.escape, names))}){PARTIAL}")
+    for path in folder.glob(".*.part"):
+        if left.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _durable_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to, as `whole_file` does; the file also survives a power cut."""
+    with whole_file(path) as partial:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name, too
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, shard: Shard | None = None) -> Iterator[None]:
+    """Lock a folder of parts, which is made if needed; the lock ends with its process, however that ends.
+
+    Several shards may work at once, but no shard twice; a run without a shard works alone, and removes the folder at
+    the end if there is no part in it.
+    """
+    names = {"lock": shard is None} | ({f"lock-{shard[0]}-{shard[1]}": True} if shard else {})
+    with contextlib.ExitStack() as stack:
+        for name, exclusive in names.items():
+            stack.callback(os.close, _lock(folder, name, exclusive))
+        try:
+            yield
+        finally:
+            if shard is None and not _parts_in(folder):
+                _clear(folder)
+
+
+def _lock(folder: Path, name: str, exclusive: bool) -> int:
+    """Open a file and lock it; a file that was removed meanwhile locks nothing."""
+    while True:
+        try:
+            folder.mkdir(exist_ok=True)
+            file = os.open(folder / f".{name}", os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            rule = "finished values are kept in a folder beside the table"
+            raise OSError(f"{rule}; {folder} cannot be written ({error.strerror}); name another table") from error
+        try:
+            _flock(file, exclusive)
+            if os.path.samestat(os.fstat(file), os.stat(folder / f".{name}")):
+                return file
+        except FileNotFoundError:
+            pass
+        except BlockingIOError as error:
+            os.close(file)
+            raise OSError(f"another run is using {folder}; wait for it, or name another table") from error
+        os.close(file)
+
+
+def _flock(file: int, exclusive: bool) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: the user must not start two runs at once
+        return
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass  # a file system without locks
+
+
+def _parts_in(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.parquet")) if PART.fullmatch(path.name)]
+
+
+def _clear(folder: Path) -> None:
+    """Remove what runs leave in a folder of parts, and the folder unless there is something else in it."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if OURS.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """An earlier table, what made it, and the traces of the files that were measured."""
+
+    frame: pl.DataFrame
+    card: Card
+    traces: TraceArray
+
+    @property
+    def identities(self) -> dict[str, Identity]:
+        """The identity of each distance."""
+        return {name: about["identity"] for name, about in self.card["distances"].items()}
+
+    @property
+    def makers(self) -> dict[str, list[Maker]]:
+        """The machines and libraries that measured each distance."""
+        return {name: list(about["made"]) for name, about in self.card["distances"].items()}
+
+    def values(self, plan: Plan) -> Values:
+        """Return the values of the items of a plan."""
+        rows = pl.DataFrame({"triplet": plan.data.table["triplet"], "row": np.arange(len(plan.data))})
+        joined = self.frame.select("triplet").join(rows, on="triplet", how="left", maintain_order="left")
+        unknown = joined.filter(pl.col("row").is_null())["triplet"]
+        if len(unknown):
+            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which the data set has not")
+        row = joined["row"].to_numpy()
+        values: Values = {}
+        for name in self.identities:
+            values[name] = np.full(plan.shape, np.nan)
+            for column, (item, slot) in columns(plan, name).items():
+                if column not in self.frame.columns:
+                    raise DataError(f"the earlier table has no column {column}, which is on its card")
+                values[name][item[row], slot] = self.frame[column].cast(pl.Float64).to_numpy()
+        return values
+
+
+def check_name(path: Path) -> None:
+    """Refuse a table that could not be written, before any work is done."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a table, .csv or .parquet")
+    if not path.parent.is_dir():
+        raise OSError(f"no such folder: {path.parent}")
+
+
+def read_table(path: Path, fingerprint: str) -> Earlier | None:
+    """Read an earlier table of the data with that fingerprint; None where there is none."""
+    if not path.exists():
+        return None
+    card, traces = _card(path) or (None, "")
+    if card is None:
+        raise DataError(f"{path} has no card that says what it holds; name another file, or remove it")
+    if card["data"]["fingerprint"] != fingerprint:
+        raise DataError(f"{path} was measured on other data than these; name another file, or remove it")
+    return Earlier(read_frame(path)[0], card, traces_from_text(traces))
+
+
+def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
+    """Write a table with its card; wherever that is interrupted, the old or the new table has its own card."""
+    if path.suffix == ".parquet":
+        write_whole(frame, path, {KEY: json.dumps(card), TRACES: traces_as_text(traces)})
+        return
+    digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
+    new = {**card, "sha256": digest, "traces": traces_as_text(traces)}
+    old, text = (_card(path) if path.exists() else None) or (None, "")
+    # The new card is written first, with the old one inside, until its table is there.
+    write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
+    write_whole(frame, path, {})
+    write_text(_json(new), beside(path, "json"))
+
+
+def _card(path: Path) -> tuple[Card, str] | None:
+    """Read the card and the traces of a table; None where it has no card, or that of another table."""
+    try:
+        if path.suffix == ".parquet":
+            metadata = pl.read_parquet_metadata(path)
+            card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
+        else:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            card = json.loads(beside(path, "json").read_text(encoding="utf-8"))
+            card = card if card["sha256"] == digest else card["before"]
+            if card["sha256"] != digest:
+                return None
+        if not isinstance(card["data"]["fingerprint"], str):
+            return None
+        for about in card["distances"].values():
+            dict(about["identity"]), list(about["made"])
+        traces_from_text(card["traces"])
+        return {name: about for name, about in card.items() if name not in ("before", "traces")}, card["traces"]
+    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _json(card: Mapping[str, Any]) -> str:
+    return json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+
+
+def columns(plan: Plan, name: str) -> dict[str, tuple[IntArray, int]]:
+    """Return the columns of a distance, each with its rows' items and slot."""
+    return {f"{name}_{suffix}": place for suffix, place in plan.places.items()}
+
+
+def check_columns(plan: Plan, names: Iterable[str]) -> None:
+    """Refuse a distance whose columns the data set has already."""
+    for name in names:
+        for column in columns(plan, name):
+            if column in plan.data.table.columns:
+                raise DataError(f"the data set has a column {column} already; measure {name} by another name")
+
+
+def complete_rows(plan: Plan, values: Values) -> BoolArray:
+    """Return which rows have all their distances."""
+    complete = np.ones(len(plan.data), dtype=np.bool_)
+    for known in values.values():
+        for item, slot in plan.places.values():
+            complete &= ~np.isnan(known[item, slot])
+    return complete
+
+
+def table_of(plan: Plan, values: Values, rows: BoolArray) -> pl.DataFrame:
+    """Make the table of some rows, in the order of the data set."""
+    distances = [
+        pl.Series(column, values[name][item[rows], slot])
+        for name in values
+        for column, (item, slot) in columns(plan, name).items()
+    ]
+    return plan.data.table.filter(pl.Series(rows)).hstack(distances)
+
+
+def traces_of(plan: Plan, traces: TraceArray, rows: BoolArray) -> TraceArray:
+    """Return the traces of the images of some rows; 0 for other images."""
+    result = np.zeros_like(traces)
+    for item, _ in plan.places.values():
+        images = plan.items[item[rows]]
+        result[images] = traces[images]
+    return result
+
+
+def left_over(plan: Plan, values: Values, names: Iterable[str], rows: BoolArray) -> tuple[IntArray, Values]:
+    """Return what is known and not in the table: values of rows that are left out, and of other distances."""
+    in_table = np.zeros(len(plan), dtype=np.bool_)
+    for item, _ in plan.places.values():
+        in_table[item[rows]] = True
+    others = {name: np.where(in_table[:, None] & (name in names), np.nan, known) for name, known in values.items()}
+    others = {name: known for name, known in others.items() if not np.isnan(known).all()}
+    known_items = [~np.isnan(known).all(axis=1) for known in others.values()]
+    items = np.flatnonzero(np.any(known_items, axis=0)) if known_items else np.zeros(0, dtype=np.int64)
+    return items, {name: known[items] for name, known in others.items()}
+
+
+# --- the journal ------------------------------------------------------------------------------------------------------
+
+
+class Journal:
+    """The values of a run, in memory and in parts on disk.
+
+    Parameters
+    ----------
+    out : Path
+        The table.
+    plan : Plan
+        The items.
+    candidates : iterable of Candidate
+        The distances to measure.
+    makers : mapping of distance to list
+        The machines and libraries that measure them; the lists may grow during the run.
+    earlier : Earlier or None
+        The table of an earlier run.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        plan: Plan,
+        candidates: Iterable[Candidate],
+        makers: Mapping[str, list[Maker]],
+        earlier: Earlier | None,
+    ) -> None:
+        self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers
+        self.identities = earlier.identities if earlier else {}
+        self.identities |= {candidate.name: candidate.identity for candidate in candidates}
+        self.makers = earlier.makers if earlier else {}
+        self.traces = Traces(plan, out, earlier.traces if earlier else None)
+        self.values = earlier.values(plan) if earlier else {}
+        self.failures: list[ItemFailure] = []
+        self.rounded: dict[str, int] = {}
+        self.notes: list[str] = []
+        self.measured = 0
+        self.changed = earlier is None
+        self._pending: list[Block] = []
+        self._started, self._written = time.monotonic(), -np.inf
+
+    @property
+    def _data(self) -> str:
+        """What the numbers of items mean."""
+        return f"{self.plan.data.fingerprint()} {self.plan.kind}"
+
+    def of(self, name: str) -> FloatArray:
+        """Return the values of a distance, shape (items, slots); NaN where not known."""
+        if name not in self.values:
+            self.values[name] = np.full(self.plan.shape, np.nan)
+        return self.values[name]
+
+    def missing(self, names: Iterable[str]) -> dict[str, BoolArray]:
+        """Return by distance which items are still to be measured."""
+        return {name: np.asarray(np.isnan(self.of(name)).any(axis=1)) for name in names}
+
+    def add(self, block: Block, outcome: Outcome) -> None:
+        """Enter the outcome of a block, and write a part if the last one is old enough."""
+        self._add_traces(block, outcome)
+        for name, values in outcome.values.items():
+            self.of(name)[block.items[block.wanted[name]]] = values
+        for item, image, reason in outcome.failures:
+            file = os.path.normpath(block.images[image]) if image >= 0 else ""
+            self.failures.append((int(block.items[item]), file, reason))
+        for name, count in outcome.rounded.items():
+            self.rounded[name] = self.rounded.get(name, 0) + count
+        self.measured += len(block.items) - len({failure.item for failure in outcome.failures})
+        self.changed = True
+        self._pending.append(block)
+        now = time.monotonic()
+        if now - self._written >= min(LONGEST, max(SHORTEST, PAUSE * (now - self._started))):
+            self.flush()
+
+    def _add_traces(self, block: Block, outcome: Outcome) -> None:
+        """Enter the files that gave some value; the files of a failed item may be replaced."""
+        some = np.zeros(len(block.items), dtype=np.bool_)
+        for name, values in outcome.values.items():
+            some[block.wanted[name][~np.isnan(values).all(axis=1)]] = True
+        traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
+        self.traces.enter(block.items[some], traces[some])
+
+    def flush(self) -> None:
+        """Write what is not yet on disk as one part."""
+        if not self._pending:
+            return
+        items = np.concatenate([block.items for block in self._pending])
+        names = sorted({name for block in self._pending for name in block.wanted})
+        values = {name: self.of(name)[items] for name in names}
+        some = np.any([~np.isnan(known).all(axis=1) for known in values.values()], axis=0)
+        if some.any():
+            for name in names:
+                self._add_makers(name, self.measuring[name])
+            self._write_part(items[some], {name: known[some] for name, known in values.items()})
+        self._pending.clear()
+        self._written = time.monotonic()
+
+    def read(self) -> None:
+        """Read all parts, also of distances that are not asked for now; a damaged part is removed."""
+        for path in _parts_in(self.folder):
+            try:
+                header, items, traces, values = self._read_part(path)
+            except FileNotFoundError:
+                continue  # a run on another machine has just finished the table
+            except (pl.exceptions.PolarsError, ValueError, KeyError, TypeError):
+                self.notes.append(f"{path.name} in {self.folder} was damaged; its values are measured again")
+                path.unlink(missing_ok=True)
+                continue
+            if header["data"] != self._data:
+                raise DataError(
+                    f"{self.folder} has parts of other data than these; finish that run, or remove the folder"
+                )
+            self.traces.enter(items, traces)
+            for name, about in header["distances"].items():
+                if name in self.measuring:
+                    require_identified(name, self.folder, about["identity"])
+                require_same(name, self.folder, self.identities.setdefault(name, about["identity"]), about["identity"])
+                self._add_makers(name, about["made"])
+                known = self.of(name)[items]
+                self.values[name][items] = np.where(np.isnan(known), values[name], known)
+                self.changed = True
+
+    def finish(self, names: Iterable[str], rows: BoolArray) -> bool:
+        """Remove the parts, now that the table has the values of some rows; return whether there are others to keep."""
+        items, values = left_over(self.plan, self.values, names, rows)
+        old = _parts_in(self.folder)
+        if len(items):
+            self._write_part(items, values)
+        for path in old:
+            path.unlink(missing_ok=True)
+        if not len(items):
+            _clear(self.folder)
+        return bool(len(items))
+
+    def _write_part(self, items: IntArray, values: Values) -> None:
+        columns = {"item": pl.Series(items), "traces": pl.Series(self.traces.of(items))}
+        for name, known in values.items():
+            columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
+        frame = pl.DataFrame(columns)
+        about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
+        header = {"data": self._data, "distances": about}
+        path = self.folder / f"{items[0]:09d}-{uuid.uuid4().hex[:12]}.parquet"
+        write_whole(frame, path, {KEY: json.dumps(header)})
+
+    def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
+        frame, header = pl.read_parquet(path), json.loads(pl.read_parquet_metadata(path)[KEY])
+        items, traces, slots = frame["item"].to_numpy(), frame["traces"].to_numpy(), range(self.plan.shape[1])
+        values = {
+            name: np.stack([frame[f"{name}_{slot}"].to_numpy() for slot in slots], axis=1)
+            for name in header["distances"]
+            if header["data"] == self._data
+        }
+        return header, items, traces, values
+
+    def _add_makers(self, name: str, makers: list[Maker]) -> None:
+        known = self.makers.setdefault(name, [])
+        known += [maker for maker in makers if maker not in known]
