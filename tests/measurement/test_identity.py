@@ -457,9 +457,8 @@ def test_identities_tell_what_values_depend_on() -> None:
 
 def test_a_network_is_known_by_its_weights_and_settings() -> None:
     pytest.importorskip("torch")
-    from twoafc.distances.pim import Architecture
-
     from twoafc.distances import pim
+    from twoafc.distances.pim import Architecture
 
     shape = Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
     variables = {name: np.ones(size, dtype=np.float32) for name, size in shape.shapes().items()}

@@ -3,7 +3,11 @@ from .archive import save_archive as save_archive
 from .text import BREAKS as BREAKS
 from .text import legible as legible
 from .text import strict_json as strict_json
+from .writing import PARTIAL as PARTIAL
 from .writing import Kept as Kept
+from .writing import clear_partial as clear_partial
+from .writing import durable_file as durable_file
 from .writing import replaced as replaced
 from .writing import whole_file as whole_file
+from .writing import write_text as write_text
 from .writing import written as written

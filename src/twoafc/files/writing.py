@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,6 +14,9 @@ from typing import Any
 
 from twoafc.errors import DataError
 from twoafc.files.text import strict_json
+
+PARTIAL = r"\.\d+\.part"
+"""How the hidden name of an unfinished file ends, as a pattern."""
 
 
 @contextmanager
@@ -39,6 +43,35 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+@contextmanager
+def durable_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to, as `whole_file` does; the file also survives a power cut."""
+    with whole_file(path) as partial:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name, too
+        finally:
+            os.close(folder)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text so that it is never seen unfinished."""
+    with durable_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def clear_partial(folder: Path, names: list[str]) -> None:
+    """Remove what killed processes have left of some files; no other process may be writing them."""
+    left = re.compile(rf"\.({'|'.join(map(re.escape, names))}){PARTIAL}")
+    for path in folder.glob(".*.part"):
+        if left.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,6 @@ from .candidates import make_candidates as make_candidates
 from .cluster import connect as connect
 from .contract import Report as Report
 from .contract import check_distance as check_distance
-from .journal import clear_partial as clear_partial
-from .journal import write_text as write_text
-from .journal import write_whole as write_whole
 from .run import Failure as Failure
 from .run import Measured as Measured
 from .run import cores as cores

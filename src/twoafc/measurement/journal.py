@@ -26,7 +26,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import whole_file
+from twoafc.files import PARTIAL, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -39,7 +39,7 @@ from twoafc.measurement.identity import (
     traces_from_text,
 )
 from twoafc.measurement.plan import Plan, Shard
-from twoafc.table import put_frame, read_frame
+from twoafc.table import read_frame, write_durably
 
 Values = dict[str, FloatArray]
 """By distance an array (items, slots); NaN where a value is not known."""
@@ -49,8 +49,6 @@ ItemFailure = tuple[int, str, str]
 
 KEY, TRACES = "twoafc", "twoafc.traces"
 """Metadata of a Parquet file: the card of a table or the header of a part, and the traces of a table's images."""
-PARTIAL = r"\.\d+\.part"
-"""How the names of unfinished files end, after the number of their process."""
 PART = re.compile(r"\d{9,}-[0-9a-f]{12}\.parquet")
 OURS = re.compile(rf"{PART.pattern}|\.{PART.pattern}{PARTIAL}|\.lock(-\d+-\d+)?")
 """All that runs leave in a folder of parts."""
@@ -71,41 +69,6 @@ def beside(path: Path, ending: str) -> Path:
     'table.parquet.parts'
     """
     return path.with_name(f"{path.name}.{ending}")
-
-
-def write_whole(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
-    """Write a frame as Parquet with metadata, or as CSV without, so that it is never seen unfinished."""
-    with _durable_file(path) as partial:
-        put_frame(frame, partial, path.suffix, metadata)
-
-
-def write_text(text: str, path: Path) -> None:
-    """Write a text so that it is never seen unfinished."""
-    with _durable_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-def clear_partial(folder: Path, names: list[str]) -> None:
-    """Remove what killed processes have left of some files; no other process may be writing them."""
-    left = re.compile(rf"\.({'|'.join(map(re.escape, names))}){PARTIAL}")
-    for path in folder.glob(".*.part"):
-        if left.fullmatch(path.name):
-            path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _durable_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to, as `whole_file` does; the file also survives a power cut."""
-    with whole_file(path) as partial:
-        yield partial
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name, too
-        finally:
-            os.close(folder)
 
 
 @contextlib.contextmanager
@@ -239,14 +202,14 @@ def read_table(path: Path, fingerprint: str) -> Earlier | None:
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; wherever that is interrupted, the old or the new table has its own card."""
     if path.suffix == ".parquet":
-        write_whole(frame, path, {KEY: json.dumps(card), TRACES: traces_as_text(traces)})
+        write_durably(frame, path, {KEY: json.dumps(card), TRACES: traces_as_text(traces)})
         return
     digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
     new = {**card, "sha256": digest, "traces": traces_as_text(traces)}
     old, text = (_card(path) if path.exists() else None) or (None, "")
     # The new card is written first, with the old one inside, until its table is there.
     write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
-    write_whole(frame, path, {})
+    write_durably(frame, path, {})
     write_text(_json(new), beside(path, "json"))
 
 
@@ -471,7 +434,7 @@ class Journal:
         about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
         header = {"data": self._data, "distances": about}
         path = self.folder / f"{items[0]:09d}-{uuid.uuid4().hex[:12]}.parquet"
-        write_whole(frame, path, {KEY: json.dumps(header)})
+        write_durably(frame, path, {KEY: json.dumps(header)})
 
     def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
         frame, header = pl.read_parquet(path), json.loads(pl.read_parquet_metadata(path)[KEY])

@@ -17,6 +17,7 @@ from twoafc.arrays import BoolArray
 from twoafc.datasets import Dataset, open_dataset, require_images
 from twoafc.distances import DISTANCES
 from twoafc.errors import DataError
+from twoafc.files import clear_partial
 from twoafc.images import ImageError, pixel_size, read_bytes, trace
 from twoafc.measurement import cluster
 from twoafc.measurement.block import (
@@ -40,16 +41,15 @@ from twoafc.measurement.journal import (
     beside,
     check_columns,
     check_name,
-    clear_partial,
     complete_rows,
     locked,
     read_table,
     table_of,
     traces_of,
     write_table,
-    write_whole,
 )
 from twoafc.measurement.plan import Plan, Shard, block_size, in_shard, plan_items
+from twoafc.table import write_durably
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -342,7 +342,7 @@ def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str]) -> Meas
     listed = beside(out, "failures.csv")
     if failures:
         names = {name: [getattr(failure, name) for failure in failures] for name in ("triplet", "file", "reason")}
-        write_whole(pl.DataFrame(names, schema=dict.fromkeys(names, pl.String)), listed, {})
+        write_durably(pl.DataFrame(names, schema=dict.fromkeys(names, pl.String)), listed, {})
     else:
         listed.unlink(missing_ok=True)
     notes = _notes(plan, journal)

@@ -23,10 +23,10 @@ from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
-from twoafc.files import strict_json, written
+from twoafc.files import clear_partial, strict_json, write_text, written
 from twoafc.folder import Results
 from twoafc.inference import Record
-from twoafc.measurement import clear_partial, make_candidates, write_text
+from twoafc.measurement import make_candidates
 from twoafc.reproduce.sources import Source, sample
 from twoafc.table import Triplets
 

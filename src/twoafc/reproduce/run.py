@@ -14,10 +14,9 @@ from typing import Any
 from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress, Sweep
-from twoafc.files import replaced, strict_json, written
+from twoafc.files import replaced, strict_json, write_text, written
 from twoafc.folder import Results
 from twoafc.inference import Record
-from twoafc.measurement import write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips

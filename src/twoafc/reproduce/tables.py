@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 import twoafc
 from twoafc import tables
+from twoafc.files import write_text
 from twoafc.inference import Record
-from twoafc.measurement import write_text, write_whole
 from twoafc.report.citation import bibtex
 from twoafc.report.page import FILE
 from twoafc.report.svg import inline
@@ -33,7 +33,7 @@ from twoafc.reproduce.printed import (
     slip_number,
     slips,
 )
-from twoafc.table import Triplets
+from twoafc.table import Triplets, write_durably
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -224,7 +224,7 @@ class PaperTable:
     def write(self, folder: Path, remarks: Sequence[str] = ()) -> None:
         """Write NAME.csv, NAME.md and NAME.tex, with remarks on the data below those that depend on it."""
         text, notes = self.text(), self.footnotes(remarks)
-        write_whole(self.frame(), folder / f"{self.name}.csv", {})
+        write_durably(self.frame(), folder / f"{self.name}.csv", {})
         write_text("\n".join([tables.markdown(text), tables.remarks(notes, "md")]), folder / f"{self.name}.md")
         write_text(tables.latex(text, notes), folder / f"{self.name}.tex")
 

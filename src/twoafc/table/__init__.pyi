@@ -16,6 +16,7 @@ from .read import put_frame as put_frame
 from .read import read_frame as read_frame
 from .read import read_frames as read_frames
 from .read import row_name as row_name
+from .read import write_durably as write_durably
 from .read import write_frame as write_frame
 from .rows import Groups as Groups
 from .rows import Rows as Rows

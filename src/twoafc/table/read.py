@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.errors import DataError
-from twoafc.files import whole_file
+from twoafc.files import durable_file, whole_file
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -147,6 +147,12 @@ def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
         raise OSError(f"no such folder: {path.parent}")
     with whole_file(path) as partial:
         put_frame(frame, partial, path.suffix)
+
+
+def write_durably(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write a frame as Parquet with metadata, or as CSV without; never half a file, even after a power cut."""
+    with durable_file(path) as partial:
+        put_frame(frame, partial, path.suffix, metadata)
 
 
 def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str, str] | None = None) -> None:
