@@ -266,7 +266,7 @@ def test_a_csv_stands_with_its_own_card_whenever_it_is_interrupted(here: Path, m
     measure(["rmse"], "t.csv")
     before = Path("t.csv").read_bytes()
 
-    write = journal.write_whole
+    write = journal.write_durably
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -275,7 +275,7 @@ def test_a_csv_stands_with_its_own_card_whenever_it_is_interrupted(here: Path, m
         (full if path.suffix == ".csv" else write)(frame, path, metadata)
 
     with monkeypatch.context() as broken:
-        broken.setattr(journal, "write_whole", table_full)
+        broken.setattr(journal, "write_durably", table_full)
         with pytest.raises(OSError, match="No space left on device"):
             measure(["ssim"], "t.csv")
     assert Path("t.csv").read_bytes() == before
