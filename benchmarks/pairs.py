@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from twoafc.jnd import average_precision, fit_curve
-from twoafc.jnd.precision import Ranking
 
 from twoafc import Density, Pairs, Spline
-from twoafc.inference import share_interval, together
+from twoafc.inference import Ranking, average_precision, share_interval, together
 
 SIZES = {300: 100, 2_000: 60, 9_600: 40}
 SLOPES = {"steep": 3.0, "gentle": 1.2}
@@ -43,7 +41,7 @@ def linked(T: int, slope: float, rng: np.random.Generator) -> Pairs:
 def curve(settings: Any, T: int, slope: float, seed: int) -> tuple[float, float]:
     """Expected NLL above that of the true P, per pair of three votes, and how often P ± 1.96 errors holds it."""
     rng = np.random.default_rng(seed)
-    fit: Any = fit_curve(drawn(T, slope, rng), settings)
+    fit: Any = settings.fit(drawn(T, slope, rng))
     z = rng.normal(size=5_000)
     p, d = truth(z, slope), np.exp(z)
     q = np.clip(fit.probability(d), 1e-12, 1 - 1e-12)
@@ -59,7 +57,7 @@ def precision(draw: Any, T: int, slope: float, repeats: int) -> tuple[float, flo
     off, held = [], 0
     for _ in range(repeats):
         table = draw(T, slope, rng)
-        link = together(table.rows())
+        link = together(table)
         values = Ranking.by(table.d).values(table.n / table.M)[:, None]
         weight = np.full(T, 1 / T)
         se = float(link.standard_errors((values - values.mean()) / T, weight)[0, 0])
