@@ -102,6 +102,7 @@ def evaluate(
 
     Examples
     --------
+    >>> from twoafc import Triplets
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> d0, d1 = rng.random((2, 500))

@@ -165,7 +165,7 @@ def identity_of_callable(function: Any) -> dict[str, Any]:
     --------
     >>> from twoafc.distances import rmse
     >>> identity_of_callable(functools.partial(rmse, k=1.0))
-    {'source': 'sha256 ...', 'settings': {'name': 'twoafc.distances.euclidean.rmse', 'k': '1.0'}}
+    {'source': 'sha256 ...', 'settings': {'name': 'twoafc.distances.pixelwise.rmse', 'k': '1.0'}}
     """
     while isinstance(function, Own):
         function = function.function
