@@ -258,7 +258,8 @@ def curve_covariances(
         K = np.exp(-(((u - node) / sigma) ** 2) / 2)
         # What each pair, or all pairs of a reference together, moves P by, times D.
         residuals = K * (n - P[i] * M)
-        moved = residuals * root if clusters is None else np.bincount(clusters, residuals * times)
+        summed = residuals * root if clusters is None else np.bincount(clusters, residuals * times)
+        moved = np.asarray(summed, dtype=np.float64)
         weights = K * M_total
         votes = K @ weights
         shrunk = float(_shrunk(P[i], D[i] ** 2 / max(votes, TINY)))
