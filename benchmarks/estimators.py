@@ -98,7 +98,6 @@ def additive() -> Any:
 METHODS: dict[str, tuple[Callable[[Triplets], Surface], int]] = {
     "density (paper)": (ours(Density()), 10**9),
     "density (auto)": (ours(Density(sigma="auto")), 10**9),
-    "density (2 widths)": (ours(Density(sigma="auto", sigma_along="auto")), 10**9),
     "network (paper)": (ours(Network()), 10**9),
     "network (lbfgs)": (ours(Network(solver="lbfgs")), 10**9),
     "spline": (ours(Spline()), 10**9),

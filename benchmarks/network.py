@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from twoafc.core import log_pmf, uniformise
-from twoafc.estimators.network import Network
+from twoafc.estimators import Network
 from twoafc.table import Triplets
 from twoafc.worlds import simulate, true_probability
 

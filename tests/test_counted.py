@@ -19,7 +19,7 @@ from twoafc.counted import ByReference, CountedTriplets
 from twoafc.counts import Counts, Lattice, tally
 from twoafc.errors import DataError
 from twoafc.estimators import fit_counts, load, refit
-from twoafc.estimators.counted import clusters_of
+from twoafc.estimators.counted import references_of
 from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference
@@ -132,7 +132,7 @@ def test_a_width_for_references_is_chosen_from_what_was_counted_of_them() -> Non
     )
     assert kept == pytest.approx(exact, rel=0.35)
     assert lost < exact / 2
-    assert clusters_of(CountedTriplets.of(tally(table))) is None
+    assert references_of(CountedTriplets.of(tally(table))) is None
 
 
 def assert_same_errors(found: Errors, expected: Errors) -> None:

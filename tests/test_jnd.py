@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 from twoafc.jnd import average_precision, fit_curve
-from twoafc.jnd.bandwidth import LATTICE, _clusters_left_out, _pairs_left_out, choose_sigma
 from twoafc.jnd.card import describe, of_evaluation
 from twoafc.jnd.comparisons import COMPARED
 from twoafc.jnd.drawn import reweighted, spread
@@ -34,9 +33,8 @@ from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
 import trees
 import twoafc
 from commands import refused
-from twoafc import DataError, Density, Network, Pairs, Settings, Spline, jnd, metrics
+from twoafc import DataError, Density, Pairs, Settings, Spline, jnd, metrics
 from twoafc.cli import main
-from twoafc.files import read_archive, save_archive
 from twoafc.inference.comparisons import compare, sentence
 from twoafc.inference.errorbars import together
 

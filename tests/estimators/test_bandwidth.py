@@ -75,9 +75,9 @@ def test_correlated_votes_do_not_narrow_the_kernel() -> None:
     table = overdispersed(1500, 1)
     chosen = Density(sigma="auto").fit(table).settings.sigma
     assert chosen > 0.06
-    each = np.repeat(np.arange(1500), 5)
+    row = np.repeat(np.arange(1500), 5)
     choice = np.concatenate([[1] * n + [0] * (5 - n) for n in table.n])
-    votes = Triplets.from_frame({"choice": choice, "d0": table.d0[each], "d1": table.d1[each]})
+    votes = Triplets.from_frame({"choice": choice, "d0": table.d0[row], "d1": table.d1[row]})
     # Single votes left out would find the others of the same triplet where they were.
     assert Density(sigma="auto").fit(votes).settings.sigma < 0.02
 

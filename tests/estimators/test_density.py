@@ -119,9 +119,9 @@ def test_single_votes_give_the_surface_of_the_triplets(
 ) -> None:
     table = as_table(drawn)
     fit = density.fit(table)
-    each = np.repeat(np.arange(len(table)), table.M)
+    row = np.repeat(np.arange(len(table)), table.M)
     choice = np.concatenate([[1] * n + [0] * (M - n) for n, M in zip(table.n, table.M, strict=True)])
-    votes = Triplets.from_frame({"choice": choice, "d0": table.d0[each], "d1": table.d1[each]})
+    votes = Triplets.from_frame({"choice": choice, "d0": table.d0[row], "d1": table.d1[row]})
     assert len(votes) == table.M.sum()
     np.testing.assert_allclose(density.fit(votes, uniform=fit.uniform).surface, fit.surface, rtol=0, atol=1e-12)
 

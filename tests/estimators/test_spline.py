@@ -160,7 +160,7 @@ def test_dispersion_is_one_for_binomial_votes_and_more_for_correlated_votes() ->
         problem = Problem(cells, functions(cells.z, 6), *parts(6, k=2), "logit")
         turned = np.where(u0 < u1, M - n, n)
         by_reference = between_clusters(cell, ref, turned, M)
-        found[name] = [solve(problem, each).dispersion for each in (between_rows(cells), by_reference)]
+        found[name] = [solve(problem, measure).dispersion for measure in (between_rows(cells), by_reference)]
         # A cluster of one triplet each is a triplet.
         single = between_clusters(cell, np.arange(T), turned, M)
         assert solve(problem, single).dispersion == pytest.approx(found[name][0], rel=0.01)
@@ -214,8 +214,8 @@ def test_row_order_is_irrelevant() -> None:
 def test_its_own_error_is_an_eighth_of_the_paper_smoothers(name: str, lapse: float) -> None:
     tables = [world(name, 5000, seed, lapse=lapse) for seed in range(3)]
     ours, papers = (
-        np.mean([excess(each.fit(table), name, seed, lapse) for seed, table in enumerate(tables)])
-        for each in (Spline(), Density())
+        np.mean([excess(estimator.fit(table), name, seed, lapse) for seed, table in enumerate(tables)])
+        for estimator in (Spline(), Density())
     )
     assert ours <= max(papers / 8, 0.002)
 
@@ -236,16 +236,16 @@ def test_a_distance_that_turns_round_is_followed() -> None:
     d0, d1 = rng.random((2, 20_000))
     table = Triplets.from_frame({"n": rng.binomial(2, truth(d0, d1)), "M": [2] * 20_000, "d0": d0, "d1": d1})
     at = rng.random((2, 2000))
-    free, held = Spline().fit(table).probability(*at), Spline(monotone=True).fit(table).probability(*at)
+    free, monotone = Spline().fit(table).probability(*at), Spline(monotone=True).fit(table).probability(*at)
     assert np.abs(free - truth(*at)).mean() < 0.02
-    assert np.abs(held - truth(*at)).mean() > 0.1
+    assert np.abs(monotone - truth(*at)).mean() > 0.1
 
 
 def test_a_monotone_surface_never_falls_where_d0_grows() -> None:
     table = world("saturating", 400, seed=4)
-    free, held = Spline().fit(table), Spline(monotone=True).fit(table)
+    free, monotone = Spline().fit(table), Spline(monotone=True).fit(table)
     line = np.linspace(table.d0.min(), table.d0.max(), 80)
-    assert np.diff(held.probability(line[:, None], line[None, :]), axis=0).min() > -1e-6
+    assert np.diff(monotone.probability(line[:, None], line[None, :]), axis=0).min() > -1e-6
     for seed in (11, 3):  # sharp votes, whose free surface falls beyond the last knots
         rng = np.random.default_rng(seed)
         d0, d1 = rng.random((2, 500))

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
-from twoafc.counted import CountedTriplets
+from twoafc.counted import ByReference, CountedTriplets
+from twoafc.estimators.bandwidth import choose_sigma
 from twoafc.estimators.basis import Scores, normal_scores
+from twoafc.estimators.density import Density, DensityFit, with_sigma
 from twoafc.estimators.kernel import CHUNK, WORK, Sums, gaussian
-from twoafc.estimators.penalised import Cells, gather_sums
+from twoafc.estimators.penalised import Cells, Dispersion, between_clusters, between_rows, gather_sums
 from twoafc.places import Axis
-from twoafc.table import Rows, Votes, repeated_units
 
 DENSEST = 2**23
 """Cells of a plane of bins that is worth having in full."""
 
 
-class Clusters(NamedTuple):
-    """Entry i says that triplets of the unit ``unit[i]`` are like row ``row[i]`` of the table, ``times[i]`` of them.
-
-    ``row`` may also be a slice of all rows; ``times`` is None where each entry is one triplet.
-    """
-
-    unit: IntArray
-    row: IntArray | slice
-    times: IntArray | None
-
-
-def clusters_of(table: Rows) -> Clusters | None:
-    """Number the rows by reference; None where no reference repeats, or where counts have lost their references."""
-    if isinstance(table, CountedTriplets):
-        kept = table.references
-        repeated = kept is not None and kept.ref.max() + 1 < kept.times.sum()
-        return Clusters(kept.ref, kept.row, kept.times) if kept is not None and repeated else None
-    units = repeated_units(table) if isinstance(table, Votes) else None
-    return None if units is None else Clusters(units, slice(None), table.count)
-
-
-def sums_of_places(
-    table: CountedTriplets, uniform: Uniform, sigma: float, grid_size: int
-) -> tuple[Sums, tuple[FloatArray, ...], FloatArray]:
-    """Sum the kernel over the places of a table; return also the places and the products of their votes."""
+def fit_density_to_counts(settings: Density, table: CountedTriplets, uniform: Uniform | None) -> DensityFit:
+    """Fit P to the places of a table, each of which has votes of many triplets."""
+    uniform = uniform or table.uniform
     u0, u1 = table.places.under(uniform)
+    if settings.sigma == "auto":
+        references = references_of(table)
+        row, unit, times = table.place, None, table.count
+        n, M = table.n, table.M
+        if references is not None:
+            unit, times = references.ref, references.times
+            row, n, M = table.place[references.row], n[references.row], M[references.row]
+        asked = {"share": 0.5, "prior": settings.prior}
+        sigma = choose_sigma((u0[row], u1[row]), n, M, unit, **asked, count=times)
+        settings = with_sigma(settings, sigma)
+    sigma, size = float(settings.sigma), settings.grid_size
     votes, axis = table.votes, table.places.axis
     weights = np.stack([votes.n, votes.M, votes.triplets, votes.log_coefficient])
     products = np.stack([votes.nn, votes.nM, votes.MM, votes.M])
     if axis is None or len(axis.d) ** 2 > DENSEST:
-        total = _at_places(u0, u1, weights, sigma, grid_size)
+        total = _at_places(u0, u1, weights, sigma, size)
     else:
         rest = axis.apart
-        total = _on_lattice(axis, uniform(axis.d), weights, sigma, grid_size)
-        total += _at_places(u0[rest], u1[rest], weights[:, rest], sigma, grid_size)
-    return Sums.mirrored(total), (u0, u1), products
+        total = _on_lattice(axis, uniform(axis.d), weights, sigma, size)
+        total += _at_places(u0[rest], u1[rest], weights[:, rest], sigma, size)
+    return DensityFit.from_sums(settings, uniform, Sums.mirrored(total), (u0, u1), products)
+
+
+def references_of(table: CountedTriplets) -> ByReference | None:
+    """Triplets by reference; None where no reference repeats, or where counts have lost their references."""
+    kept = table.references
+    return kept if kept is not None and kept.ref.max() + 1 < kept.times.sum() else None
 
 
 def _on_lattice(axis: Axis, u: FloatArray, weights: FloatArray, sigma: float, grid_size: int) -> FloatArray:
@@ -89,10 +83,16 @@ def _at_places(u0: FloatArray, u1: FloatArray, weights: FloatArray, sigma: float
     return total
 
 
-def gathered_places(table: CountedTriplets) -> tuple[Uniform, Scores, Cells, IntArray]:
-    """Gather the places of a table in cells; return also the map, the scores, and the cell of each row."""
+def gathered_places(table: CountedTriplets) -> tuple[Uniform, Scores, Cells, Dispersion]:
+    """Gather the places of a table in cells; return also the map, the scores, and the dispersion."""
     uniform, places, votes = table.uniform, table.places, table.votes
     scores = normal_scores(uniform, places.d0, places.d1, count=votes.triplets)
     z0, z1 = (np.interp(d, uniform.values, scores.values) for d in (places.d0, places.d1))
     cells, cell = gather_sums((z0, z1), votes.n, votes.M, votes.nn, votes.nM, votes.MM)
-    return uniform, scores, cells, cell[table.place]
+    references = references_of(table)
+    if references is None:
+        return uniform, scores, cells, between_rows(cells)
+    row = references.row
+    n, M, place = table.n[row], table.M[row], table.place[row]
+    n = np.where(z0[place] < z1[place], M - n, n)
+    return uniform, scores, cells, between_clusters(cell[place], references.ref, n, M, references.times)

@@ -19,7 +19,6 @@ from twoafc.core import Uniform
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_sigma
-from twoafc.estimators.counted import Clusters, clusters_of, sums_of_places
 from twoafc.estimators.kernel import (
     Sums,
     curve_covariances,
@@ -32,7 +31,7 @@ from twoafc.estimators.kernel import (
 )
 from twoafc.estimators.origin import Origin
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Rows, Triplets
+from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
 
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
@@ -86,48 +85,40 @@ class Density:
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
         """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
+        if isinstance(table, CountedTriplets):
+            from twoafc.estimators.counted import fit_density_to_counts
+
+            return fit_density_to_counts(self, table, uniform)
         if uniform is None:
             uniform, *columns = table.uniformised()
         else:
             columns = [uniform(d) for d in table.columns]
         u, n, M, count = tuple(columns), table.n, table.M, table.count
-        clusters = clusters_of(table) if self.sigma == "auto" or table.k == 1 else None
         times = 1 if count is None else count
         share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
-        chosen = self._with_sigma(u, n, M, count, clusters, share)
-        sigma, size = float(chosen.sigma), chosen.grid_size
-        if isinstance(table, CountedTriplets):
-            return DensityFit.from_sums(chosen, uniform, *sums_of_places(table, uniform, sigma, size))
-        sums = kernel_sums(u, n, M, sigma=sigma, grid_size=size, count=count)
+        clusters = None
+        if isinstance(table, Votes) and (table.k == 1 or self.sigma == "auto"):
+            clusters = repeated_units(table)
+        chosen = self
+        if self.sigma == "auto":
+            chosen = with_sigma(self, choose_sigma(u, n, M, clusters, share=share, prior=self.prior, count=count))
+        sigma = float(chosen.sigma)
+        sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, count=count)
         if table.k == 2:
             return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, count))
         P = share + _excess(sums, share, self.prior)
-        unit = None if clusters is None else clusters.unit
-        covariances = curve_covariances(
-            u[0], n, M, P, sums.M, sigma=sigma, prior=self.prior, clusters=unit, count=count
-        )
+        asked = {"sigma": sigma, "prior": self.prior}
+        covariances = curve_covariances(u[0], n, M, P, sums.M, **asked, clusters=clusters, count=count)
         return DensityCurve(chosen, uniform, share, sums, covariances)
 
-    def _with_sigma(
-        self,
-        u: tuple[FloatArray, ...],
-        n: IntArray,
-        M: IntArray,
-        count: IntArray | None,
-        clusters: Clusters | None,
-        share: float,
-    ) -> Density:
-        """Replace an automatic width by the one chosen for a table, with as many nodes as it needs."""
-        if self.sigma != "auto":
-            return self
-        unit, row, times = clusters or (None, slice(None), count)
-        rows = tuple(x[row] for x in u), n[row], M[row]
-        sigma = choose_sigma(*rows, unit, share=share, prior=self.prior, count=times)
-        return replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
+
+def with_sigma(settings: Density, sigma: float) -> Density:
+    """Return settings with a chosen width, and as many nodes as it takes to follow the kernel."""
+    return replace(settings, sigma=sigma, grid_size=max(settings.grid_size, ceil(1.5 / sigma)))
 
 
 def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
-    """P - share at the nodes; of surfaces antisymmetric to the last bit, as the mirrored sum of n K is its transpose."""
+    """P - share at the nodes; antisymmetric to the last bit for k = 2: the mirrored sum of n K is its transpose."""
     N, D, _, _ = sums
     return np.asarray(((N - N.T) / 2 if N.ndim == 2 else N - share * D) / (D + prior))
 
@@ -194,19 +185,16 @@ class KernelFit:
         if density.sigma == "auto":
             raise DataError("a fitted model has a sigma of its own; that of the model is auto")
         shape = (density.grid_size,) * cls.k
-        for name, expected in {
-            "share": (),
-            "sums": (4, *shape),
-            "covariances": (2, len(offsets(cls.k)), *shape),
-        }.items():
+        shapes = {"share": (), "sums": (4, *shape), "covariances": (2, len(offsets(cls.k)), *shape)}
+        for name, expected in shapes.items():
             array = arrays[name]
             if array.dtype != np.float64 or array.shape != expected or not np.isfinite(array).all():
                 raise DataError(f"{name} must be finite numbers of shape {expected}; found {array.dtype} {array.shape}")
         share, (N, D, _, _) = float(arrays["share"]), arrays["sums"]
         if not 0 <= share <= 1 or (cls.k == 2 and share != 0.5):
             raise DataError(f"share must be {'1/2' if cls.k == 2 else 'a number in [0, 1]'}; found {share}")
-        slack = 1e-9 * (1 + D.max())
-        if (arrays["sums"] < -slack).any() or (N > D + slack).any() or (arrays["covariances"][:, 0] < -slack).any():
+        variances, slack = arrays["covariances"][:, 0], 1e-9 * (1 + D.max())
+        if arrays["sums"].min() < -slack or variances.min() < -1e-9 or (N - D).max() > slack:
             raise DataError("sums and variances must not be negative, nor n exceed M; those of the model do")
         if cls.k == 2 and ((abs(N + N.T - D) > slack).any() or (D != D.T).any()):
             raise DataError("sums of votes must be symmetric; those of the model are not")

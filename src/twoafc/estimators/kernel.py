@@ -1,6 +1,6 @@
 """A Gaussian kernel on a grid: sums over rows, values between the nodes, and covariances (section 3.1 of the paper).
 
-The grid has G nodes, evenly spaced from 0 to 1, along each of k axes: u0 and u1 of triplets (k = 2), u of pairs (k = 1).
+The grid has G nodes, evenly spaced from 0 to 1, along each of k axes: u0, u1 of triplets (k = 2), u of pairs (k = 1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""P over the plane of the two distances, by a small neural network: section 3.2 of the paper."""
+"""P over the plane of the two distances, by a small neural network: section 3.2 of the paper, in numpy.
+
+Its training data are rows of eight numbers: the five inputs, a constant one, n and M.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ CHUNK = 192
 TOLERANCE = 0.01
 """Share by which a training NLL may exceed that of P = 1/2.
 
-Where the distance says nothing of the votes a sound run of Adam ends near it on either side, within 0.007 of it for 300
-triplets and more: that is no failure.
+Where the distance is useless a sound run of Adam ends near it on either side, within 0.007 of it for 300 triplets and
+more: that is no failure.
 """
 
 
@@ -97,7 +100,7 @@ class Network:
             raise ValueError(f"learning_rate must be a positive number; found {self.learning_rate!r}")
 
     def fit(self, table: Rows) -> NetworkFit:
-        """Fit P to a table with one distance; a run that explodes gives no warning but a fit that says so."""
+        """Fit P to a table with one distance; a run that diverges raises nothing, but the fit reports it."""
         if table.k == 1:
             raise ValueError("network has no form for pairs; use density or spline")
         if len(table.n) == 0:
@@ -238,7 +241,7 @@ def _check(arrays: Mapping[str, NDArray[Any]], network: Network) -> None:
             raise DataError(f"{name} must be float64 of shape {shape}; found {actual}")
     if not 1 <= len(history) <= network.epochs:
         raise DataError(f"training_nll must have 1 to {network.epochs} values, one per epoch; found {len(history)}")
-    # The numbers of an exploded run are kept as they are, but only where its NLL tells of it.
+    # The numbers of a diverged run are valid, but only where its NLL shows it.
     if not np.isfinite(chance) or (np.isfinite(history).all() and not np.isfinite(parameters).all()):
         raise DataError("parameters and chance_nll must be finite; those of the model are not")
 
@@ -255,11 +258,11 @@ class Net:
         self.logit: RealArray = np.empty((1, size), parameters.dtype)
 
     def sized(self, size: int) -> Net:
-        """Give the network itself or, for the shorter batch at the end, its like on the same parameters."""
+        """Return the network itself or, for the shorter batch at the end, another on the same parameters."""
         return self if size == self.logit.size else Net(self.parameters, size)
 
     def forward(self, X: RealArray) -> RealArray:
-        """Compute the logits, shape (B,), of inputs of shape (B, 6); they stand in a buffer."""
+        """Compute the logits, shape (B,), of inputs of shape (B, 6), in a buffer."""
         x = X.T
         for weights, hidden in zip(self.weights[:-1], self.hidden, strict=True):
             z = hidden[:-1]
@@ -270,7 +273,7 @@ class Net:
         return np.asarray(self.logit[0])
 
     def backward(self, X: RealArray, error: RealArray) -> RealArray:
-        """Compute the gradient by the parameters from that by the logits, after `forward`; it stands in a buffer."""
+        """Compute the gradient by the parameters from that by the logits, after `forward`, in a buffer."""
         above = error[None]
         for layer in (2, 1):
             x, back = self.hidden[layer - 1], self.back[layer - 1]
@@ -394,7 +397,7 @@ def mean_loss(parameters: RealArray, rows: RealArray, count: IntArray | None = N
 def descend_adam(
     rows: RealArray, *, epochs: int, batch_size: int, learning_rate: float, seed: int
 ) -> tuple[FloatArray, list[float]]:
-    """Minimise the mean loss in small batches; give the parameters, and the mean loss after each epoch.
+    """Minimise the mean loss in small batches; return the parameters, and the mean loss after each epoch.
 
     The run ends early once that is no longer finite.
     """
@@ -419,7 +422,7 @@ def descend_adam(
 
 
 def descend_lbfgs(rows: RealArray, *, seed: int) -> FloatArray:
-    """Minimise the loss of all rows at once; give the parameters."""
+    """Minimise the loss of all rows at once; return the parameters."""
     from scipy.optimize import minimize  # slow to import, and Adam does without
 
     first = initial(np.random.default_rng(seed))

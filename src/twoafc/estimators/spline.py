@@ -17,7 +17,7 @@ from twoafc.core import Uniform, require_numbers
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.basis import MOST_STRETCH, PARTS, Scores, functions, normal_scores, parts, slopes
-from twoafc.estimators.counted import clusters_of, gathered_places
+from twoafc.estimators.counted import gathered_places
 from twoafc.estimators.origin import Origin
 from twoafc.estimators.penalised import (
     LINKS,
@@ -26,6 +26,7 @@ from twoafc.estimators.penalised import (
     VAGUE,
     WIDE,
     Cells,
+    Dispersion,
     Problem,
     Solution,
     between_clusters,
@@ -38,7 +39,7 @@ from twoafc.estimators.penalised import (
     solve,
 )
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Rows, Triplets
+from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
 
 ROUNDS = 10
 """Rounds of scoring that a fit of known smoothness takes at most."""
@@ -101,16 +102,8 @@ class Spline:
         """Fit P to a table with one distance."""
         if table.k == 1 and self.monotone:
             raise ValueError("monotone is a setting for triplets; the curve of pairs has no such form")
-        uniform, scores, cells, cell = _gathered(table)
+        uniform, scores, cells, dispersion_of = _gathered(table)
         size = round(self.size * scores.stretch)
-        clusters = clusters_of(table)
-        if clusters is None:
-            dispersion_of = between_rows(cells)
-        else:
-            unit, row, times = clusters
-            n, M, d = table.n[row], table.M[row], [x[row] for x in table.columns]
-            n = np.where(d[0] < d[1], M - n, n) if table.k == 2 else n
-            dispersion_of = between_clusters(cell[row], unit, n, M, times)
         first, *others = LINKS if self.link == "auto" else (self.link,)
         problem = Problem(cells, functions(cells.z, size), *parts(size, table.k), first)
         solutions = {first: solve(problem, dispersion_of)}
@@ -123,14 +116,19 @@ class Spline:
         return kind.from_solution(self, uniform, scores.values, size, link, solutions[link])
 
 
-def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, IntArray]:
-    """Gather the rows of a table in cells; return also the map, the scores, and the cell of each row."""
+def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, Dispersion]:
+    """Gather the rows of a table in cells; return also the map, the scores, and how to measure the dispersion."""
     if isinstance(table, CountedTriplets):
         return gathered_places(table)
     uniform = table.uniformised()[0]
     scores = normal_scores(uniform, *table.columns, count=table.count)
     z = tuple(np.interp(d, uniform.values, scores.values) for d in table.columns)
-    return uniform, scores, *gather(z, table.n, table.M, table.count)
+    cells, cell = gather(z, table.n, table.M, table.count)
+    clusters = repeated_units(table) if isinstance(table, Votes) else None
+    if clusters is None:
+        return uniform, scores, cells, between_rows(cells)
+    n = np.where(z[0] < z[1], table.M - table.n, table.n) if table.k == 2 else table.n
+    return uniform, scores, cells, between_clusters(cell, clusters, n, table.M, table.count)
 
 
 def fit_alike(fit: SplineFit, table: Rows) -> SplineFit:
