@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 from twoafc.jnd import average_precision, fit_curve
+from twoafc.jnd.bandwidth import LATTICE, _clusters_left_out, _pairs_left_out, choose_sigma
 from twoafc.jnd.card import describe, of_evaluation
 from twoafc.jnd.comparisons import COMPARED
 from twoafc.jnd.drawn import reweighted, spread
@@ -33,8 +34,9 @@ from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
 import trees
 import twoafc
 from commands import refused
-from twoafc import DataError, Density, Pairs, Settings, Spline, jnd, metrics
+from twoafc import DataError, Density, Network, Pairs, Settings, Spline, jnd, metrics
 from twoafc.cli import main
+from twoafc.files import read_archive, save_archive
 from twoafc.inference.comparisons import compare, sentence
 from twoafc.inference.errorbars import together
 
@@ -264,6 +266,132 @@ def test_influence_is_the_derivative(rows: list[tuple[int, int]], pick: int) -> 
     assert ranking.values(share).mean() == pytest.approx(here)
 
 
+# The curves.
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_known_curve_is_recovered_within_its_errors(name: str) -> None:
+    d = np.exp(np.linspace(-1.5, 1.5, 7))
+    off, tolerance = [], []
+    for seed in range(12):
+        fit: Any = fit_curve(world(1500, seed=seed)["good"], ESTIMATORS[name])
+        P, se = fit.probability(d), fit.standard_error(d)
+        off.append((P - falling(np.log(d))) / se)
+        tolerance.append(np.abs(P - falling(np.log(d))).max())
+    assert np.mean(np.abs(off) < 2) > 0.85
+    assert 0.6 < np.std(off) < 1.3
+    assert np.mean(tolerance) < {"density": 0.08, "auto": 0.06, "spline": 0.04}[name]
+
+
+@pytest.mark.parametrize("name", ["density", "spline"])
+def test_errors_know_of_references_that_repeat(name: str) -> None:
+    def drawn(seed: int) -> Pairs:
+        rng = np.random.default_rng(seed)
+        ref = rng.integers(60, size=900)
+        z, liking = rng.normal(size=900), rng.normal(size=60)
+        n = rng.binomial(3, expit(-2 * z + liking[ref]))
+        return Pairs.from_frame({"n": n, "M": [3] * 900, "d": np.exp(z), "ref": ref})
+
+    d = np.exp([-1.0, 0.0, 1.0])
+    fits: list[Any] = [fit_curve(drawn(seed)["distance"], ESTIMATORS[name]) for seed in range(80)]
+    spread = np.std([fit.probability(d) for fit in fits], axis=0, ddof=1)
+    se = np.mean([fit.standard_error(d) for fit in fits], axis=0)
+    assert (spread / se > 0.6).all()
+    # A tenth too small in the middle, for the spline: one dispersion serves the whole curve.
+    assert (spread / se < 1.4).all()
+
+
+def test_the_density_curve_is_the_plain_sum() -> None:
+    table = world(80, seed=3)["poor"]
+    fit: Any = fit_curve(table, Density(sigma=0.1, grid_size=5, prior=0.5))
+    u = (np.argsort(np.argsort(table.d)) + 0.5) / 80
+    for i, node in enumerate(np.linspace(0, 1, 5)):
+        K = np.exp(-((u - node) ** 2) / (2 * 0.1**2))
+        P = (np.sum(table.n * K) + 0.5 * table.share) / (np.sum(table.M * K) + 0.5)
+        assert fit.curve[i] == pytest.approx(P, rel=1e-12)
+        own = np.sum(K**2 * (table.n - P * table.M) ** 2)
+        assert fit.sums[2, i] == pytest.approx(own, rel=1e-9)
+        if i:
+            moved = K * (table.n - P * table.M)
+            assert fit.sums[3, i - 1] == pytest.approx(moved @ before, rel=1e-9)  # noqa: F821
+        before = K * (table.n - P * table.M)  # noqa: F841
+    between = fit.uniform.inverse(0.25 / 2)
+    assert fit.probability(between) == pytest.approx(fit.curve[:2].mean(), rel=1e-9)
+
+
+def test_where_there_is_no_data_density_gives_the_overall_share() -> None:
+    table = Pairs.from_frame({"n": [3] * 9 + [0], "M": [3] * 10, "d": [1.0] * 9 + [2.0]})
+    fit: Any = fit_curve(table, Density(sigma=0.01, grid_size=101))
+    empty = fit.uniform.inverse(0.7)
+    assert fit.probability(empty) == pytest.approx(0.9)
+    assert fit.standard_error(empty) == pytest.approx(np.sqrt(1 / 12), rel=1e-3)
+    assert fit.standard_error(1.0) < 0.1
+
+
+@settings(max_examples=25, deadline=None)
+@example([(0, 0), (0, 0), (0, 1), (1, 1)], "auto")  # widths that only rounding tells apart
+@given(VOTES.filter(lambda rows: len(rows) > 1), st.sampled_from(sorted(ESTIMATORS)))
+def test_laws_of_curves(rows: list[tuple[int, int]], name: str) -> None:
+    n, d = (np.array(column) for column in zip(*rows, strict=True))
+    columns = {"n": n, "M": np.full(len(n), 3), "d": d / 3}
+    at = np.linspace(-1, 6, 15)
+    fit: Any = fit_curve(Pairs.from_frame(columns), ESTIMATORS[name])
+    P = fit.probability(at)
+    assert ((P >= 0) & (P <= 1)).all()
+    se = fit.standard_error(at)
+    assert (np.isfinite(se) & (se >= 0)).all()
+    turned: Any = fit_curve(Pairs.from_frame({key: column[::-1] for key, column in columns.items()}), ESTIMATORS[name])
+    np.testing.assert_allclose(turned.probability(at), P, atol=1e-6)
+    # Outside the training range, what holds at its ends.
+    assert P[0] == pytest.approx(float(fit.probability(d.min() / 3 - 1e-9)), abs=1e-6)
+    assert fit.probability(at.reshape(3, 5)).shape == fit.standard_error(at.reshape(3, 5)).shape == (3, 5)
+    assert np.shape(fit.probability(0.5)) == ()
+
+
+def test_unanimous_votes_leave_room_for_doubt() -> None:
+    table = Pairs.from_frame({"n": [3] * 50, "M": [3] * 50, "d": np.arange(50.0)})
+    for estimator in ESTIMATORS.values():
+        fit: Any = fit_curve(table, estimator)
+        assert 0.97 < fit.probability(25.0) <= 1
+        assert 0.001 < fit.standard_error(25.0) < 0.1
+
+
+def test_a_curve_need_not_fall() -> None:
+    rng = np.random.default_rng(0)
+    d = rng.random(4000)
+    table = Pairs.from_frame({"n": rng.binomial(3, 0.2 + 2 * (d - 0.5) ** 2), "M": [3] * 4000, "d": d})
+    for estimator in ESTIMATORS.values():
+        P = fit_curve(table, estimator).probability([0.02, 0.5, 0.98])
+        np.testing.assert_allclose(P, [0.66, 0.2, 0.66], atol=0.07)
+
+
+def test_sigma_is_the_one_under_which_pairs_left_out_are_likeliest() -> None:
+    table = world(60, seed=5)
+    u = (np.argsort(np.argsort(table.distances["good"])) + 0.5) / 60
+    cell = np.minimum((u * LATTICE).astype(np.int64), LATTICE - 1)
+    at = (cell + 0.5) / LATTICE
+
+    def slow(sigma: float, left: NDArray[np.int64]) -> float:
+        total = 0.0
+        for part in np.unique(left):
+            out = left == part
+            for k in np.flatnonzero(out):
+                K = np.exp(-((at - at[k]) ** 2) / (2 * sigma**2)) * ~out
+                P = (K @ table.n + 0.001 * table.share) / (K @ table.M + 0.001)
+                total += table.n[k] * np.log(P) + (table.M[k] - table.n[k]) * np.log(1 - P)
+        return total
+
+    for sigma in (0.05, 0.2):
+        fast = _pairs_left_out(cell, table.n, table.M, 0.001)(sigma)
+        assert fast == pytest.approx(slow(sigma, np.arange(60)), rel=1e-9)
+        clusters = np.arange(60) % 20  # twenty clusters, so that each is left out alone
+        fast = _clusters_left_out(cell, table.n, table.M, clusters, 0.001)(sigma)
+        assert fast == pytest.approx(slow(sigma, clusters), rel=1e-9)
+    chosen = choose_sigma(u, table.n, table.M, None, prior=0.001)
+    tried = [_pairs_left_out(cell, table.n, table.M, 0.001)(chosen * factor) for factor in (0.5, 1, 2)]
+    assert tried[1] == max(tried)
+
+
 class Half:
     """A user's own estimator of pairs."""
 
@@ -272,6 +400,91 @@ class Half:
 
     def probability(self, d: FloatArray) -> FloatArray:
         return np.full(np.shape(d), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (Network(), "network has no form for pairs; use density or spline"),
+        (Density(sigma_along=0.1), "pairs have no diagonal to be smoothed along; found sigma_along=0.1"),
+        (Spline(monotone=True), "monotone is a setting of surfaces; the curve of pairs is not held to fall"),
+        ("tea", "an estimator of pairs needs a method fit_pairs(table); 'tea' has none"),
+    ],
+)
+def test_an_estimator_without_a_form_for_pairs_says_so(estimator: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        fit_curve(world(10)["good"], estimator)
+    assert str(caught.value) == message
+
+
+# Saved models.
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_saved_curve_says_the_same(tmp_path: Path, name: str) -> None:
+    fit: Any = fit_curve(world(200)["good"], ESTIMATORS[name])
+    fit.save(tmp_path / "m.npz")
+    again: Any = twoafc.load(tmp_path / "m.npz")
+    d = np.linspace(0, 5, 50)
+    np.testing.assert_array_equal(again.probability(d), fit.probability(d))
+    np.testing.assert_array_equal(again.standard_error(d), fit.standard_error(d))
+    assert again.settings == fit.settings
+
+
+def test_load_reads_surfaces_too(tmp_path: Path) -> None:
+    table = twoafc.Triplets.from_frame({"n": [1], "M": [2], "d0": [1.0], "d1": [2.0]})
+    Density().fit(table).save(tmp_path / "m.npz")
+    assert type(twoafc.load(tmp_path / "m.npz")).__name__ == "DensityFit"
+    with pytest.raises(DataError, match=r"^no such file: none\.npz$"):
+        twoafc.load("none.npz")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "message"),
+    [
+        ("density", {"sums": np.zeros((6, 3))}, "sums must be finite numbers of shape (6, 20); found float64 (6, 3)"),
+        ("density", {"sums": -np.ones((6, 20))}, "sums over votes must not be negative, nor n exceed M; those of the"),
+        ("density", {"share": np.array(1.5)}, "the share of same must lie in [0, 1]; found 1.5"),
+        ("density", {"tea": np.zeros(2)}, "it holds tea, which no pairs-density model has"),
+        ("density", {"sigma": "auto"}, "a fitted curve has one sigma of its own; that of the model has not"),
+        ("density", {"grid_size": 1}, "grid_size must be a whole number, at least 2; found 1"),
+        ("spline", {"theta": np.zeros(3)}, "theta must be finite numbers of shape (11,); found float64 (3,)"),
+        ("spline", {"covariance": -np.eye(11)}, "the covariance must be symmetric and positive; that of the model"),
+        ("spline", {"dispersion": np.array(0.5)}, "dispersion must be at least 1 and precision positive; those of"),
+        ("spline", {"link": np.array(7)}, "link must be 0 or 1; found 7"),
+        ("spline", {"link": "probit"}, "the link must be the one asked for, probit; that of the model is"),
+        ("spline", {"values": np.array([1.0, 0.0])}, "the map's counts must be whole numbers, one per value; those"),
+    ],
+)
+def test_a_model_that_makes_no_sense_is_refused(
+    tmp_path: Path, kind: str, changed: dict[str, Any], message: str
+) -> None:
+    fit: Any = fit_curve(world(50)["good"], Density() if kind == "density" else Spline(link="logit"))
+    fit.save(tmp_path / "m.npz")
+    name, saved, arrays = read_archive(tmp_path / "m.npz")
+    saved |= {key: value for key, value in changed.items() if not isinstance(value, np.ndarray)}
+    arrays |= {key: value for key, value in changed.items() if isinstance(value, np.ndarray)}
+    save_archive(tmp_path / "m.npz", name, saved, arrays)
+    with pytest.raises(DataError) as caught:
+        twoafc.load(tmp_path / "m.npz")
+    assert str(caught.value).startswith(f"{tmp_path / 'm.npz'} is not a usable model; {message}")
+
+
+@pytest.mark.parametrize(("lost", "message"), [("share", "it has no share"), ("prior", "its settings have no prior")])
+def test_a_model_that_is_not_whole_is_refused(tmp_path: Path, lost: str, message: str) -> None:
+    path = tmp_path / "m.npz"
+    fit: Any = fit_curve(world(50)["good"], Density())
+    fit.save(path)
+    name, saved, arrays = read_archive(path)
+    save_archive(
+        path,
+        name,
+        {key: value for key, value in saved.items() if key != lost},
+        {key: value for key, value in arrays.items() if key != lost},
+    )
+    with pytest.raises(DataError) as caught:
+        twoafc.load(path)
+    assert str(caught.value) == f"{path} is not a whole model; {message}"
 
 
 # Scores.

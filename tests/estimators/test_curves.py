@@ -8,27 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from pairs_world import falling, world
 from twoafc import Density, Network, Pairs, Spline
 
-FloatArray = NDArray[np.float64]
 ESTIMATORS: dict[str, Any] = {"density": Density(), "auto": Density(sigma="auto"), "spline": Spline()}
-
-
-def falling(z: FloatArray, slope: float = 2.0) -> FloatArray:
-    """The chance of "same" in the simulated world, by the logarithm of its distance."""
-    return np.asarray(0.02 + 0.95 * expit(-slope * z - 0.4))
-
-
-def world(T: int = 400, seed: int = 0, noise: float = 0.8, M: int = 3, **columns: object) -> Pairs:
-    """Pairs of which one distance tells all, and another, noisier, tells less."""
-    rng = np.random.default_rng(seed)
-    z = rng.normal(size=T)
-    good, poor = np.exp(z), np.exp(z + noise * rng.normal(size=T))
-    frame = {"n": rng.binomial(M, falling(z)), "M": np.full(T, M), "good_d": good, "poor_d": poor}
-    return Pairs.from_frame(frame | columns)
 
 
 VOTES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), min_size=1, max_size=40)
@@ -70,7 +55,7 @@ def test_the_density_curve_is_the_plain_sum() -> None:
     table = world(80, seed=3)["poor"]
     fit: Any = Density(sigma=0.1, grid_size=5, prior=0.5).fit(table)
     u = (np.argsort(np.argsort(table.d)) + 0.5) / 80
-    moved: list[FloatArray] = []
+    moved: list[np.ndarray] = []
     for i, node in enumerate(np.linspace(0, 1, 5)):
         K = np.exp(-((u - node) ** 2) / (2 * 0.1**2))
         P = (np.sum(table.n * K) + 0.5 * table.share) / (np.sum(table.M * K) + 0.5)

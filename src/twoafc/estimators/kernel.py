@@ -191,26 +191,24 @@ def surface_covariances(
         P and the sums of M K, the prior included.
     """
     G = len(P)
-    nn, nM, MM, votes = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
-    shrunk = _shrunk(P, D**2 / np.maximum(votes[::2, ::2], TINY))
+    squared = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
+    shrunk = _shrunk(P, D**2 / np.maximum(squared[3, ::2, ::2], TINY))
     variance, narrow = shrunk * (1 - shrunk), 1 / (4 * (sigma * (G - 1)) ** 2)
-    covariances = np.zeros((2, len(offsets(2)), G, G))
-    for (observed, binomial), (di, dj) in zip(covariances.swapaxes(0, 1), offsets(2), strict=True):
-        i, j = np.ogrid[: G - di, max(0, -dj) : G - max(0, dj)]
-        k, m = i + di, j + dj
-        p, other, spread = P[i, j], P[k, m], np.sqrt(variance[i, j] * variance[k, m])
-        # The node (k, m) itself, and its mirror image (m, k).
-        for sign, row, column, q in ((1, k, m, other), (-1, m, k, 1 - other)):
-            at = i + row, j + column
-            kernel = sign * np.exp(-narrow * ((i - row) ** 2 + (j - column) ** 2)) / (D[i, j] * D[k, m])
-            observed[i, j] += kernel * (nn[at] - (p + q) * nM[at] + p * q * MM[at])
-            binomial[i, j] += kernel * spread * votes[at]
+    i, j = np.indices((G, G))
+    di, dj = np.array(offsets(2)).T[:, :, None, None]
+    inside = (i + di < G) & (j + dj >= 0) & (j + dj < G)
+    k, m = np.where(inside, i + di, i), np.where(inside, j + dj, j)
+    other, spread, scale = P[k, m], np.sqrt(variance * variance[k, m]), inside / (D * D[k, m])
+    covariances = np.zeros((2, *k.shape))
+    # The node (k, m) itself, and its mirror image (m, k).
+    for sign, row, column, q in ((1, k, m, other), (-1, m, k, 1 - other)):
+        nn, nM, MM, votes = squared[:, i + row, j + column]
+        kernel = sign * scale * np.exp(-narrow * ((i - row) ** 2 + (j - column) ** 2))
+        covariances += kernel * (nn - (P + q) * nM + P * q * MM), kernel * spread * votes
     return covariances
 
 
-def _squared_sums(
-    u: tuple[FloatArray, ...], products: FloatArray | IntArray, *, sigma: float, size: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _squared_sums(u: tuple[FloatArray, ...], products: FloatArray | IntArray, *, sigma: float, size: int) -> FloatArray:
     """Sums of K^2 times n^2, n M, M^2 and M over triplets and mirrors, each triplet moved to the centre of a fine cell.
 
     The cells, a sixth of a width each, cost standard errors about a thousandth.
@@ -221,7 +219,7 @@ def _squared_sums(
     K = gaussian(np.linspace(0, 1, size) / sigma, centres / sigma, np.empty((size, cells)))
     gathered = (np.bincount(i * cells + j, values, cells**2).reshape(cells, cells) for values in products)
     nn, nM, MM, M = (K @ values @ K.T for values in gathered)
-    return nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, M + M.T
+    return np.stack([nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, M + M.T])
 
 
 def curve_covariances(
