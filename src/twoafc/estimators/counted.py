@@ -86,7 +86,7 @@ def _at_places(u0: FloatArray, u1: FloatArray, weights: FloatArray, sigma: float
 def gathered_places(table: CountedTriplets) -> tuple[Uniform, Scores, Cells, Dispersion]:
     """Gather the places of a table in cells; return also the map, the scores, and the dispersion."""
     uniform, places, votes = table.uniform, table.places, table.votes
-    scores = normal_scores(uniform, places.d0, places.d1, count=votes.triplets)
+    scores = normal_scores(uniform, *places.under(uniform), count=votes.triplets)
     z0, z1 = (np.interp(d, uniform.values, scores.values) for d in (places.d0, places.d1))
     cells, cell = gather_sums((z0, z1), votes.n, votes.M, votes.nn, votes.nM, votes.MM)
     references = references_of(table)

@@ -161,10 +161,10 @@ def _corners(u: tuple[FloatArray, ...], size: int) -> dict[tuple[int, ...], tupl
     return corners
 
 
-def vote_products(n: IntArray, M: IntArray, count: IntArray | None = None) -> IntArray:
+def vote_products(n: IntArray, M: IntArray, count: IntArray | None = None) -> FloatArray | IntArray:
     """n^2, n M, M^2 and M of each row, times the triplets that it stands for: shape (4, T)."""
     products = np.stack([n * n, n * M, M * M, M])
-    return products if count is None else products * count
+    return products if count is None else products * count.astype(np.float64)
 
 
 def surface_covariances(

@@ -64,7 +64,7 @@ def gather(
     >>> cells.z[0], cells.n, cells.M, cell
     (array([1.]), array([6.]), array([8.]), array([0, 0]))
     """
-    times = 1 if count is None else count
+    times = 1 if count is None else count.astype(np.float64)
     return gather_sums(z, *((column * times).astype(np.float64) for column in (n, M, n * n, n * M, M * M)))
 
 

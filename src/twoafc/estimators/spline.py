@@ -120,8 +120,8 @@ def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, Dispersion]:
     """Gather the rows of a table in cells; return also the map, the scores, and how to measure the dispersion."""
     if isinstance(table, CountedTriplets):
         return gathered_places(table)
-    uniform = table.uniformised()[0]
-    scores = normal_scores(uniform, *table.columns, count=table.count)
+    uniform, *u = table.uniformised()
+    scores = normal_scores(uniform, *u, count=table.count)
     z = tuple(np.interp(d, uniform.values, scores.values) for d in table.columns)
     cells, cell = gather(z, table.n, table.M, table.count)
     clusters = repeated_units(table) if isinstance(table, Votes) else None
