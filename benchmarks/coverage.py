@@ -1,6 +1,6 @@
 """How often 95 % intervals for P, P ± 1.96 standard errors, hold the truth, on average over new triplets.
 
-Run: python benchmarks/coverage.py (about four minutes)
+Run: python -m benchmarks.coverage (about four minutes)
 
 The density's standard error tells its noise alone: where P bends within a kernel's width, its bias comes on top.
 """

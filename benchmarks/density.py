@@ -1,6 +1,6 @@
 """The exact density fit against what one would write or call instead: time, error of P, peak memory.
 
-Run: python benchmarks/density.py (about a minute; needs the extra "bench")
+Run: python -m benchmarks.density (about a minute; needs the extra "bench")
 
 Every peer is given the distances already uniformised, for nothing; ours starts from the raw table and also gives the
 standard error and the log-likelihood. Each method runs in a process of its own: the best of several runs, then one more

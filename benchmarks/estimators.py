@@ -1,6 +1,6 @@
 """The estimators' own error: expected NLL above that of the truth, in worlds where P is known.
 
-Run: python benchmarks/estimators.py (about five minutes; needs the extra "bench")
+Run: python -m benchmarks.estimators (about five minutes; needs the extra "bench")
 
 Trained on votes with M = 2, tested against the true P of 20,000 new triplets with M = 5. Beside ours stand what a user
 would try instead, each given the mirrored triplets too. A dash: not tried at that size.
@@ -98,7 +98,6 @@ def additive() -> Any:
 METHODS: dict[str, tuple[Callable[[Triplets], Surface], int]] = {
     "density (paper)": (ours(Density()), 10**9),
     "density (auto)": (ours(Density(sigma="auto")), 10**9),
-    "density (2 widths)": (ours(Density(sigma="auto", sigma_along="auto")), 10**9),
     "network (paper)": (ours(Network()), 10**9),
     "network (lbfgs)": (ours(Network(solver="lbfgs")), 10**9),
     "spline": (ours(Spline()), 10**9),

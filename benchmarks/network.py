@@ -1,4 +1,4 @@
-"""The network estimator against a plain torch loop on the paper's schedule: ``python benchmarks/network.py``.
+"""The network estimator against a plain torch loop on the paper's schedule: ``python -m benchmarks.network``.
 
 One run trains all of them on the same simulated triplets (BAPPS in size, M = 2) and scores them on others (M = 5),
 three seeds each. The ratio is of the least times, and torch's is that of its better number of threads.
@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from twoafc.core import log_pmf, uniformise
-from twoafc.estimators.network import Network
+from twoafc.estimators import Network
 from twoafc.table import Triplets
 from twoafc.worlds import simulate, true_probability
 

@@ -19,9 +19,8 @@ from twoafc.core import Uniform
 from twoafc.counted import ByReference, CountedTriplets
 from twoafc.counts import Counts, Lattice, tally
 from twoafc.errors import DataError
-from twoafc.estimators import load
-from twoafc.estimators.clusters import clusters_of
-from twoafc.estimators.origin import fit_counts, refit
+from twoafc.estimators import fit_counts, load, refit
+from twoafc.estimators.counted import references_of
 from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference
@@ -67,7 +66,6 @@ PLACES = np.linspace(0, 9, 7)[:, None], np.linspace(0.3, 8.7, 6)[None, :]
         Density,
         sigma=st.floats(0.01, 1.0),
         grid_size=st.integers(2, 9),
-        sigma_along=st.none() | st.floats(0.01, 1.0),
     ),
 )
 def test_a_row_that_stands_for_several_is_several_rows_to_the_density(drawn: Drawn, density: Density) -> None:
@@ -84,10 +82,9 @@ def test_one_triplet_of_a_row_is_left_out_where_a_width_is_chosen() -> None:
     count = np.random.default_rng(0).integers(1, 6, 60)
     drawn = list(zip(some.n, some.M, some.d0, some.d1, count, [True] * 60, strict=True))
     table, repeated = counted_and_repeated(drawn)
-    for density in (Density(sigma="auto"), Density(sigma="auto", sigma_along="auto")):
-        one, other = density.fit(table), density.fit(repeated)
-        assert one.settings == other.settings
-        np.testing.assert_allclose(one.surface, other.surface, rtol=0, atol=1e-11)
+    one, other = Density(sigma="auto").fit(table), Density(sigma="auto").fit(repeated)
+    assert one.settings == other.settings
+    np.testing.assert_allclose(one.surface, other.surface, rtol=0, atol=1e-11)
     # Were whole rows left out, votes on the same place would not be seen, and the kernel would be wider.
     alone = Density(sigma="auto").fit(some)
     assert one.settings.sigma != alone.settings.sigma
@@ -132,7 +129,7 @@ def test_a_width_for_references_is_chosen_from_what_was_counted_of_them() -> Non
     )
     assert kept == pytest.approx(exact, rel=0.35)
     assert lost < exact / 2
-    assert clusters_of(CountedTriplets.of(tally(table))) is None
+    assert references_of(CountedTriplets.of(tally(table))) is None
 
 
 def assert_same_errors(found: Errors, expected: Errors) -> None:
@@ -618,8 +615,8 @@ def test_models_that_do_not_merge_are_refused_with_the_reason() -> None:
         (
             fit_counts(Density(sigma=0.1), counts),
             "models of one estimator and its settings merge; "
-            "a.npz is Density(sigma=0.022727272727272728, grid_size=20, prior=0.001, sigma_along=None), "
-            "b.npz Density(sigma=0.1, grid_size=20, prior=0.001, sigma_along=None)",
+            "a.npz is Density(sigma=0.022727272727272728, grid_size=20, prior=0.001), "
+            "b.npz Density(sigma=0.1, grid_size=20, prior=0.001)",
         ),
         (
             fit_counts(Density(), tally(random_table(50), Lattice(64))),
@@ -638,7 +635,7 @@ def test_a_model_whose_counts_were_tampered_with_is_refused(tmp_path: Path) -> N
     fit = fit_counts(Density(), tally(random_table(50)))
     name, path = "density", tmp_path / "m.npz"
     arrays = fit.arrays()
-    own = {field: getattr(fit.settings, field) for field in ("sigma", "grid_size", "prior", "sigma_along")}
+    own = {field: getattr(fit.settings, field) for field in ("sigma", "grid_size", "prior")}
     more = {"counts_count": arrays["counts_count"] + 1}
     for changed, message in (
         (more, "the map must be of the counts that the model carries; it is of another number of triplets"),

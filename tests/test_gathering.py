@@ -14,9 +14,7 @@ from conftest import random_table
 from twoafc import Density, Spline, Triplets
 from twoafc.counted import CountedTriplets
 from twoafc.counts import Lattice, tally
-from twoafc.estimators import kernel
-from twoafc.estimators.kernel import Width, kernel_sums
-from twoafc.estimators.spline import fit_alike
+from twoafc.estimators import counted, fit_alike, kernel, kernel_sums
 from twoafc.evaluation import gathering
 from twoafc.inference import Together, by_group, errors, values_of, values_per_row
 from twoafc.inference.counted import alone
@@ -37,35 +35,34 @@ def table() -> CountedTriplets:
     )
 
 
-@pytest.mark.parametrize("density", [Density(), Density(sigma=0.3, grid_size=7), Density(sigma_along=0.1)])
+@pytest.mark.parametrize("density", [Density(), Density(sigma=0.3, grid_size=7)])
 def test_sums_on_a_lattice_are_those_over_places_and_over_rows(table: CountedTriplets, density: Density) -> None:
     fit = density.fit(table)
     anywhere = density.fit(replace(table, places=Places(table.places.d0, table.places.d1)))
     _, u0, u1 = table.uniformised()
-    asked = {"width": density.width, "grid_size": density.grid_size}
-    rows = kernel_sums(u0, u1, table.n.astype(int), table.M.astype(int), count=table.count, **asked)
+    asked = {"sigma": density.sigma, "grid_size": density.grid_size}
+    rows = kernel_sums((u0, u1), table.n.astype(int), table.M.astype(int), count=table.count, **asked)
     for a, b, c in zip(fit.sums, anywhere.sums, rows, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(a, c, rtol=1e-9, atol=1e-9)
-    for a, b in zip(fit.squared_sums, anywhere.squared_sums, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fit.covariances, anywhere.covariances, rtol=1e-9, atol=1e-9)
 
 
 def test_a_lattice_too_wide_to_be_had_in_full_gives_the_same(
     table: CountedTriplets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dense = Density().fit(table)
-    monkeypatch.setattr(kernel, "DENSEST", 10)
+    monkeypatch.setattr(counted, "DENSEST", 10)
     np.testing.assert_allclose(Density().fit(table).surface, dense.surface, atol=1e-12)
 
 
 def test_products_of_any_size_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     some = random_table(3000)
     _, u0, u1 = some.uniformised()
-    asked: dict[str, Any] = {"width": Width(0.05, 0.05), "grid_size": 30}
-    usual = kernel_sums(u0, u1, some.n, some.M, **asked)
+    asked: dict[str, Any] = {"sigma": 0.05, "grid_size": 30}
+    usual = kernel_sums((u0, u1), some.n, some.M, **asked)
     monkeypatch.setattr(kernel, "WORK", 1)
-    for a, b in zip(usual, kernel_sums(u0, u1, some.n, some.M, **asked), strict=True):
+    for a, b in zip(usual, kernel_sums((u0, u1), some.n, some.M, **asked), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
 
 

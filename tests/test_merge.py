@@ -19,7 +19,7 @@ from commands import refused
 from conftest import random_table
 from twoafc.cli import main
 from twoafc.counts import Counts, Lattice, tally
-from twoafc.estimators.origin import fit_counts
+from twoafc.estimators import fit_counts
 from twoafc.table import Triplets
 
 

@@ -10,8 +10,7 @@ from twoafc import estimators
 from twoafc.counts import Counts, merge
 from twoafc.counts.counts import KIND
 from twoafc.counts.twice import doubtful, refuse_twice
-from twoafc.estimators import Loaded
-from twoafc.estimators.origin import asked, carried, fit_counts
+from twoafc.estimators import Loaded, asked, carried, fit_counts
 from twoafc.files import read_archive
 
 

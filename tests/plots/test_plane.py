@@ -21,8 +21,7 @@ from conftest import random_table
 from drawing import panel
 from twoafc import plots
 from twoafc.arrays import FloatArray
-from twoafc.estimators import Density
-from twoafc.estimators.grid import interpolate
+from twoafc.estimators import Density, interpolate
 from twoafc.evaluation import Run
 from twoafc.plots.plane import rectangles
 from twoafc.reproduce import worked_example

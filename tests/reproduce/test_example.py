@@ -21,7 +21,7 @@ def test_the_steps_are_the_density_estimator(M: int, T: int, seed: int, sigma: f
     steps = worked_example(table, sigma=sigma, grid_size=size)
     fit = Density(sigma=sigma, grid_size=size).fit(table)
     np.testing.assert_allclose(steps.P, fit.surface, atol=1e-9)
-    np.testing.assert_allclose(steps.density, fit.sums.triplets, atol=1e-9)
+    np.testing.assert_allclose(steps.density, fit.sums.rows, atol=1e-9)
     np.testing.assert_allclose(steps.conditional.sum(axis=0), 1)
     # A mirrored triplet is counted for the other image: p(j, d0, d1) = p(M - j, d1, d0).
     np.testing.assert_allclose(steps.joint, steps.joint[::-1].transpose(0, 2, 1))

@@ -27,7 +27,7 @@ def evaluate_counted(
 ) -> Evaluation:
     """Count the tables, fit and score from the counts, and write a folder of results."""
     from twoafc import card, results
-    from twoafc.estimators.origin import asked
+    from twoafc.estimators import asked
     from twoafc.evaluation import evaluate_counts
 
     with progress(quiet) as show:

@@ -1,23 +1,90 @@
-"""Smooth functions of one distance, and antisymmetric functions of two made from them.
+"""The axis of a spline, and the smooth functions on it.
 
-The axis is the normal score z of a distance, so that the functions can be made orthonormal once and for all. They are
-natural cubic splines, straight lines beyond the last knots, ordered from smooth to rough: a constant, a line, then
-ever more wiggly ones, each with its roughness (Demmler and Reinsch, 1975).
+The axis is the normal score z of a distance. It depends on the ranks of the training distances alone, so that no
+increasing change of a distance moves it, and the functions can be made orthonormal once and for all. They are natural
+cubic splines, straight lines beyond the last knots, ordered from smooth to rough: a constant, a line, then ever more
+wiggly ones, each with its roughness (Demmler and Reinsch, 1975). Triplets take antisymmetric products of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh, toeplitz
+from scipy.special import ndtri
 
-from twoafc.arrays import FloatArray
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform
 
-REACH = 2.6
+USUAL = 1.5
+"""Times its lowest value that the reluctance to compare across a rank (see `normal_scores`) may have on one scale."""
+PRIOR = 3.0
+"""Triplets added to those that compare across a rank, and to those that would by chance."""
+MOST_STRETCH = 1.4
+LAST_KNOT = 2.6
 """The outermost knots; one distance in a hundred lies beyond them."""
+STRAIGHT = 2
+"""The first functions, the constant and the line, have no roughness."""
+
+
+class Scores(NamedTuple):
+    """Normal scores of the distinct training values, and how much wider than normal they were before scaling.
+
+    ``stretch`` is 1 where all triplets have distances on one scale, and up to `MOST_STRETCH` where there are several
+    scales: a spline then takes so many times its usual number of functions.
+    """
+
+    values: FloatArray
+    stretch: float
+
+
+def normal_scores(uniform: Uniform, *u: FloatArray, count: FloatArray | IntArray | None = None) -> Scores:
+    """Give each distinct training distance the normal score of its mid-rank.
+
+    Where triplets have very different scales, hardly any compares distances on the two sides of the rank that
+    separates them, and choices change within a small step of rank there. The axis is stretched at such ranks: by how
+    much fewer triplets compare across them than would if d0 and d1 were paired at random, beyond what is usual in the
+    table.
+
+    Parameters
+    ----------
+    uniform : Uniform
+        The map of the training distances.
+    u : k arrays, shape (T,)
+        The training distances under the map: those of pairs compare nothing, and their axis is not stretched.
+    count : array, shape (T,), optional
+        Triplets that each row stands for.
+
+    Examples
+    --------
+    >>> from twoafc.core import uniformise
+    >>> d = np.exp(np.random.default_rng(0).normal(size=(2, 1000)))
+    >>> uniform, u0, u1 = uniformise(*d)
+    >>> scores = normal_scores(uniform, u0, u1)
+    >>> np.interp(np.exp([-1.0, 0.0, 1.0]), uniform.values, scores.values).round(1), round(scores.stretch, 1)
+    (array([-0.9,  0. ,  1. ]), 1.0)
+    """
+    scores = ndtri(uniform.levels)
+    if len(u) == 1 or len(scores) < 2:
+        return Scores(scores, 1.0)
+    # By rank: the distances of rows that stand for several triplets need not be among the values of the map.
+    ranks = (end(*u) * uniform.at_most[-1] for end in (np.minimum, np.maximum))
+    ends = [np.searchsorted(uniform.at_most[:-1], rank) for rank in ranks]
+    begun, done = (np.cumsum(np.bincount(end, count, len(scores)))[:-1] for end in ends)
+    below = uniform.at_most[:-1] / uniform.at_most[-1]
+    by_chance = 2 * below * (1 - below) * (len(u[0]) if count is None else count.sum())
+    reluctance = (by_chance + PRIOR) / (begun - done + PRIOR)
+    steps = np.diff(scores) * np.maximum(1.0, reluctance / (USUAL * np.quantile(reluctance, 0.05)))
+    stretched = scores[0] + np.concatenate([[0.0], np.cumsum(steps)])
+    share = np.diff(uniform.at_most, prepend=0) / uniform.at_most[-1]
+    spread = [np.sqrt(share @ (z - share @ z) ** 2) for z in (scores, stretched)]
+    if spread[1] <= spread[0]:
+        return Scores(scores, 1.0)
+    ratio = float(spread[1] / spread[0])
+    return Scores((stretched - share @ stretched) / ratio + share @ scores, min(ratio, MOST_STRETCH))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,18 +119,18 @@ class Basis:
 
 
 @cache
-def basis(size: int) -> Basis:
+def spline_basis(size: int) -> Basis:
     """Make the basis of a given size.
 
     Examples
     --------
-    >>> functions = basis(10)
+    >>> functions = spline_basis(10)
     >>> functions(np.array([-1.0, 0.0, 1.0]))[:, 0].round(6)
     array([1., 1., 1.])
     >>> functions.roughness.round(1)[:4]
     array([ 0. ,  0. ,  7. , 37.3])
     """
-    knots = np.linspace(-REACH, REACH, size)
+    knots = np.linspace(-LAST_KNOT, LAST_KNOT, size)
     curvature, penalty = _natural(knots)
     z = np.linspace(-4, 4, 2001)
     values = _cardinal(z, knots, curvature)
@@ -71,10 +138,10 @@ def basis(size: int) -> Basis:
     gram = values.T @ (values * (weight / weight.sum())[:, None])
     roughness, mixing = eigh(penalty, gram)
     # The two smoothest span all straight lines: of these, the constant and the line through 0.
-    for place, line in enumerate((np.ones(size), knots)):
-        mixing[:, place] = line / np.sqrt(line @ gram @ line)
-    roughness[:2] = 0.0
-    # An eigenvector's sign is the library's whim, but a saved model must mean the same everywhere.
+    for column, line in enumerate((np.ones(size), knots)):
+        mixing[:, column] = line / np.sqrt(line @ gram @ line)
+    roughness[:STRAIGHT] = 0.0
+    # The sign of an eigenvector is arbitrary, but a saved model must mean the same everywhere.
     mixing *= np.sign(mixing[-1])
     return Basis(knots, curvature, mixing, roughness)
 
@@ -97,9 +164,8 @@ def _cardinal(z: FloatArray, knots: FloatArray, curvature: FloatArray) -> FloatA
     b = (inside - knots[j]) / h
     a, unit = 1 - b, np.eye(len(knots))
     spline = a[..., None] * unit[j] + b[..., None] * unit[j + 1]
-    spline += ((a**3 - a) * h * h / 6)[..., None] * curvature[j] + ((b**3 - b) * h * h / 6)[..., None] * curvature[
-        j + 1
-    ]
+    bend = [((x**3 - x) * h * h / 6)[..., None] for x in (a, b)]
+    spline += bend[0] * curvature[j] + bend[1] * curvature[j + 1]
     # Slopes at the two ends, for what lies beyond them.
     first = (unit[1] - unit[0]) / h - h / 6 * curvature[1]
     last = (unit[-1] - unit[-2]) / h + h / 6 * curvature[-2]
@@ -107,46 +173,54 @@ def _cardinal(z: FloatArray, knots: FloatArray, curvature: FloatArray) -> FloatA
     return np.asarray(spline + beyond[..., None] * np.where((beyond < 0)[..., None], first, last))
 
 
-PARTS = ("line", "scale", "tilt", "interaction")
-"""What an antisymmetric function is made of, each with a smoothness of its own: see `antisymmetric`."""
+PARTS = {1: ("line", "bends"), 2: ("line", "scale", "tilt", "interaction")}
+"""Parts of a function of k scores, each with a smoothness of its own: see `functions`."""
 
 
-def parts(size: int) -> tuple[NDArray[np.int64], FloatArray]:
-    """Say of each antisymmetric function which of the `PARTS` it belongs to, and its roughness, at least 1.
+def parts(size: int, k: int) -> tuple[IntArray, FloatArray]:
+    """Return the part of each of the `functions` among `PARTS`, and its roughness, at least 1 (0 of straight lines).
 
     Examples
     --------
-    >>> part, roughness = parts(5)
-    >>> part
+    >>> parts(5, k=2)[0]
     array([0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    >>> parts(5, k=1)[0]
+    array([0, 0, 1, 1, 1])
     """
+    rough = spline_basis(size).roughness
+    if k == 1:
+        return (np.arange(size) >= STRAIGHT).astype(np.int64), rough / rough[STRAIGHT]
     i, j = np.triu_indices(size, 1)
     part = np.where(i > 1, 3, np.where(i == 1, 2, np.where(j > 1, 1, 0)))
-    rough = np.where(part == 0, 1.0, basis(size).roughness[i] + basis(size).roughness[j])
-    least = np.array([rough[part == p].min() for p in range(len(PARTS))])
+    rough = np.where(part == 0, 1.0, rough[i] + rough[j])
+    least = np.array([rough[part == p].min() for p in range(len(PARTS[2]))])
     return part, rough / least[part]
 
 
-def antisymmetric(z0: FloatArray, z1: FloatArray, size: int) -> FloatArray:
-    """Functions f(z0, z1) = -f(z1, z0), all pairs of one-dimensional ones, along a new last axis.
+def functions(z: tuple[FloatArray, ...], size: int) -> FloatArray:
+    """Smooth functions of k scores, along a new last axis: those of the basis, or antisymmetric ones of two scores.
 
-    They are phi_j(z0) phi_i(z1) - phi_i(z0) phi_j(z1) for i < j. With i = 0 they are differences g(z0) - g(z1): first
-    the straight line (``line``: only the ratio of distances counts, where these are log-normal), then curves
-    (``scale``: the distance has to be bent). ``tilt`` and ``interaction`` are what no bending of it can explain.
+    The latter, f(z0, z1) = -f(z1, z0), are phi_j(z0) phi_i(z1) - phi_i(z0) phi_j(z1) for i < j. With i = 0 they are
+    differences g(z0) - g(z1): first the straight line (``line``: only the ratio of distances counts, where these are
+    log-normal), then curves (``scale``: the distance has to be bent). ``tilt`` and ``interaction`` are what no bending
+    of it can explain.
 
     Examples
     --------
     >>> z = np.array([0.5, -1.0])
-    >>> antisymmetric(z, z, 4).round(12).tolist() == np.zeros((2, 6)).tolist()
+    >>> functions((z, z), 4).round(12).tolist() == np.zeros((2, 6)).tolist()
     True
     """
-    i, j = np.triu_indices(size, 1)
-    left, right = basis(size)(z0), basis(size)(z1)
-    return np.asarray(left[..., j] * right[..., i] - left[..., i] * right[..., j])
+    basis = spline_basis(size)
+    return basis(z[0]) if len(z) == 1 else _antisymmetric(basis(z[0]), basis(z[1]))
 
 
-def antisymmetric_slopes(z0: FloatArray, z1: FloatArray, size: int) -> FloatArray:
+def slopes(z0: FloatArray, z1: FloatArray, size: int) -> FloatArray:
     """Derivatives of the antisymmetric functions by z0, along a new last axis."""
-    i, j = np.triu_indices(size, 1)
-    left, right = basis(size).slopes(z0), basis(size)(z1)
+    basis = spline_basis(size)
+    return _antisymmetric(basis.slopes(z0), basis(z1))
+
+
+def _antisymmetric(left: FloatArray, right: FloatArray) -> FloatArray:
+    i, j = np.triu_indices(left.shape[-1], 1)
     return np.asarray(left[..., j] * right[..., i] - left[..., i] * right[..., j])

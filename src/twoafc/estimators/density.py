@@ -1,4 +1,4 @@
-"""P over the plane of the two distances, by kernel density: section 3.1 of the paper."""
+"""P by kernel density: section 3.1 of the paper, over the plane of two distances (triplets) or along one (pairs)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from math import ceil
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,26 +18,20 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
-from twoafc.estimators.bandwidth import choose_width
-from twoafc.estimators.clusters import clusters_of
-from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
+from twoafc.estimators.bandwidth import choose_sigma
 from twoafc.estimators.kernel import (
-    OnLattice,
-    SquaredSums,
     Sums,
-    Width,
+    curve_covariances,
+    interpolate,
+    interpolated_variance,
     kernel_sums,
-    place_sums,
-    squared_place_sums,
-    squared_sums,
+    offsets,
+    surface_covariances,
+    vote_products,
 )
 from twoafc.estimators.origin import Origin
-from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Rows, Triplets
-
-if TYPE_CHECKING:
-    from twoafc.estimators.density_curve import DensityCurve
+from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
 
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
@@ -50,22 +44,22 @@ class Density:
     Parameters
     ----------
     sigma : float or "auto"
-        Width of the Gaussian kernel, on distances uniformised to [0, 1]; auto takes the one under which triplets (or
+        Width of the Gaussian kernel, on distances uniformised to [0, 1]; auto chooses the one under which triplets (or
         references, where they repeat) that are left out are most likely.
-    sigma_along : float, "auto" or None
-        Width along the diagonal d0 = d1, where P changes less than across it; sigma is then the width across. None, as
-        in the paper: the same.
     grid_size : int
         Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them. With an automatic sigma there are
-        as many more as it takes to follow the kernel.
+        more where it takes more to follow the kernel.
     prior : float
-        Votes for P = 1/2 at every node (a triplet on the node counts M): where there is no data P tends to 1/2.
+        Votes at every node (a triplet on the node counts M) for P = 1/2 or, of pairs, for the share of "same" in all
+        votes: what P tends to where there is no data.
 
     Examples
     --------
     >>> from twoafc.table import Triplets
     >>> table = Triplets.from_frame({"n": [2, 0], "M": [2, 2], "d0": [0.9, 0.1], "d1": [0.2, 0.6]})
     >>> fit = Density(sigma=0.2).fit(table)
+    >>> fit
+    DensityFit(sigma=0.2, grid_size=20, 2 triplets)
     >>> fit.probability([0.9, 0.2], [0.2, 0.9]).round(3)
     array([0.998, 0.002])
     """
@@ -73,13 +67,10 @@ class Density:
     sigma: float | Literal["auto"] = 1 / 44
     grid_size: int = 20
     prior: float = 1e-3
-    sigma_along: float | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("sigma", self.sigma), ("sigma_along", self.sigma_along)):
-            absent = name == "sigma_along" and value is None
-            if value != "auto" and not absent and not (isinstance(value, Real) and 0 < value < np.inf):
-                raise ValueError(f"{name} must be a positive number or auto; found {value}")
+        if self.sigma != "auto" and not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
+            raise ValueError(f"sigma must be a positive number or auto; found {self.sigma}")
         if int(self.grid_size) != self.grid_size or self.grid_size < 2:
             raise ValueError(f"grid_size must be a whole number, at least 2; found {self.grid_size}")
         if not (np.isfinite(self.prior) and self.prior > 0):
@@ -92,78 +83,148 @@ class Density:
     def fit(self, table: Triplets | CountedTriplets, *, uniform: Uniform | None = None) -> DensityFit: ...
     @overload
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
-    def fit(self, table: Rows | Pairs, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
+    def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
         """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
-        if isinstance(table, Pairs):
-            from twoafc.estimators.density_curve import fit_density
-
-            return fit_density(self, table)
         if isinstance(table, CountedTriplets):
-            return self._fit_counts(table, uniform or table.uniform)
+            from twoafc.estimators.counted import fit_density_to_counts
+
+            return fit_density_to_counts(self, table, uniform)
         if uniform is None:
-            uniform, u0, u1 = table.uniformised()
+            uniform, *columns = table.uniformised()
         else:
-            u0, u1 = (uniform(d) for d in table.columns)
-        data = (u0, u1, table.n, table.M)
-        chosen = self if self._settled else self._chosen(table, data)
-        width, size, count = chosen.width, chosen.grid_size, table.count
-        sums = kernel_sums(*data, width=width, grid_size=size, count=count)
-        return DensityFit(chosen, uniform, sums, squared_sums(*data, width=width, grid_size=size, count=count))
-
-    def _fit_counts(self, table: CountedTriplets, uniform: Uniform) -> DensityFit:
-        """The same by places: a place has votes of many triplets, and places may lie on a lattice."""
-        u0, u1 = table.places.under(uniform)
-        rows = table.place
-        chosen = self if self._settled else self._chosen(table, (u0[rows], u1[rows], table.n, table.M))
-        votes, axis = table.votes, table.places.axis
-        lattice = None if axis is None else OnLattice(uniform(axis.d), axis.i, axis.j, axis.apart)
-        width, size = chosen.width, chosen.grid_size
-        weights = np.stack([votes.n, votes.M, votes.triplets, votes.log_coefficient])
-        products = np.stack([votes.nn, votes.nM, votes.MM, votes.M])
-        sums = place_sums(u0, u1, weights, width=width, grid_size=size, lattice=lattice)
-        return DensityFit(chosen, uniform, sums, squared_place_sums(u0, u1, products, width=width, grid_size=size))
-
-    @property
-    def _settled(self) -> bool:
-        return "auto" not in (self.sigma, self.sigma_along)
-
-    def _chosen(self, table: Rows, data: tuple[FloatArray, FloatArray, IntArray, IntArray]) -> Density:
-        """Put widths in the place of auto, for a table whose columns are (u0, u1, n, M)."""
-        asked = (self.sigma, self.sigma_along)
-        clusters = clusters_of(table)
-        if clusters is None:
-            width = choose_width(*data, None, asked=asked, prior=self.prior, count=table.count)
-        else:
-            (u0, u1, n, M), (unit, row, times) = data, clusters
-            rows = (u0[row], u1[row], n[row], M[row])
-            width = choose_width(*rows, unit, asked=asked, prior=self.prior, count=times)
-        along = None if self.sigma_along is None else width.along
-        size = max(self.grid_size, ceil(1.5 / min(width)))
-        return replace(self, sigma=width.across, sigma_along=along, grid_size=size)
-
-    @property
-    def width(self) -> Width:
-        """The kernel's widths, of settings without auto."""
-        return Width(float(self.sigma), float(self.sigma if self.sigma_along is None else self.sigma_along))
+            columns = [uniform(d) for d in table.columns]
+        u, n, M, count = tuple(columns), table.n, table.M, table.count
+        times = 1 if count is None else count
+        share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
+        clusters = None
+        if isinstance(table, Votes) and (table.k == 1 or self.sigma == "auto"):
+            clusters = repeated_units(table)
+        chosen = self
+        if self.sigma == "auto":
+            chosen = with_sigma(self, choose_sigma(u, n, M, clusters, share=share, prior=self.prior, count=count))
+        sigma = float(chosen.sigma)
+        sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, count=count)
+        if table.k == 2:
+            return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, count))
+        P = share + _excess(sums, share, self.prior)
+        asked = {"sigma": sigma, "prior": self.prior}
+        covariances = curve_covariances(u[0], n, M, P, sums.M, **asked, clusters=clusters, count=count)
+        return DensityCurve(chosen, uniform, share, sums, covariances)
 
 
-@dataclass(frozen=True, eq=False)
-class DensityFit:
-    """A fitted surface: P = (sum of n K + prior / 2) / (sum of M K + prior) over triplets and their mirrors."""
+def with_sigma(settings: Density, sigma: float) -> Density:
+    """Return settings with a chosen width, and as many nodes as it takes to follow the kernel."""
+    return replace(settings, sigma=sigma, grid_size=max(settings.grid_size, ceil(1.5 / sigma)))
+
+
+def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
+    """P - share at the nodes; antisymmetric to the last bit for k = 2: the mirrored sum of n K is its transpose."""
+    N, D, _, _ = sums
+    return np.asarray(((N - N.T) / 2 if N.ndim == 2 else N - share * D) / (D + prior))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelFit:
+    """P = (sum of n K + prior share) / (sum of M K + prior) at the nodes, linear between them; see its two kinds.
+
+    Parameters
+    ----------
+    settings : Density
+    uniform : Uniform
+        The map of the distances to [0, 1].
+    share : float
+        What P tends to where there is no data: 1/2, or of pairs the share of "same" in all votes.
+    sums : Sums
+    covariances : array, shape (2, offsets, G, ...)
+        Of P at neighbouring nodes, as observed and as binomial.
+    origin : Origin, optional
+        The counts that it was fitted to.
+    """
 
     settings: Density
     uniform: Uniform
+    share: float
     sums: Sums
-    squared_sums: SquaredSums
+    covariances: FloatArray
     origin: Origin | None = None
+
+    k: ClassVar[int]
+    kind: ClassVar[str]
+    """The name in the file of a model."""
+
+    def __repr__(self) -> str:
+        rows = f"{self.uniform.at_most[-1] // self.k} {'triplets' if self.k == 2 else 'pairs'}"
+        return f"{type(self).__name__}(sigma={self.settings.sigma:.4g}, grid_size={self.settings.grid_size}, {rows})"
+
+    @cached_property
+    def _excess(self) -> FloatArray:
+        return _excess(self.sums, self.share, self.settings.prior)
+
+    @property
+    def _at_nodes(self) -> FloatArray:
+        return np.clip(self.share + self._excess, 0.0, 1.0)
+
+    def _probability(self, *d: ArrayLike) -> FloatArray:
+        excess = interpolate(self._excess, *(self.uniform(x) for x in d))
+        return np.clip(self.share + excess, 0.0, 1.0)
+
+    def _variance(self, *u: FloatArray) -> FloatArray:
+        observed, binomial = (interpolated_variance(kind, *u) for kind in self.covariances)
+        guessed = interpolate(self.settings.prior / (self.sums.M + self.settings.prior), *u)
+        return np.asarray(np.maximum(observed, binomial) + guessed**2 * GUESS)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
+        return {**self.uniform.arrays(), **own, **(self.origin.arrays() if self.origin else {})}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Build a fit from the settings and arrays of a saved model, checking all of them."""
+        density = Density(**settings)
+        if density.sigma == "auto":
+            raise DataError("a fitted model has a sigma of its own; that of the model is auto")
+        shape = (density.grid_size,) * cls.k
+        shapes = {"share": (), "sums": (4, *shape), "covariances": (2, len(offsets(cls.k)), *shape)}
+        for name, expected in shapes.items():
+            array = arrays[name]
+            if array.dtype != np.float64 or array.shape != expected or not np.isfinite(array).all():
+                raise DataError(f"{name} must be finite numbers of shape {expected}; found {array.dtype} {array.shape}")
+        share, (N, D, _, _) = float(arrays["share"]), arrays["sums"]
+        if not 0 <= share <= 1 or (cls.k == 2 and share != 0.5):
+            raise DataError(f"share must be {'1/2' if cls.k == 2 else 'a number in [0, 1]'}; found {share}")
+        variances, slack = arrays["covariances"][:, 0], 1e-9 * (1 + D.max())
+        if arrays["sums"].min() < -slack or variances.min() < -1e-9 or (N - D).max() > slack:
+            raise DataError("sums and variances must not be negative, nor n exceed M; those of the model do")
+        if cls.k == 2 and ((abs(N + N.T - D) > slack).any() or (D != D.T).any()):
+            raise DataError("sums of votes must be symmetric; those of the model are not")
+        return cls(density, Uniform.restore(arrays), share, Sums(*arrays["sums"]), arrays["covariances"])
+
+    def save(self, path: str | Path) -> None:
+        """Write the model; `twoafc.load` reads it."""
+        save_archive(path, self.kind, asdict(self.settings), self.arrays())
+
+
+class DensityFit(KernelFit):
+    """A fitted surface of triplets; its sums are over triplets and their mirrors. See `KernelFit`."""
+
+    k, kind = 2, "density"
+
+    @classmethod
+    def from_sums(
+        cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
+    ) -> DensityFit:
+        """Complete a fit with its covariances, from the places u of the votes and their products (`vote_products`)."""
+        P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
+        covariances = surface_covariances(u, products, P, D, sigma=float(settings.sigma))
+        return cls(settings, uniform, 0.5, sums, covariances)
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
-        excess = interpolate(self._excess, self.uniform(d0), self.uniform(d1))
-        return np.clip(0.5 + excess, 0.0, 1.0)
+        return self._probability(d0, d1)
 
     def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Give the standard error of P: of its noise, not of the bias that smoothing brings.
+        """Return the standard error of P: of its noise, not of the bias that smoothing brings.
 
         It comes from the spread of the votes between triplets (a sandwich), and is no smaller than that of independent
         votes. It is 0 where d0 = d1, since P = 1/2 there by symmetry, and rises to that of a uniform guess, 0.29, where
@@ -171,17 +232,14 @@ class DensityFit:
         """
         d0, d1 = np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64)
         u0, u1 = self.uniform(d0), self.uniform(d1)
-        observed, binomial = (interpolated_variance(each, u0, u1) for each in self._covariances)
-        share = interpolate(self.settings.prior / (self.sums.M + self.settings.prior), u0, u1)
-        variance = np.maximum(observed, binomial) + share**2 * GUESS
         # Beyond the training distances on one side, P is 1/2 for want of a better guess.
-        variance = np.where(u0 == u1, GUESS, variance)
+        variance = np.where(u0 == u1, GUESS, self._variance(u0, u1))
         return np.sqrt(np.where(d0 == d1, 0.0, variance))
 
     @property
     def surface(self) -> FloatArray:
         """P at the nodes, shape (G, G): row i has u0 = i / (G - 1), column j has u1 = j / (G - 1)."""
-        return np.clip(0.5 + self._excess, 0.0, 1.0)
+        return self._at_nodes
 
     @property
     def log_likelihood(self) -> FloatArray:
@@ -194,57 +252,31 @@ class DensityFit:
     @property
     def plane_log_likelihood(self) -> tuple[float, float]:
         """Average of the local log-likelihood over the nodes that have data: evenly, and by the density of triplets."""
-        local, K = self.log_likelihood, self.sums.triplets
+        local, K = self.log_likelihood, self.sums.rows
         known = np.isfinite(local)
         if not known.any():
             return float("nan"), float("nan")
         return float(local[known].mean()), float(np.average(local[known], weights=K[known]))
 
-    @cached_property
-    def _excess(self) -> FloatArray:
-        """P - 1/2 at the nodes, antisymmetric to the last bit: the mirrored sum of n K is its transpose."""
-        N, D, _, _ = self.sums
-        return np.asarray((N - N.T) / (2 * (D + self.settings.prior)))
 
-    @cached_property
-    def _covariances(self) -> tuple[dict[Offset, FloatArray], dict[Offset, FloatArray]]:
-        """Covariances of P at neighbouring nodes: as observed, and as binomial."""
-        P, D, width = 0.5 + self._excess, self.sums.M + self.settings.prior, self.settings.width
-        kinds = (observed_covariance, binomial_covariance)
-        observed, binomial = (
-            {offset: kind(P, D, self.squared_sums, width=width, offset=offset) for offset in NEIGHBOURS}
-            for kind in kinds
-        )
-        return observed, binomial
+class DensityCurve(KernelFit):
+    """A fitted curve of pairs. See `KernelFit`."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
-        return {
-            **self.uniform.arrays(),
-            "sums": np.stack(self.sums),
-            "squared_sums": np.stack(self.squared_sums),
-            **(self.origin.arrays() if self.origin else {}),
-        }
+    k, kind = 1, "pairs-density"
 
-    @classmethod
-    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> DensityFit:
-        """Build a fit from the settings and arrays of a saved model, checking all of them."""
-        density = Density(**settings)
-        if "auto" in (density.sigma, density.sigma_along):
-            raise DataError("a fitted model has a sigma of its own; that of the model is auto")
-        G = density.grid_size
-        for name, shape in {"sums": (4, G, G), "squared_sums": (4, 2 * G - 1, 2 * G - 1)}.items():
-            array = arrays[name]
-            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-                raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
-        N, D, _, _ = sums = Sums(*arrays["sums"])
-        slack = 1e-9 * (1 + D.max())
-        if (arrays["sums"] < -slack).any() or (arrays["squared_sums"] < -slack).any():
-            raise DataError("sums over votes must not be negative; those of the model are")
-        if (abs(N + N.T - D) > slack).any() or (D != D.T).any():
-            raise DataError("sums of votes must be symmetric; those of the model are not")
-        return cls(density, Uniform.restore(arrays), sums, SquaredSums(*arrays["squared_sums"]))
+    def probability(self, d: ArrayLike) -> FloatArray:
+        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
+        return self._probability(d)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it."""
-        save_archive(path, "density", asdict(self.settings), self.arrays())
+    def standard_error(self, d: ArrayLike) -> FloatArray:
+        """Return the standard error of P: of its noise, not of the bias that smoothing brings.
+
+        It comes from the spread of the votes between pairs, or between references where they repeat, is no smaller than
+        that of independent votes, and rises to that of a uniform guess, 0.29, where there is no data.
+        """
+        return np.asarray(np.sqrt(self._variance(self.uniform(d))))
+
+    @property
+    def curve(self) -> FloatArray:
+        """P at the nodes, shape (G,): node i has u = i / (G - 1)."""
+        return self._at_nodes

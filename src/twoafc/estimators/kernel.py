@@ -1,213 +1,83 @@
-"""Sums of a Gaussian kernel over triplets, at the nodes of a grid: section 3.1 of the paper."""
+"""A Gaussian kernel on a grid: sums over rows, values between the nodes, and covariances (section 3.1 of the paper).
+
+The grid has G nodes, evenly spaced from 0 to 1, along each of k axes: u0, u1 of triplets (k = 2), u of pairs (k = 1).
+"""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import cache
+from itertools import combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
 
 CHUNK = 4096
-"""Triplets handled at once, so that their kernels stay in the processor's cache."""
+"""Rows handled at once, so that their kernels stay in the processor's cache."""
 WORK = 2**18
 """Multiplications in one matrix product: larger ones wake the other threads of BLAS, which cost more than they help."""
-DENSEST = 2**23
-"""Cells of a plane of bins that is worth having in full."""
 NEGLIGIBLE = 60.0
 """A kernel below exp(-60) counts as exp(-60): numbers that underflow slow the processor down and change nothing."""
-
-
-class Width(NamedTuple):
-    """Widths of the kernel across the diagonal u0 = u1, where choices turn, and along it; equal ones make it round."""
-
-    across: float
-    along: float
+TINY = np.finfo(np.float64).tiny
 
 
 class Sums(NamedTuple):
-    """Kernel sums at the nodes, each of shape (G, G), over the triplets and their mirrors.
+    """Kernel sums at the nodes, shape (G,) * k each; those of triplets include the mirrored triplets.
 
-    ``n`` and ``M`` are sums of n K and M K, ``triplets`` of K alone, ``log_coefficient`` of K log C(M, n).
+    ``n`` and ``M`` are sums of n K and M K, ``rows`` of K alone, ``log_coefficient`` of K log C(M, n).
     """
 
     n: FloatArray
     M: FloatArray
-    triplets: FloatArray
+    rows: FloatArray
     log_coefficient: FloatArray
 
-
-class SquaredSums(NamedTuple):
-    """Sums of K^2 n^2, K^2 n M, K^2 M^2 and K^2 M over the triplets and their mirrors.
-
-    They stand on the half lattice, the nodes and the points midway between them, shape (2G - 1, 2G - 1), because the
-    product of two Gaussian kernels is a narrower one at their midpoint: from these come the covariances of all nodes.
-    """
-
-    nn: FloatArray
-    nM: FloatArray
-    MM: FloatArray
-    M: FloatArray
+    @classmethod
+    def mirrored(cls, total: FloatArray) -> Sums:
+        """Add the sums over the mirrored triplets (d1, d0, M - n), where k = 2."""
+        N, D, K, C = total
+        return cls(N + (D - N).T, D + D.T, K + K.T, C + C.T) if total.ndim == 3 else cls(N, D, K, C)
 
 
 def kernel_sums(
-    u0: FloatArray,
-    u1: FloatArray,
-    n: IntArray,
-    M: IntArray,
-    *,
-    width: Width,
-    grid_size: int,
-    count: IntArray | None = None,
+    u: tuple[FloatArray, ...], n: IntArray, M: IntArray, *, sigma: float, grid_size: int, count: IntArray | None = None
 ) -> Sums:
-    """Sum the kernel over all triplets, exactly; each row is one triplet or, with `count`, so many that are alike.
+    """Sum the kernel over all rows, exactly.
 
-    Triplets with the same (n, M) are summed together, as the paper does for each count j: the kernel is separable, so
-    one such sum is a matrix product that needs no weights but those of rows that stand for several.
-    """
-    axes, points = separable(grid_size, width), turned(u0, u1, width)
-    order, starts = _by_counts(n, M)
-    total = np.zeros((4, *(len(axis.nodes) for axis in axes)))
-    block = _block(axes)
-    room = np.empty(
-        (2, len(axes[0].nodes), CHUNK)
-    )  # one place for all kernels: new memory would cost as much as they do
-    for start, end in pairwise(starts):
-        K = np.zeros(total.shape[1:])
-        for a in range(start, end, CHUNK):
-            chunk = order[a : min(a + CHUNK, end)]
-            K0, K1 = (
-                _kernel(axis.nodes * axis.scale, u[chunk] * axis.scale, out)
-                for axis, u, out in zip(axes, points, room, strict=True)
-            )
-            if count is not None:
-                K0 *= count[chunk]
-            for b in range(0, len(chunk), block):
-                K += K0[:, b : b + block] @ K1[:, b : b + block].T
-        n_c, M_c = n[order[start]], M[order[start]]
-        total += np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])[:, None, None] * K
-    return _mirrored(total, grid_size)
-
-
-def place_sums(
-    u0: FloatArray,
-    u1: FloatArray,
-    weights: FloatArray,
-    *,
-    width: Width,
-    grid_size: int,
-    lattice: OnLattice | None = None,
-) -> Sums:
-    """Sum the kernel over places, each of which has votes of many triplets: the same sums as `kernel_sums`.
+    Rows with the same (n, M) are summed together, as the paper does for each count j: the kernel is a product over the
+    axes, so one such sum is a matrix product without weights.
 
     Parameters
     ----------
-    weights : array, shape (4, K)
-        Sums of n, M, 1 and log C(M, n) at each place.
-    lattice : OnLattice, optional
-        Where the places lie on a lattice: two products of matrices then take the place of all kernels.
+    u : k arrays, shape (T,)
+        Uniformised distances.
+    count : array of int, shape (T,), optional
+        Triplets or pairs that each row stands for.
     """
-    if lattice is None or width.across != width.along or len(lattice.u) ** 2 > DENSEST:
-        return _mirrored(_at_places(u0, u1, weights, width, grid_size), grid_size)
-    rest = lattice.apart
-    beside = _at_places(u0[rest], u1[rest], weights[:, rest], width, grid_size)
-    return _mirrored(_on_lattice(lattice, weights, width, grid_size) + beside, grid_size)
+    scale = 1 / (sigma * np.sqrt(2))
+    nodes = np.linspace(0, 1, grid_size) * scale
+    order, starts = rows_by_votes(n, M)
+    total = np.zeros((4, *(grid_size,) * len(u)))
+    buffers = np.empty((len(u), grid_size, CHUNK))  # reused: new memory would cost as much as the kernels
+    for start, end in pairwise(starts):
+        K = np.zeros(total.shape[1:])
+        for a in range(start, end, CHUNK):
+            rows = order[a : min(a + CHUNK, end)]
+            kernels = [gaussian(nodes, x[rows] * scale, buffer) for x, buffer in zip(u, buffers, strict=True)]
+            if count is not None:
+                kernels[0] *= count[rows]
+            add_products(K, kernels)
+        n_c, M_c = n[order[start]], M[order[start]]
+        weights = np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])
+        total += np.multiply.outer(weights, K)
+    return Sums.mirrored(total)
 
 
-class OnLattice(NamedTuple):
-    """Places on a lattice: u of its B bins, the two bins of each of the K places, and which lie beside them."""
-
-    u: FloatArray
-    i: IntArray
-    j: IntArray
-    apart: NDArray[np.bool_]
-
-
-def _on_lattice(axis: OnLattice, weights: FloatArray, width: Width, grid_size: int) -> FloatArray:
-    """Sums over the places that lie on the lattice."""
-    (first, _), size = separable(grid_size, width), len(axis.u)
-    K = _kernel(first.nodes * first.scale, axis.u * first.scale, np.empty((grid_size, size)))
-    on = ~axis.apart
-    cell = axis.i[on] * size + axis.j[on]
-    step = max(WORK // (size * grid_size), 1)
-    total, plane = np.zeros((len(weights), grid_size, grid_size)), np.zeros((size, size))
-    for each, weight in zip(total, weights, strict=True):
-        plane.put(cell, weight[on])  # the same cells each time, one for each place
-        for a in range(0, size, step):
-            each += K[:, a : a + step] @ (plane[a : a + step] @ K.T)
-    return total
-
-
-def _at_places(u0: FloatArray, u1: FloatArray, weights: FloatArray, width: Width, grid_size: int) -> FloatArray:
-    """Sums over places anywhere."""
-    axes, points = separable(grid_size, width), turned(u0, u1, width)
-    block, nodes = _block(axes), len(axes[0].nodes)
-    total, room = np.zeros((len(weights), nodes, nodes)), np.empty((2, nodes, CHUNK))
-    for a in range(0, len(u0), CHUNK):
-        K0, K1 = (
-            _kernel(axis.nodes * axis.scale, u[a : a + CHUNK] * axis.scale, out)
-            for axis, u, out in zip(axes, points, room, strict=True)
-        )
-        for b in range(0, K0.shape[1], block):
-            some = slice(b, b + block)
-            for each, weight in zip(total, weights[:, a : a + CHUNK], strict=True):
-                each += (K0[:, some] * weight[some]) @ K1[:, some].T
-    return total
-
-
-def _block(axes: tuple[Axis, Axis]) -> int:
-    """Points whose kernels are multiplied at once."""
-    return int(np.clip(WORK // (len(axes[0].nodes) * len(axes[1].nodes)), 16, 512))
-
-
-def _mirrored(total: FloatArray, grid_size: int) -> Sums:
-    """Add the sums over the mirrored triplets."""
-    N, D, K, C = turned_back(total, grid_size)
-    return Sums(N + (D - N).T, D + D.T, K + K.T, C + C.T)
-
-
-class Axis(NamedTuple):
-    """A coordinate in which the kernel is exp(-(scale (node - point))^2); its nodes lie evenly from low to high."""
-
-    low: float
-    high: float
-    nodes: FloatArray
-    scale: float
-
-
-def separable(grid_size: int, width: Width) -> tuple[Axis, Axis]:
-    """Give two coordinates in which the kernel is a product: u0 and u1, or their sum and difference.
-
-    A round kernel is a product in either pair; the first has half as many nodes an axis.
-    """
-    if width.across == width.along:
-        axis = Axis(0, 1, np.linspace(0, 1, grid_size), 1 / (width.across * np.sqrt(2)))
-        return axis, axis
-    count = 2 * grid_size - 1
-    return (
-        Axis(0, 2, np.linspace(0, 2, count), 1 / (2 * width.along)),
-        Axis(-1, 1, np.linspace(-1, 1, count), 1 / (2 * width.across)),
-    )
-
-
-def turned(u0: FloatArray, u1: FloatArray, width: Width) -> tuple[FloatArray, FloatArray]:
-    """Give the points in the coordinates of `separable`."""
-    return (u0, u1) if width.across == width.along else (u0 + u1, u0 - u1)
-
-
-def turned_back(values: FloatArray, grid_size: int) -> FloatArray:
-    """Bring values at the nodes of the `separable` coordinates, shape (..., ., .), to the nodes of (u0, u1)."""
-    if values.shape[-1] == grid_size:
-        return values
-    i, j = np.indices((grid_size, grid_size))
-    return np.asarray(values[..., i + j, i - j + grid_size - 1])
-
-
-def _by_counts(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
-    """Order the triplets by (n, M); say where each run of equal counts starts, and where the last one ends."""
+def rows_by_votes(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
+    """Order rows by (n, M); return also where each run of equal votes starts, and where the last one ends."""
+    M = M.astype(np.int64, copy=False)
     code = M * (M + 1) // 2 + n
     # numpy sorts 16-bit integers by radix, in a tenth of the time.
     small = code.astype(np.uint16) if code.max() < 2**16 else code
@@ -216,9 +86,9 @@ def _by_counts(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
     return order, [0, *changes.tolist(), len(code)]
 
 
-def _kernel(nodes: FloatArray, v: FloatArray, room: FloatArray) -> FloatArray:
-    """exp(-(node - v)^2), shape (nodes, points), made in the room given."""
-    t = room[:, : len(v)]
+def gaussian(nodes: FloatArray, v: FloatArray, buffer: FloatArray) -> FloatArray:
+    """exp(-(node - v)^2), shape (nodes, points), computed in the buffer."""
+    t = buffer[:, : len(v)]
     np.subtract(nodes[:, None], v, out=t)
     np.multiply(t, t, out=t)
     np.minimum(t, NEGLIGIBLE, out=t)
@@ -226,40 +96,179 @@ def _kernel(nodes: FloatArray, v: FloatArray, room: FloatArray) -> FloatArray:
     return np.exp(t, out=t)
 
 
-def squared_sums(
-    u0: FloatArray,
-    u1: FloatArray,
+def add_products(total: FloatArray, kernels: list[FloatArray]) -> None:
+    """Add the products of the kernels of each axis, summed over points, to a total at the nodes."""
+    if len(kernels) == 1:
+        total += kernels[0].sum(axis=1)
+        return
+    K0, K1 = kernels
+    block = int(np.clip(WORK // total.size, 16, 512))
+    for b in range(0, K0.shape[1], block):
+        total += K0[:, b : b + block] @ K1[:, b : b + block].T
+
+
+def interpolate(grid: FloatArray, *u: FloatArray) -> FloatArray:
+    """Value between the nodes of a grid over [0, 1]^k: linear for k = 1, bilinear for k = 2.
+
+    Terms of nodes an odd number of steps from the lowest are added to each other first: an antisymmetric grid then
+    gives exactly antisymmetric values, and exactly 0 where u0 = u1.
+
+    Examples
+    --------
+    >>> interpolate(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([0.5]), np.array([0.25]))
+    array([1.25])
+    >>> interpolate(np.array([0.0, 1.0, 4.0]), np.array([0.75]))
+    array([2.5])
+    """
+    corners = _corners(u, len(grid))
+    even, odd = (sum(w * grid[at] for step, (at, w) in corners.items() if sum(step) % 2 == odd) for odd in (0, 1))
+    return np.asarray(even + odd)
+
+
+def interpolated_variance(covariances: FloatArray, *u: FloatArray) -> FloatArray:
+    """Variance of an interpolated value, from the covariances of nodes at the `offsets`, shape (offsets, G, ...)."""
+    corners, place = _corners(u, covariances.shape[1]), {offset: i for i, offset in enumerate(offsets(len(u)))}
+    variance = np.zeros(np.broadcast_shapes(*(x.shape for x in u)))
+    for (step, (at, w)), (other, (_, v)) in combinations_with_replacement(corners.items(), 2):
+        offset = tuple(b - a for a, b in zip(step, other, strict=True))
+        variance += (1 if step == other else 2) * w * v * covariances[place[offset]][at]
+    return np.maximum(variance, 0.0)
+
+
+@cache
+def offsets(k: int) -> tuple[tuple[int, ...], ...]:
+    """Offsets between the nodes around a point, each pair of nodes once.
+
+    Examples
+    --------
+    >>> offsets(2)
+    ((0, 0), (0, 1), (1, 0), (1, 1), (1, -1))
+    """
+    pairs = combinations_with_replacement(product((0, 1), repeat=k), 2)
+    return tuple(dict.fromkeys(tuple(b - a for a, b in zip(*pair, strict=True)) for pair in pairs))
+
+
+def _corners(u: tuple[FloatArray, ...], size: int) -> dict[tuple[int, ...], tuple[tuple[IntArray, ...], FloatArray]]:
+    """Return the nodes around each point, by their steps from the lowest: index and weight."""
+    x = [axis * (size - 1) for axis in u]
+    low = [np.minimum(axis.astype(np.int64), size - 2) for axis in x]
+    share = [axis - i for axis, i in zip(x, low, strict=True)]
+    corners = {}
+    for step in product((0, 1), repeat=len(u)):
+        at = tuple(i + s for i, s in zip(low, step, strict=True))
+        weights = [a if s else 1 - a for a, s in zip(share, step, strict=True)]
+        corners[step] = at, weights[0] * weights[1] if len(u) == 2 else weights[0]
+    return corners
+
+
+def vote_products(n: IntArray, M: IntArray, count: IntArray | None = None) -> FloatArray | IntArray:
+    """n^2, n M, M^2 and M of each row, times the triplets that it stands for: shape (4, T)."""
+    products = np.stack([n * n, n * M, M * M, M])
+    return products if count is None else products * count.astype(np.float64)
+
+
+def surface_covariances(
+    u: tuple[FloatArray, ...],
+    products: FloatArray | IntArray,
+    P: FloatArray,
+    D: FloatArray,
+    *,
+    sigma: float,
+) -> FloatArray:
+    """Covariances of P at neighbouring nodes of a surface, as observed and as binomial: shape (2, offsets, G, G).
+
+    The observed ones are a sandwich: a triplet moves P at a node by K (n - P M) / D and, through its mirror, by minus
+    the same at the mirrored node. The binomial ones are those of independent votes; unanimous or few votes cannot have
+    less. The product of two kernels is a narrower one at their midpoint, so both come from sums of squared kernels on
+    the half lattice: the nodes and the points midway between them.
+
+    Parameters
+    ----------
+    u : two arrays, shape (T,)
+    products : array, shape (4, T)
+        The `vote_products` of the rows.
+    P, D : arrays, shape (G, G)
+        P and the sums of M K, the prior included.
+    """
+    G = len(P)
+    squared = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
+    shrunk = _shrunk(P, D**2 / np.maximum(squared[3, ::2, ::2], TINY))
+    variance, narrow = shrunk * (1 - shrunk), 1 / (4 * (sigma * (G - 1)) ** 2)
+    i, j = np.indices((G, G))
+    di, dj = np.array(offsets(2)).T[:, :, None, None]
+    inside = (i + di < G) & (j + dj >= 0) & (j + dj < G)
+    k, m = np.where(inside, i + di, i), np.where(inside, j + dj, j)
+    other, spread, scale = P[k, m], np.sqrt(variance * variance[k, m]), inside / (D * D[k, m])
+    covariances = np.zeros((2, *k.shape))
+    # The node (k, m) itself, and its mirror image (m, k).
+    for sign, row, column, q in ((1, k, m, other), (-1, m, k, 1 - other)):
+        nn, nM, MM, votes = squared[:, i + row, j + column]
+        kernel = sign * scale * np.exp(-narrow * ((i - row) ** 2 + (j - column) ** 2))
+        covariances += kernel * (nn - (P + q) * nM + P * q * MM), kernel * spread * votes
+    return covariances
+
+
+def _squared_sums(u: tuple[FloatArray, ...], products: FloatArray | IntArray, *, sigma: float, size: int) -> FloatArray:
+    """Sums of K^2 times n^2, n M, M^2 and M over triplets and mirrors, each triplet moved to the centre of a fine cell.
+
+    The cells, a sixth of a width each, cost standard errors about a thousandth.
+    """
+    cells = int(np.clip(np.ceil(6 / sigma), 64, 1024))
+    i, j = (np.minimum((x * cells).astype(np.int64), cells - 1) for x in u)
+    centres = (np.arange(cells) + 0.5) / cells
+    K = gaussian(np.linspace(0, 1, size) / sigma, centres / sigma, np.empty((size, cells)))
+    gathered = (np.bincount(i * cells + j, values, cells**2).reshape(cells, cells) for values in products)
+    nn, nM, MM, M = (K @ values @ K.T for values in gathered)
+    return np.stack([nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, M + M.T])
+
+
+def curve_covariances(
+    u: FloatArray,
     n: IntArray,
     M: IntArray,
+    P: FloatArray,
+    D: FloatArray,
     *,
-    width: Width,
-    grid_size: int,
+    sigma: float,
+    prior: float,
+    clusters: IntArray | None = None,
     count: IntArray | None = None,
-) -> SquaredSums:
-    """Sum squared kernels over all triplets, each moved to the centre of a fine cell; `count` as in `kernel_sums`.
+) -> FloatArray:
+    """Covariances of P at each node of a curve with itself and the next, as observed and as binomial: (2, 2, G).
 
-    They serve standard errors alone, where the cells cost about a thousandth; P itself comes from `kernel_sums`.
+    Parameters
+    ----------
+    u, n, M : arrays, shape (T,)
+    P, D : arrays, shape (G,)
+        P, and the sums of M K without the prior.
+    clusters : array of int, shape (T,), optional
+        Number of each pair's reference: residuals are then summed by reference.
+    count : array of int, shape (T,), optional
+        Pairs that each row stands for.
     """
-    products = np.stack([n * n, n * M, M * M, M])
-    return squared_place_sums(u0, u1, products if count is None else products * count, width=width, grid_size=grid_size)
+    times = 1.0 if count is None else count.astype(np.float64)
+    M_total, root = M * times, np.sqrt(times)
+    covariances, total = np.zeros((2, 2, len(P))), D + prior
+    moved: FloatArray = np.zeros(len(u) if clusters is None else int(clusters.max()) + 1)
+    K, spread = np.zeros(len(u)), 0.0
+    for i, node in enumerate(np.linspace(0, 1, len(P))):
+        moved_before, K_before, spread_before = moved, K, spread
+        K = np.exp(-(((u - node) / sigma) ** 2) / 2)
+        # What each pair, or all pairs of a reference together, moves P by, times D.
+        residuals = K * (n - P[i] * M)
+        summed = residuals * root if clusters is None else np.bincount(clusters, residuals * times)
+        moved = np.asarray(summed, dtype=np.float64)
+        weights = K * M_total
+        votes = K @ weights
+        shrunk = float(_shrunk(P[i], D[i] ** 2 / max(votes, TINY)))
+        spread = (shrunk * (1 - shrunk)) ** 0.5
+        own = moved @ moved, spread**2 * votes
+        with_before = moved @ moved_before, spread * spread_before * (weights @ K_before)
+        covariances[:, 0, i] = np.array(own) / total[i] ** 2
+        covariances[:, 1, i - 1] = np.array(with_before) / (total[i - 1] * total[i])  # of the first node: 0, at the end
+    return covariances
 
 
-def squared_place_sums(
-    u0: FloatArray, u1: FloatArray, products: FloatArray | IntArray, *, width: Width, grid_size: int
-) -> SquaredSums:
-    """Sum squared kernels over places, given the sums of n^2, n M, M^2 and M at each, shape (4, K)."""
-    size = 2 * grid_size - 1
-    (i, K0), (j, K1) = map(_celled, separable(size, width), turned(u0, u1, width))
-    cell, shape = i * K1.shape[1] + j, (K0.shape[1], K1.shape[1])
-    gathered = (np.bincount(cell, each, shape[0] * shape[1]).reshape(shape) for each in products)
-    nn, nM, MM, votes = (turned_back(K0 @ each @ K1.T, size) for each in gathered)
-    return SquaredSums(nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, votes + votes.T)
-
-
-def _celled(axis: Axis, points: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Give the cell of each point, a sixth of a width each, and the squared kernel from nodes to cells' centres."""
-    span, scale = axis.high - axis.low, axis.scale * np.sqrt(2)
-    cells = int(np.clip(np.ceil(6 * span * scale), 64, 1024))
-    cell = np.minimum(((points - axis.low) / span * cells).astype(np.int64), cells - 1)
-    centres = axis.low + (np.arange(cells) + 0.5) / cells * span
-    return cell, _kernel(axis.nodes * scale, centres * scale, np.empty((len(axis.nodes), cells)))
+def _shrunk(P: FloatArray, votes: FloatArray) -> FloatArray:
+    """P with one vote added to either side, as is usual for a proportion, of so many votes in effect at a node."""
+    return np.asarray((P * votes + 1) / (votes + 2))

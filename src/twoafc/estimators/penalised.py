@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.estimators.cells import Cells
+from twoafc.estimators.basis import LAST_KNOT, slopes
 
+LATTICE = 96
+"""Cells along each axis, in which rows are gathered."""
+LIMIT = 4.0
+"""Normal scores beyond it share the outermost cells, though each cell keeps the mean of its own."""
 MOST_LAPSE = 0.4
 """Lapse rates lie between 0 and this."""
 USUAL_LAPSE, SPREAD_LAPSE = -3.5, 1.5
@@ -23,7 +29,67 @@ USUAL_LAPSE, SPREAD_LAPSE = -3.5, 1.5
 ROUNDS, STEPS = 60, 2
 PRECISE, VAGUE = 1e9, 1e-6
 CERTAIN = 1e-10
-"""P is kept this far from 0 and 1 while fitting."""
+"""P stays this far from 0 and 1 while fitting."""
+WIDE = 1e-2
+"""Precision of functions without roughness: a constant beyond 20 in either direction is no better than one of 20."""
+BEYOND = 6.0
+"""A normal score that no table reaches."""
+MARGIN = 2e-3
+"""Least slope of a monotone surface on the grid, so that f does not fall between its points either."""
+
+
+class Cells(NamedTuple):
+    """Sums over the rows of each cell of normal scores that has any, each of shape (C,).
+
+    Every triplet stands on the side z0 >= z1, turned round where need be. ``z``, k arrays, are means over votes, so
+    that the cells' size costs nothing to first order; ``n`` and ``M`` sums, ``nn``, ``nM``, ``MM`` sums of products.
+    """
+
+    z: tuple[FloatArray, ...]
+    n: FloatArray
+    M: FloatArray
+    nn: FloatArray
+    nM: FloatArray
+    MM: FloatArray
+
+
+def gather(
+    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, count: IntArray | None = None
+) -> tuple[Cells, IntArray]:
+    """Gather rows in cells, what a spline is fitted to, whatever their number; return also the cell of each row.
+
+    Examples
+    --------
+    >>> cells, cell = gather((np.array([0.0, 1.0]), np.array([1.0, 0.0])), np.array([1, 3]), np.array([4, 4]))
+    >>> cells.z[0], cells.n, cells.M, cell
+    (array([1.]), array([6.]), array([8.]), array([0, 0]))
+    """
+    times = 1 if count is None else count.astype(np.float64)
+    return gather_sums(z, *((column * times).astype(np.float64) for column in (n, M, n * n, n * M, M * M)))
+
+
+def gather_sums(
+    z: tuple[FloatArray, ...], n: FloatArray, M: FloatArray, nn: FloatArray, nM: FloatArray, MM: FloatArray
+) -> tuple[Cells, IntArray]:
+    """Gather places in cells, given the sums of n, M, n^2, n M and M^2 at each; as `gather`."""
+    if len(z) == 2:
+        z0, z1 = z
+        turned = z0 < z1
+        z = np.where(turned, z1, z0), np.where(turned, z0, z1)
+        n, nn, nM = np.where(turned, M - n, n), np.where(turned, MM - 2 * nM + nn, nn), np.where(turned, MM - nM, nM)
+    place = np.zeros(len(n), dtype=np.int64)
+    for x in z:
+        along = np.clip((x + LIMIT) * (LATTICE / (2 * LIMIT)), 0, LATTICE - 1).astype(np.int64)
+        place = place * LATTICE + along
+    used = np.bincount(place, minlength=LATTICE ** len(z)) > 0
+    cell = (np.cumsum(used) - 1)[place]
+
+    def total(weights: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(cell, weights), dtype=np.float64)
+
+    votes = total(M)
+    means = tuple(total(x * M) / votes for x in z)
+    return Cells(means, total(n), votes, total(nn), total(nM), total(MM)), cell
 
 
 def logistic(f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +158,8 @@ class Problem:
 
     def penalty(self, precision: FloatArray) -> FloatArray:
         """Diagonal of the prior's precision matrix, the lapse's last."""
-        return np.append(precision[self.part] * self.roughness, SPREAD_LAPSE**-2)
+        rough = np.where(self.roughness > 0, precision[self.part] * self.roughness, WIDE)
+        return np.append(rough, SPREAD_LAPSE**-2)
 
     def loss(self, theta: FloatArray, penalty: FloatArray, dispersion: float) -> float:
         """Penalised negative log-likelihood, without its coefficients."""
@@ -135,11 +202,16 @@ class Problem:
 
 
 Dispersion = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], float]
-"""Takes P, the weights and the derivatives in the cells, and the covariance; gives the dispersion."""
+"""A function of P, the weights and the derivatives in the cells, and the covariance: how much more votes vary than the
+binomial says, as the ratio of robust to model information.
+
+Votes on one triplet are correlated beyond what the distance explains, and so may be triplets of one reference. A
+likelihood that took every vote as independent would follow their noise; it is divided by the dispersion.
+"""
 
 
 def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersion: float = 1.0) -> Solution:
-    """Find coefficients, smoothness and, where asked for, the dispersion of the votes."""
+    """Estimate coefficients, smoothness and, where asked for, the dispersion of the votes."""
     parts = problem.part.max() + 1
     precision = np.ones(parts)
     theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE)
@@ -162,3 +234,61 @@ def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersi
     _, determinant = np.linalg.slogdet(information + np.diag(penalty))
     evidence = -problem.loss(theta, penalty, dispersion) + (np.log(penalty).sum() - determinant) / 2
     return Solution(theta, information, precision, dispersion, float(evidence))
+
+
+def between_rows(cells: Cells) -> Dispersion:
+    """Measure the dispersion of votes between rows; with M = 1 throughout it is 1."""
+
+    def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
+        residuals = (cells.nn - 2 * P * cells.nM + P**2 * cells.MM) * weight**2
+        spread = np.einsum("ci,ij,cj->c", jacobian, covariance, jacobian, optimize=True)
+        return _ratio(float(residuals @ spread), float(cells.M * weight @ spread))
+
+    return dispersion
+
+
+def between_clusters(
+    cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, count: IntArray | None = None
+) -> Dispersion:
+    """Measure the dispersion of votes between clusters of rows, given the cell and cluster of each row."""
+    times = np.ones(len(n)) if count is None else count.astype(np.float64)
+    shape = (int(cluster.max()) + 1, int(cell.max()) + 1)
+    votes, all_votes = (csr_array((column * times, (cluster, cell)), shape=shape) for column in (n, M))
+
+    def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
+        scores = np.asarray(votes @ (weight[:, None] * jacobian) - all_votes @ ((P * weight)[:, None] * jacobian))
+        robust = np.trace(covariance @ (scores.T @ scores)) * len(scores) / max(len(scores) - 1, 1)
+        model = np.trace(covariance @ (jacobian.T @ ((all_votes.sum(axis=0) * weight)[:, None] * jacobian)))
+        return _ratio(float(robust), float(model))
+
+    return dispersion
+
+
+def _ratio(robust: float, model: float) -> float:
+    """Ratio of the two, 1 at least: fewer differences than the binomial's own are chance, or no data at all."""
+    return max(1.0, robust / model) if model > 0 else 1.0
+
+
+def nearest_monotone(theta: FloatArray, information: FloatArray, size: int) -> FloatArray:
+    """Move coefficients as little as the information allows, until f rises with z0, on a fine grid.
+
+    By antisymmetry f then falls with z1. The least distance under linear constraints is found by non-negative least
+    squares (Lawson and Hanson, 1974).
+    """
+    from scipy.optimize import nnls
+
+    line = np.linspace(-LAST_KNOT, LAST_KNOT, 4 * size)
+    # Beyond the last knots slopes are straight lines in z1: what holds at both ends of those holds between.
+    z0, z1 = (axis.ravel() for axis in np.meshgrid(line, [-BEYOND, *line, BEYOND]))
+    rise = slopes(z0, z1, size)
+    root = np.linalg.cholesky(information)
+    # theta = theta0 + root^-T x, with |x| least and rise @ theta >= 0.
+    against = np.linalg.solve(root, rise.T)
+    short = MARGIN - rise @ theta
+    if (short <= 0).all():
+        return theta
+    stacked = np.vstack([against, short[None, :]])
+    target = np.append(np.zeros(len(theta)), 1.0)
+    multipliers, _ = nnls(stacked, target, maxiter=100 * len(short))
+    residual = target - stacked @ multipliers
+    return np.asarray(theta + np.linalg.solve(root.T, -residual[:-1] / residual[-1]))

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
 from twoafc.counted import CountedTriplets
-from twoafc.estimators import Density, DensityFit, Network, SplineFit, Surface
-from twoafc.estimators.spline import fit_alike
+from twoafc.estimators import Density, DensityFit, Network, SplineFit, Surface, fit_alike
 from twoafc.evaluation.unresolved import Unresolved, unresolved
 
 BLOCKS = 20
@@ -130,8 +129,7 @@ def _inverse(uniform: Uniform, u: FloatArray) -> FloatArray:
 def _scale(fit: Surface) -> float:
     """Width on [0, 1] within which an estimator takes votes together."""
     if isinstance(fit, DensityFit):
-        widths = (fit.settings.sigma, fit.settings.sigma_along)
-        return min(float(width) for width in widths if width is not None)
+        return float(fit.settings.sigma)
     return 1 / fit.settings.size if isinstance(fit, SplineFit) else COARSE
 
 

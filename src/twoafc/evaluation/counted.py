@@ -10,8 +10,7 @@ import numpy as np
 from twoafc.counted import CountedTriplets
 from twoafc.counts import Counts
 from twoafc.diagnostics import Finding
-from twoafc.estimators import AUTO, Density, Estimator, Network, Ours, Spline, estimator
-from twoafc.estimators.origin import fit_counts
+from twoafc.estimators import AUTO, Density, Estimator, Network, Ours, Spline, estimator, fit_counts
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.bin_notes import bin_notes
 from twoafc.evaluation.binning import binning

@@ -13,9 +13,7 @@ from twoafc import folds
 from twoafc.arrays import FloatArray
 from twoafc.card import describe
 from twoafc.errors import DataError
-from twoafc.estimators import Density, DensityFit
-from twoafc.estimators.grid import interpolate
-from twoafc.estimators.kernel import Sums, kernel_sums, squared_sums
+from twoafc.estimators import Density, DensityFit, Sums, interpolate, kernel_sums, vote_products
 from twoafc.folder import Results
 from twoafc.outcomes import distances, outcomes
 from twoafc.table import UNNAMED, Triplets
@@ -44,13 +42,13 @@ class Refits:
         """Fit to the whole training table: what `Density.fit` gives, with a map that is kept, and on two cores."""
         settings, (uniform, u0, u1) = Density(sigma=sigma, grid_size=grid), self.placed(distance)
         data = (u0, u1, self.train.n, self.train.M)
-        parts = [[column[k::CORES] for column in data] for k in range(CORES)]
+        parts = [tuple(column[k::CORES] for column in data) for k in range(CORES)]
         with ThreadPoolExecutor(CORES) as pool:
-            sums = pool.map(lambda part: kernel_sums(*part, width=settings.width, grid_size=grid), parts)
-            squared = squared_sums(*data, width=settings.width, grid_size=grid)
+            sums = pool.map(lambda part: kernel_sums(part[:2], *part[2:], sigma=sigma, grid_size=grid), parts)
             total = Sums(*(sum(each) for each in zip(*sums, strict=True)))
         # Sums of parts may differ from those of the whole in the last bit; the mirror image must not.
-        return DensityFit(settings, uniform, total._replace(M=(total.M + total.M.T) / 2), squared)
+        total = total._replace(M=(total.M + total.M.T) / 2)
+        return DensityFit.from_sums(settings, uniform, total, (u0, u1), vote_products(self.train.n, self.train.M))
 
     def tested(self, distance: str, sigma: float, grid: int, u0: FloatArray, u1: FloatArray) -> FloatArray:
         """Give P of the tested triplets, at their places on the plane, each from a fit that has not seen it."""

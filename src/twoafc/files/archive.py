@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from twoafc.errors import DataError
 from twoafc.files.writing import whole_file
 
-FORMAT = "twoafc model 1"
+FORMAT = "twoafc model 2"
 LARGEST = 2**30
 """Bytes that a model may unpack to, however small its file; counts by reference may be larger, and their files are."""
 PACKED = 64

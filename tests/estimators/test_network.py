@@ -13,8 +13,8 @@ from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_
 
 from twoafc.core import log_coefficient, log_pmf, uniformise
 from twoafc.errors import DataError
-from twoafc.estimators.network import Network, NetworkFit
-from twoafc.estimators.perceptron import (
+from twoafc.estimators import Network, NetworkFit
+from twoafc.estimators.network import (
     LATTICE,
     LAYERS,
     Net,

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import zipfile
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 import twoafc
 from conftest import random_table
+from twoafc import Density, Network, Pairs, Spline
 from twoafc.errors import DataError
 from twoafc.files import read_archive, save_archive
 
@@ -26,8 +28,14 @@ from twoafc.files import read_archive, save_archive
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "model.npz"
-    twoafc.Density(grid_size=4).fit(random_table(60)).save(path)
+    Density(grid_size=4).fit(random_table(60)).save(path)
     return path
+
+
+def some_pairs() -> Pairs:
+    rng = np.random.default_rng(0)
+    d = rng.lognormal(size=100)
+    return Pairs.from_frame({"n": rng.binomial(3, 1 / (1 + d**2)), "M": np.full(100, 3), "d": d})
 
 
 def rewritten(source: Path, target: Path, **changed: Any) -> Path:
@@ -55,9 +63,9 @@ def refusal(path: Path) -> str:
 def test_models_of_both_estimators_come_back(tmp_path: Path) -> None:
     d0, d1 = np.random.default_rng(0).uniform(0, 5, (2, 40))
     for estimator in (
-        twoafc.Density(sigma=0.1),
-        twoafc.Network(solver="lbfgs"),
-        twoafc.Network(epochs=1, inputs="raw"),
+        Density(sigma=0.1),
+        Network(solver="lbfgs"),
+        Network(epochs=1, inputs="raw"),
     ):
         fit = estimator.fit(random_table())
         fit.save(tmp_path / "model.npz")
@@ -109,17 +117,18 @@ def test_changed_numbers_with_a_new_checksum_still_meet_the_checks(saved: Path, 
     name, kept, arrays = read_archive(saved)
     path = tmp_path / "model.npz"
     save_archive(path, name, kept, arrays | {"sums": -arrays["sums"]})
-    assert refusal(path) == (
-        f"{path} is not a usable model; sums over votes must not be negative; those of the model are"
-    )
+    negative = "sums and variances must not be negative, nor n exceed M; those of the model do"
+    assert refusal(path) == f"{path} is not a usable model; {negative}"
     save_archive(path, name, kept | {"sigma": -1.0}, arrays)
     assert refusal(path) == f"{path} is not a usable model; sigma must be a positive number or auto; found -1.0"
     save_archive(path, name, {"sigma": 0.1, "grid_size": 4}, arrays)
     assert refusal(path) == f"{path} is not a whole model; its settings have no prior"
     save_archive(path, name, kept, arrays | {"payload": np.zeros(3)})
     assert refusal(path) == f"{path} is not a usable model; it holds payload, which no density model has"
-    save_archive(path, name, kept, arrays | {"squared_sums": -arrays["squared_sums"]})
-    assert refusal(path).endswith("sums over votes must not be negative; those of the model are")
+    save_archive(path, name, kept, arrays | {"covariances": -arrays["covariances"]})
+    assert refusal(path) == f"{path} is not a usable model; {negative}"
+    save_archive(path, name, kept, arrays | {"share": np.array(0.4)})
+    assert refusal(path) == f"{path} is not a usable model; share must be 1/2; found 0.4"
     save_archive(path, name, kept | {"colour": "red"}, arrays)
     assert refusal(path).startswith(f"{path} is not a usable model; ")
     save_archive(path, name, kept, {key: array for key, array in arrays.items() if key != "at_most"})
@@ -137,12 +146,18 @@ def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
     assert refusal(path) == f"{path} is not a twoafc model; it has no card"
     np.savez(path, card=as_card({"format": "twoafc model 99"}))
     assert refusal(path) == (
-        f"{path} is not a twoafc model that this version reads; expected 'twoafc model 1', found 'twoafc model 99'"
+        f"{path} is not a twoafc model that this version reads; expected 'twoafc model 2', found 'twoafc model 99'"
+    )
+    # Before settings lost sigma_along and curves were saved as surfaces are.
+    np.savez(path, card=as_card(card_of(saved) | {"format": "twoafc model 1"}))
+    assert refusal(path) == (
+        f"{path} is not a twoafc model that this version reads; expected 'twoafc model 2', found 'twoafc model 1'"
     )
     np.savez(path, card=as_card([1]))
-    assert "expected 'twoafc model 1', found [1]" in refusal(path)
+    assert "expected 'twoafc model 2', found [1]" in refusal(path)
     save_archive(path, "oracle", {}, {})
-    assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads density, network, spline"
+    names = "density, network, spline, pairs-density, pairs-spline"
+    assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads {names}"
     save_archive(path, None, {}, {})  # type: ignore[arg-type]
     assert refusal(path) == f"{path} is not a twoafc model; its card names no estimator"
 
@@ -184,8 +199,88 @@ fit = twoafc.Density().fit(random_table(5000))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 fit.save({str(path)!r})
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode != 0
     assert "File too large" in done.stderr
     assert path.read_bytes() == saved.read_bytes()
     assert os.listdir(tmp_path) == ["model.npz"]
+
+
+@pytest.mark.parametrize("estimator", [Density(), Density(sigma="auto"), Spline()])
+def test_a_saved_curve_gives_the_same_numbers(tmp_path: Path, estimator: Any) -> None:
+    fit = estimator.fit(some_pairs())
+    fit.save(tmp_path / "m.npz")
+    again: Any = twoafc.load(tmp_path / "m.npz")
+    d = np.linspace(0, 5, 50)
+    np.testing.assert_array_equal(again.probability(d), fit.probability(d))
+    np.testing.assert_array_equal(again.standard_error(d), fit.standard_error(d))
+    assert again.settings == fit.settings
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (Density(), "DensityFit(sigma=0.02273, grid_size=20, 200 triplets)"),
+        (Spline(link="logit"), r"SplineFit\(logit, lapse=[\d.e-]+, dispersion=[\d.]+, 200 triplets\)"),
+        (Network(epochs=1), r"NetworkFit\(adam, uniform inputs, seed 0, training NLL [\d.]+\)"),
+    ],
+)
+def test_a_fit_is_shown_in_one_line(estimator: Any, expected: str) -> None:
+    shown = repr(estimator.fit(random_table()))
+    assert shown == expected or re.fullmatch(expected, shown)
+
+
+def test_a_curve_is_shown_in_one_line() -> None:
+    assert repr(Density(sigma=0.1).fit(some_pairs())) == "DensityCurve(sigma=0.1, grid_size=20, 100 pairs)"
+    assert re.fullmatch(r"SplineCurve\(.*, 100 pairs\)", repr(Spline().fit(some_pairs())))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "message"),
+    [
+        ("density", {"sums": np.zeros((4, 3))}, "sums must be finite numbers of shape (4, 20); found float64 (4, 3)"),
+        ("density", {"sums": -np.ones((4, 20))}, "sums and variances must not be negative, nor n exceed M; those of"),
+        ("density", {"sums": np.eye(4, 20)}, "sums and variances must not be negative, nor n exceed M; those of the"),
+        ("density", {"share": np.array(1.5)}, "share must be a number in [0, 1]; found 1.5"),
+        ("density", {"tea": np.zeros(2)}, "it holds tea, which no pairs-density model has"),
+        ("density", {"sigma": "auto"}, "a fitted model has a sigma of its own; that of the model is auto"),
+        ("density", {"grid_size": 1}, "grid_size must be a whole number, at least 2; found 1"),
+        ("spline", {"theta": np.zeros(3)}, "covariance must be finite numbers of shape (3, 3); found float64 (11, 11)"),
+        ("spline", {"size": 9}, "theta must have the coefficients of 9 functions; found 11"),
+        ("spline", {"covariance": -np.eye(11)}, "the covariance must be symmetric and positive; that of the model"),
+        ("spline", {"dispersion": np.array(0.5)}, "dispersion must be at least 1 and precisions positive; those of"),
+        ("spline", {"link": np.array(7)}, "link must be 0 or 1; found 7"),
+        ("spline", {"link": "probit"}, "the link must be the one asked for, probit; that of the model is logit"),
+        ("spline", {"values": np.array([1.0, 0.0])}, "the map's counts must be whole numbers, one per value; those"),
+    ],
+)
+def test_a_model_that_makes_no_sense_is_refused(
+    tmp_path: Path, kind: str, changed: dict[str, Any], message: str
+) -> None:
+    estimator: Any = Density() if kind == "density" else Spline(link="logit")
+    fit = estimator.fit(some_pairs())
+    fit.save(tmp_path / "m.npz")
+    name, saved, arrays = read_archive(tmp_path / "m.npz")
+    saved |= {key: value for key, value in changed.items() if not isinstance(value, np.ndarray)}
+    arrays |= {key: value for key, value in changed.items() if isinstance(value, np.ndarray)}
+    save_archive(tmp_path / "m.npz", name, saved, arrays)
+    with pytest.raises(DataError) as caught:
+        twoafc.load(tmp_path / "m.npz")
+    assert str(caught.value).startswith(f"{tmp_path / 'm.npz'} is not a usable model; {message}")
+
+
+@pytest.mark.parametrize(("lost", "message"), [("share", "it has no share"), ("prior", "its settings have no prior")])
+def test_a_model_that_is_not_whole_is_refused(tmp_path: Path, lost: str, message: str) -> None:
+    path = tmp_path / "m.npz"
+    fit: Any = Density().fit(some_pairs())
+    fit.save(path)
+    name, saved, arrays = read_archive(path)
+    save_archive(
+        path,
+        name,
+        {key: value for key, value in saved.items() if key != lost},
+        {key: value for key, value in arrays.items() if key != lost},
+    )
+    with pytest.raises(DataError) as caught:
+        twoafc.load(path)
+    assert str(caught.value) == f"{path} is not a whole model; {message}"

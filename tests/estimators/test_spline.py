@@ -15,12 +15,9 @@ from conftest import random_table
 from twoafc import worlds
 from twoafc.core import uniformise
 from twoafc.errors import DataError
-from twoafc.estimators import Density
-from twoafc.estimators.basis import REACH, antisymmetric, antisymmetric_slopes, basis, parts
-from twoafc.estimators.cells import gather
-from twoafc.estimators.dispersion import between_clusters, between_triplets
-from twoafc.estimators.penalised import LINKS, Problem, chances, solve
-from twoafc.estimators.spline import Spline, SplineFit
+from twoafc.estimators import Density, Spline, SplineFit
+from twoafc.estimators.basis import LAST_KNOT, functions, parts, slopes, spline_basis
+from twoafc.estimators.penalised import LINKS, Problem, between_clusters, between_rows, chances, gather, solve
 from twoafc.table import Triplets
 
 rows = st.lists(
@@ -43,35 +40,35 @@ def excess(fit: Any, name: str, seed: int, lapse: float = 0.0) -> float:
 
 
 def test_the_functions_are_natural_cubic_splines() -> None:
-    functions = basis(8)
-    inside, outside = np.linspace(-REACH, REACH, 101), np.array([-4.0, -3.0, 3.0, 4.0])
+    basis = spline_basis(8)
+    inside, outside = np.linspace(-LAST_KNOT, LAST_KNOT, 101), np.array([-4.0, -3.0, 3.0, 4.0])
     for place in range(8):
-        slow = CubicSpline(functions.knots, functions.mixing[:, place], bc_type="natural")
-        np.testing.assert_allclose(functions(inside)[:, place], slow(inside), atol=1e-10)
-        ends = np.where(outside < 0, -REACH, REACH)
+        slow = CubicSpline(basis.knots, basis.mixing[:, place], bc_type="natural")
+        np.testing.assert_allclose(basis(inside)[:, place], slow(inside), atol=1e-10)
+        ends = np.where(outside < 0, -LAST_KNOT, LAST_KNOT)
         straight = slow(ends) + (outside - ends) * slow(ends, 1)
-        np.testing.assert_allclose(functions(outside)[:, place], straight, atol=1e-9)
-        np.testing.assert_allclose(functions.slopes(inside[1:-1])[:, place], slow(inside[1:-1], 1), atol=1e-4)
-        fine = np.linspace(-REACH, REACH, 200_001)
+        np.testing.assert_allclose(basis(outside)[:, place], straight, atol=1e-9)
+        np.testing.assert_allclose(basis.slopes(inside[1:-1])[:, place], slow(inside[1:-1], 1), atol=1e-4)
+        fine = np.linspace(-LAST_KNOT, LAST_KNOT, 200_001)
         rough = np.sum(slow(fine, 2) ** 2) * (fine[1] - fine[0])
-        assert functions.roughness[place] == pytest.approx(rough, rel=1e-3, abs=1e-8)
+        assert basis.roughness[place] == pytest.approx(rough, rel=1e-3, abs=1e-8)
 
 
 def test_the_functions_are_orthonormal_for_normal_scores() -> None:
     z = np.linspace(-4, 4, 2001)
     weight = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
-    values = basis(10)(z)
+    values = spline_basis(10)(z)
     np.testing.assert_allclose(values.T @ (weight[:, None] * values), np.eye(10), atol=1e-8)
-    np.testing.assert_allclose(basis(10)(np.array([-2.0, 0.0, 2.0]))[:, 0], 1, atol=1e-12)
+    np.testing.assert_allclose(spline_basis(10)(np.array([-2.0, 0.0, 2.0]))[:, 0], 1, atol=1e-12)
 
 
 def test_pairs_are_antisymmetric_and_their_slopes_are_slopes() -> None:
     z0, z1 = np.random.default_rng(0).normal(size=(2, 50))
-    np.testing.assert_array_equal(antisymmetric(z0, z1, 7), -antisymmetric(z1, z0, 7))
+    np.testing.assert_array_equal(functions((z0, z1), 7), -functions((z1, z0), 7))
     step = 1e-5
-    slow = (antisymmetric(z0 + step, z1, 7) - antisymmetric(z0 - step, z1, 7)) / (2 * step)
-    np.testing.assert_allclose(antisymmetric_slopes(z0, z1, 7), slow, atol=1e-3)
-    part, roughness = parts(7)
+    slow = (functions((z0 + step, z1), 7) - functions((z0 - step, z1), 7)) / (2 * step)
+    np.testing.assert_allclose(slopes(z0, z1, 7), slow, atol=1e-3)
+    part, roughness = parts(7, k=2)
     assert np.bincount(part).tolist() == [1, 5, 5, 10]
     assert roughness.min() == 1
 
@@ -81,13 +78,13 @@ def test_cells_lose_no_vote() -> None:
     z0, z1 = rng.normal(size=(2, 3000))
     M = rng.integers(1, 6, 3000)
     n = rng.binomial(M, 0.4)
-    cells, cell = gather(z0, z1, n, M)
+    cells, cell = gather((z0, z1), n, M)
     turned = np.where(z0 < z1, M - n, n)
     assert (cells.M.sum(), cells.n.sum()) == (M.sum(), turned.sum())
     assert (cells.nn.sum(), cells.nM.sum()) == ((turned**2).sum(), (turned * M).sum())
-    assert (cells.z0 >= cells.z1).all()
-    assert cells.z0 @ cells.M == pytest.approx(np.maximum(z0, z1) @ M)
-    assert np.abs(cells.z0[cell] - np.maximum(z0, z1)).max() < 0.09
+    assert (cells.z[0] >= cells.z[1]).all()
+    assert cells.z[0] @ cells.M == pytest.approx(np.maximum(z0, z1) @ M)
+    assert np.abs(cells.z[0][cell] - np.maximum(z0, z1)).max() < 0.09
 
 
 # --- the solver -------------------------------------------------------------------------------------------------------
@@ -96,9 +93,8 @@ def test_cells_lose_no_vote() -> None:
 def a_problem(link: str, T: int = 3000, name: str = "thurstone") -> Problem:
     table = world(name, T, seed=3)
     _, u0, u1 = uniformise(table.d0, table.d1)
-    cells, _ = gather(ndtri(u0), ndtri(u1), table.n, table.M)
-    part, roughness = parts(6)
-    return Problem(cells, antisymmetric(cells.z0, cells.z1, 6), part, roughness, link)
+    cells, _ = gather((ndtri(u0), ndtri(u1)), table.n, table.M)
+    return Problem(cells, functions(cells.z, 6), *parts(6, k=2), link)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -146,7 +142,7 @@ def test_the_smoothness_is_that_of_the_greatest_marginal_likelihood() -> None:
             assert evidence(other) < reached + 0.02
 
 
-def test_dispersion_is_one_for_binomial_votes_and_more_for_votes_that_go_together() -> None:
+def test_dispersion_is_one_for_binomial_votes_and_more_for_correlated_votes() -> None:
     rng = np.random.default_rng(0)
     T = 4000
     d0, d1 = rng.lognormal(size=(2, T))
@@ -160,12 +156,11 @@ def test_dispersion_is_one_for_binomial_votes_and_more_for_votes_that_go_togethe
     found = {}
     for name, chance in {"binomial": P, "triplets": own, "references": linked}.items():
         n = rng.binomial(M, chance)
-        cells, cell = gather(ndtri(u0), ndtri(u1), n, M)
-        part, roughness = parts(6)
-        problem = Problem(cells, antisymmetric(cells.z0, cells.z1, 6), part, roughness, "logit")
+        cells, cell = gather((ndtri(u0), ndtri(u1)), n, M)
+        problem = Problem(cells, functions(cells.z, 6), *parts(6, k=2), "logit")
         turned = np.where(u0 < u1, M - n, n)
         by_reference = between_clusters(cell, ref, turned, M)
-        found[name] = [solve(problem, each).dispersion for each in (between_triplets(cells), by_reference)]
+        found[name] = [solve(problem, measure).dispersion for measure in (between_rows(cells), by_reference)]
         # A cluster of one triplet each is a triplet.
         single = between_clusters(cell, np.arange(T), turned, M)
         assert solve(problem, single).dispersion == pytest.approx(found[name][0], rel=0.01)
@@ -219,8 +214,8 @@ def test_row_order_is_irrelevant() -> None:
 def test_its_own_error_is_an_eighth_of_the_paper_smoothers(name: str, lapse: float) -> None:
     tables = [world(name, 5000, seed, lapse=lapse) for seed in range(3)]
     ours, papers = (
-        np.mean([excess(each.fit(table), name, seed, lapse) for seed, table in enumerate(tables)])
-        for each in (Spline(), Density())
+        np.mean([excess(estimator.fit(table), name, seed, lapse) for seed, table in enumerate(tables)])
+        for estimator in (Spline(), Density())
     )
     assert ours <= max(papers / 8, 0.002)
 
@@ -241,16 +236,16 @@ def test_a_distance_that_turns_round_is_followed() -> None:
     d0, d1 = rng.random((2, 20_000))
     table = Triplets.from_frame({"n": rng.binomial(2, truth(d0, d1)), "M": [2] * 20_000, "d0": d0, "d1": d1})
     at = rng.random((2, 2000))
-    free, held = Spline().fit(table).probability(*at), Spline(monotone=True).fit(table).probability(*at)
+    free, monotone = Spline().fit(table).probability(*at), Spline(monotone=True).fit(table).probability(*at)
     assert np.abs(free - truth(*at)).mean() < 0.02
-    assert np.abs(held - truth(*at)).mean() > 0.1
+    assert np.abs(monotone - truth(*at)).mean() > 0.1
 
 
 def test_a_monotone_surface_never_falls_where_d0_grows() -> None:
     table = world("saturating", 400, seed=4)
-    free, held = Spline().fit(table), Spline(monotone=True).fit(table)
+    free, monotone = Spline().fit(table), Spline(monotone=True).fit(table)
     line = np.linspace(table.d0.min(), table.d0.max(), 80)
-    assert np.diff(held.probability(line[:, None], line[None, :]), axis=0).min() > -1e-6
+    assert np.diff(monotone.probability(line[:, None], line[None, :]), axis=0).min() > -1e-6
     for seed in (11, 3):  # sharp votes, whose free surface falls beyond the last knots
         rng = np.random.default_rng(seed)
         d0, d1 = rng.random((2, 500))
@@ -267,11 +262,12 @@ def test_a_monotone_surface_never_falls_where_d0_grows() -> None:
     assert free.probability(2.0, 1.0) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "T", "votes"), [("weber", 1000, 2), ("thurstone", 3000, 2), ("saturating", 2000, [1, 5])]
 )
 def test_intervals_cover_the_truth(name: str, T: int, votes: Any) -> None:
-    # The errors of one fit go together, so it takes many fits.
+    # The errors of one fit are correlated, so it takes many fits.
     covered = []
     for seed in range(40):
         fit = Spline().fit(world(name, T, seed, votes))
@@ -318,7 +314,7 @@ def test_the_link_is_the_worlds_own() -> None:
     assert Spline(link="probit").fit(world("weber", 1000, 1)).link == "probit"
 
 
-def test_votes_that_go_together_are_not_followed() -> None:
+def test_correlated_votes_are_not_followed() -> None:
     """Overdispersed votes: taken as independent they would ask for a rougher surface."""
     rng = np.random.default_rng(1)
     d0, d1 = rng.lognormal(size=(2, 3000))
