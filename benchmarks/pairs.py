@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
+from twoafc.jnd import average_precision, fit_curve
+from twoafc.jnd.precision import Ranking
 
 from twoafc import Density, Pairs, Spline
 from twoafc.inference.errorbars import together
 from twoafc.inference.intervals import share_interval
-from twoafc.jnd import average_precision, fit_curve
-from twoafc.jnd.precision import Ranking
 
 SIZES = {300: 100, 2_000: 60, 9_600: 40}
 SLOPES = {"steep": 3.0, "gentle": 1.2}

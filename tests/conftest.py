@@ -19,7 +19,7 @@ from hypothesis import settings  # noqa: E402
 
 from drawing import quick_pdf  # noqa: E402
 from serving import Server, serving  # noqa: E402
-from twoafc.table import Triplets
+from twoafc.table import Triplets  # noqa: E402
 
 # No test is about time: what a loaded machine does slowly is right all the same.
 settings.register_profile("untimed", deadline=None)

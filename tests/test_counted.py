@@ -25,7 +25,7 @@ from twoafc.evaluation import evaluate_counts
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference
 from twoafc.evaluation.left_out import _fit
-from twoafc.evaluation.loop import Job, Prediction, Run
+from twoafc.evaluation.loop import Job, Prediction
 from twoafc.evaluation.reach import ceiling_of
 from twoafc.evaluation.records import Scored
 from twoafc.inference import by_group, values_per_row
@@ -34,6 +34,7 @@ from twoafc.inference.counted import CountedDependence, alone
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Errors, Together, errors, values_of
 from twoafc.places import Places, roundest
+from twoafc.results import Run
 
 rows = st.lists(
     st.tuples(
@@ -678,15 +679,12 @@ def test_a_fit_of_counts_without_groups_is_that_with_groups() -> None:
 
 
 def test_the_card_tells_of_the_bins(tmp_path: Path) -> None:
-    from twoafc import card, results
 
     counts = {"distance": tally(random_table(200, ref=np.arange(200) % 30), keep_refs=True)}
     found = evaluate_counts(counts, counts)
-    data = {"train": card.describe_counts(counts, "votes.parquet")}
-    results.write(found, tmp_path / "out", card.of_evaluation(data, {"density": Density()}, Settings(), found.runs))
+    found.write(tmp_path / "out")
     told = json.loads((tmp_path / "out" / "scores.json").read_text())["card"]
     assert told["data"]["train"]["references"] == "kept"
-    assert told["data"]["train"]["source"] == "votes.parquet"
     assert set(told["fits"][0]["binning"]) == {
         "per_octave",
         "bins",

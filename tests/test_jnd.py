@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from twoafc.jnd import average_precision, fit_curve
 from twoafc.jnd.bandwidth import LATTICE, _clusters_left_out, _pairs_left_out, choose_sigma
-from twoafc.jnd.card import describe, of_evaluation
+from twoafc.jnd.card import describe
 from twoafc.jnd.comparisons import COMPARED
 from twoafc.jnd.drawn import reweighted, spread
 from twoafc.jnd.errorbars import values_of
-from twoafc.jnd.figures import shown
 from twoafc.jnd.names import file_holds_pairs
 from twoafc.jnd.precision import Ranking
-from twoafc.jnd.results import write
 from twoafc.jnd.scores import ALL_MEASURES, MEASURES, Prediction
 
 import trees
@@ -734,96 +728,6 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
     assert found.notes[0] == "left out, since only one of the two tables has them: good"
 
 
-# The folder of results.
-
-FILES = [
-    "comparisons.csv",
-    "figures",
-    "models",
-    "pairs.parquet",
-    "report.html",
-    "scores.csv",
-    "scores.json",
-    "tables.md",
-    "tables.tex",
-]
-
-
-def test_the_folder_holds_what_it_should(evaluated: jnd.PairsEvaluation, tmp_path: Path) -> None:
-    train = world(600, seed=1)
-    card = of_evaluation({"train": describe(train)}, {"density": Density()}, Settings(), evaluated.runs)
-    for _ in range(2):  # an earlier result is replaced
-        write(evaluated, tmp_path / "deep" / "results", card, train)
-        assert sorted(os.listdir(tmp_path / "deep" / "results")) == FILES
-    out = tmp_path / "deep" / "results"
-    assert os.listdir(tmp_path / "deep") == ["results"]
-    told = json.loads((out / "scores.json").read_text())
-    assert list(told) == ["card", "scores", "comparisons"]
-    assert told["card"]["kind"] == "pairs"
-    assert told["card"]["data"]["train"]["pairs"] == 600
-    assert {"sigma": 1 / 44, "grid_size": 20}.items() <= told["card"]["fits"][0].items()
-    assert len(told["scores"]) == len(pl.read_csv(out / "scores.csv")) == 2 * 2 * 2 * 4
-    assert len(pl.read_parquet(out / "pairs.parquet")) == 4 * 300
-    assert sorted(os.listdir(out / "figures")) == [
-        f"curves-{name}.{ending}" for name in ("density", "spline") for ending in ("pdf", "svg")
-    ]
-    fit: Any = twoafc.load(out / "models" / "good-spline.npz")
-    pairs = pl.read_parquet(out / "pairs.parquet").filter(distance="good", estimator="spline")
-    np.testing.assert_array_equal(fit.probability(pairs["d"]), pairs["P"].to_numpy())
-    text = (out / "tables.md").read_text()
-    assert "**AP % ↑, distance only by group on test**" in text
-    assert "good – poor" in text
-    assert r"\begin{table}" in (out / "tables.tex").read_text()
-
-
-def test_a_fault_leaves_the_earlier_result(
-    evaluated: jnd.PairsEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train = world(600, seed=1)
-    write(evaluated, tmp_path / "r", {}, train)
-    before = (tmp_path / "r" / "scores.json").read_text()
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(type(evaluated.runs[0].fit), "save", full)
-    with pytest.raises(OSError, match="No space left on device"):
-        write(evaluated, tmp_path / "r", {"changed": 1}, train)
-    assert (tmp_path / "r" / "scores.json").read_text() == before
-    assert os.listdir(tmp_path) == ["r"]
-    (tmp_path / "r" / "mine.txt").write_text("ten years of work")
-    with pytest.raises(DataError, match=r"holds other files \(mine.txt\)"):
-        write(evaluated, tmp_path / "r", {}, train)
-
-
-def test_a_kill_leaves_no_half_result(tmp_path: Path) -> None:
-    world(300, seed=1).write(tmp_path / "jnd.csv")
-    command = [sys.executable, "-m", "twoafc", "evaluate", "--train", "jnd.csv", "--estimator", "density", "--quiet"]
-    running = subprocess.Popen(command, cwd=tmp_path)
-    for _ in range(1000):
-        if any(name.endswith(".part") for name in os.listdir(tmp_path)) or running.poll() is not None:
-            break
-        time.sleep(0.01)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    if (tmp_path / "results").exists():
-        assert (tmp_path / "results" / "scores.json").is_file()
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert sorted(os.listdir(tmp_path / "results")) == FILES
-
-
-def test_a_figure_shows_the_curve_and_the_votes() -> None:
-    table = world(2000, seed=1)["good"]
-    values = shown(fit_curve(table, Spline()), table)
-    assert len(values.middle) == 20
-    at = np.interp(values.middle, values.u, values.P)
-    assert np.mean((values.low <= at) & (at <= values.high)) > 0.8
-    # A table of a single distance has one point; one without standard errors no band.
-    flat = Pairs.from_frame({"n": [1, 2], "M": [3, 3], "d": [1.0, 1.0]})
-    assert shown(Half(), flat).middle.tolist() == [0.5]
-    assert shown(Half(), flat).se is None
-
-
 # The commands.
 
 
@@ -852,15 +756,6 @@ def test_the_commands_take_pairs(here: Path, capsys: pytest.CaptureFixture[str])
     assert said.endswith("Results: r\nReport: r/report.html\n")
     main([*command.split(), "--json"])
     assert json.loads(capsys.readouterr().out)["scores"] == told["scores"]
-    main(["query", "r/models/good-spline.npz", "--d", "0.5", "--votes", "3", "--observed", "1", "--json"])
-    answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == ["d", "votes", "P", "standard_error", "counts"]
-    assert answer["P"] == pytest.approx(falling(np.log(0.5)), abs=0.1)
-    assert sum(count["probability"] for count in answer["counts"]) == pytest.approx(1)
-    main(["query", "r/models/good-density.npz", "--d", "0.5", "--votes", "3"])
-    said = capsys.readouterr().out
-    assert "(standard error): the chance of same at d = 0.5" in said
-    assert "Counts of 3 votes for same" in said
 
 
 def test_one_table_is_cross_validated(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -904,18 +799,8 @@ def test_one_table_is_cross_validated(here: Path, capsys: pytest.CaptureFixture[
             "in each; found a_d and a_d0",
         ),
         (
-            "query pairs.npz --d0 1 --d1 2 --votes 3",
-            "the model is of pairs and takes one distance; give --d instead of --d0 and --d1",
-        ),
-        (
             "evaluate --train jnd_train.csv --strict",
             "--strict asks for the checks of triplets; there are none for pairs",
-        ),
-        ("query pairs.npz --d nan --votes 3", "a distance must be finite; found d=nan"),
-        ("query pairs.npz --d 1 --votes 0", "votes must be at least 1; found 0"),
-        (
-            "query triplets.npz --d 1 --votes 3",
-            "the model is of triplets and takes two distances; give --d0 and --d1",
         ),
     ],
 )
@@ -923,9 +808,6 @@ def test_a_mistake_gets_one_line(here: Path, capsys: pytest.CaptureFixture[str],
     Path("triplets.csv").write_text("n,M,d0,d1\n1,2,0.5,1\n2,2,1,0.5\n")
     Path("both.csv").write_text('"n";"M";"a_d0";"a_d1";"a_d"\n1;2;1;1;1\n')
     pl.DataFrame({"n": [1], "M": [2], "a_d0": [1.0], "a_d1": [2.0], "a_d": [1.0]}).write_parquet("both.parquet")
-    pairs: Any = fit_curve(world(30)["good"], Density())
-    pairs.save("pairs.npz")
-    Density().fit(twoafc.Triplets.read("triplets.csv")).save("triplets.npz")
     assert failure(capsys, command) == message
     assert not Path("results").exists()
 

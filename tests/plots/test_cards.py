@@ -14,13 +14,13 @@ from conftest import random_table
 from drawing import panel
 from twoafc import plots
 from twoafc.estimators import Density
-from twoafc.query import ask
+from twoafc.results import ask
 
 IMAGES = [np.full((4, 6, 3), grey, dtype=np.uint8) for grey in (10, 20, 30)]
 
 
 def answer(d0: float = 2.0, d1: float = 1.0, votes: int = 5, observed: int | None = 4) -> dict[str, Any]:
-    return ask(Density(sigma=0.1).fit(random_table()), d0, d1, votes, observed)
+    return ask(Density(sigma=0.1).fit(random_table()), d0, d1, votes=votes, observed=observed)
 
 
 def bars(ax: Axes) -> list[Rectangle]:

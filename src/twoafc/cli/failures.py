@@ -10,7 +10,7 @@ from twoafc.cli.show import Switch, print_table, progress, say
 if TYPE_CHECKING:
     import polars as pl
 
-    from twoafc.folder import Results
+    from twoafc.results import Result
 
 
 def failures(
@@ -48,28 +48,34 @@ def failures(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import cards
-    from twoafc.failures import disagreements, surprising
     from twoafc.files import strict_json
-    from twoafc.folder import Results
-    from twoafc.outcomes import distances
+    from twoafc.results import (
+        Result,
+        check_failures_folder,
+        disagreements,
+        missing_images,
+        pictures_of,
+        surprising,
+        write_failures,
+    )
 
     if images is not None and out is None:
         raise ValueError("--images is for the cards; say where to write them with --out")
-    found = Results.read(results)
-    pictures = cards.pictures_of(found, images)
+    found = Result.read(results)
+    found.require_triplets("failures")
+    pictures = pictures_of(found, images)
     if out is not None:
-        cards.check_folder(out, results)
-    name = distance or distances(found)[0]
+        check_failures_folder(out, results)
+    name = distance or found.distances[0]
     if versus is None:
         rows = surprising(found, name, estimator=estimator, top=top)
     else:
         rows = disagreements(found, name, versus, estimator=estimator, top=top)
     notes = _surprised(found, rows) if versus is None else _disagreed(rows, name, versus)
-    notes += cards.missing(rows.iter_rows(named=True), pictures)
+    notes += missing_images(rows.iter_rows(named=True), pictures)
     if out is not None:
         with progress(quiet) as show:
-            cards.write(found, rows, out, pictures=pictures, progress=show)
+            write_failures(found, rows, out, pictures=pictures, progress=show)
     if json:
         print(strict_json({"failures": rows.to_dicts(), "notes": notes}, indent=1))
     elif not quiet:
@@ -106,9 +112,9 @@ def _surprises(rows: pl.DataFrame, name: str) -> Printed:
     return f"Most surprising under {name}, {rows['estimator'][0]}", header, told
 
 
-def _surprised(results: Results, rows: pl.DataFrame) -> list[str]:
+def _surprised(result: Result, rows: pl.DataFrame) -> list[str]:
     """Say how surprise is to be read."""
-    tested = results.triplets.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
+    tested = result.rows.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
     seeds = tested["seed"].n_unique()
     count = len(tested) // seeds
     return [
@@ -132,7 +138,7 @@ def _disagreements(rows: pl.DataFrame, a: str, b: str) -> Printed:
 
 def _disagreed(rows: pl.DataFrame, a: str, b: str) -> list[str]:
     """Say who was right how often."""
-    from twoafc.failures import TELLING
+    from twoafc.results import TELLING
 
     right = {name: int((rows["right"] == name).sum()) for name in (a, b)}
     told = ", ".join(f"{name} is right on {count}" for name, count in right.items())

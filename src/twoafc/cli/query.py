@@ -85,7 +85,7 @@ def _ask_model(
     json: bool,
 ) -> None:
     from twoafc.estimators import DensityCurve, SplineCurve
-    from twoafc.query import ask
+    from twoafc.results import ask
 
     if model.is_dir():
         raise ValueError(f"{model} is a folder; ask one of its models, or ask it about a triplet with --triplet")
@@ -125,26 +125,34 @@ def _ask_results(
     out: Path | None,
     json: bool,
 ) -> None:
-    from twoafc import cards
     from twoafc.files import strict_json
-    from twoafc.folder import Results, plain
-    from twoafc.query import ask_triplet
+    from twoafc.results import (
+        Result,
+        ask_triplet,
+        check_ending,
+        draw_card,
+        missing_images,
+        pictures_of,
+        plain,
+        save_card,
+    )
 
-    results = Results.read(folder)
-    pictures = cards.pictures_of(results, images)
+    result = Result.read(folder)
+    result.require_triplets("query --triplet")
+    pictures = pictures_of(result, images)
     if out is None and not json:
         out = Path(f"triplet-{plain(triplet)}.svg")
     if out is not None:
-        cards.check_ending(out)
-    told = ask_triplet(results, triplet, names=names, estimator=estimator)
+        check_ending(out)
+    told = ask_triplet(result, triplet, names=names, estimator=estimator)
     drawn = {name: told["answers"][name] for name in names or list(told["answers"])[:1]}
     if out is not None:
-        cards.save(cards.draw(told, drawn, pictures), out)
+        save_card(draw_card(told, drawn, pictures), out)
     if json:
         print(strict_json(told, indent=1))
         return
     _tell(told)
-    say(*(f"note: {note}" for note in cards.missing([told], pictures)))
+    say(*(f"note: {note}" for note in missing_images([told], pictures)))
     say(f"Card of {', '.join(drawn)}: {out}")
 
 

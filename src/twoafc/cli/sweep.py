@@ -53,9 +53,11 @@ def sweep(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import card
+    from dataclasses import asdict
+
     from twoafc.errors import DataError
     from twoafc.evaluation import Settings
+    from twoafc.results import describe_table, make_card
     from twoafc.sweep import sweep as run
     from twoafc.sweep.written import FOLDER, remarks, summary, write
     from twoafc.table import Triplets, read_votes
@@ -84,8 +86,9 @@ def sweep(
             workers=workers,
             progress=show,
         )
-    data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
-    write(found, out, {"kind": "sweep", **card.of_evaluation(data, {"density": found.chosen}, settings, [])})
+    data = {role: describe_table(table, paths[role]) for role, table in tables.items()}
+    card = make_card(data, {"density": found.chosen}, asdict(settings), [])
+    write(found, out, {"kind": "sweep", **card})
     if json:
         print((out / FOLDER.name).read_text(encoding="utf-8"))
     elif not quiet:

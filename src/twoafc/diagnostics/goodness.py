@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.diagnostics.calibration import Calibration, calibration
+from twoafc.diagnostics.calibration import Bin, Calibration, calibration
 from twoafc.diagnostics.dispersion import intraclass_correlation
 from twoafc.diagnostics.observed import asymmetry, lapses
 from twoafc.diagnostics.residuals import ResidualMap, residual_map
@@ -51,6 +52,23 @@ class Goodness:
             "sentences": self.sentences(),
         }
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Goodness:
+        """Restore what `record` gave, from JSON too, which has null for NaN."""
+        calibration, intraclass, maps = record["calibration"], record["intraclass"], record["residuals"]
+        bins = tuple(Bin(**{name: _number(value) for name, value in one.items()}) for one in calibration["bins"])
+        numbers = {name: _number(calibration[name]) for name in calibration if name not in ("bins", "slope")}
+        return cls(
+            calibration=Calibration(bins=bins, slope=_interval(calibration["slope"]), **numbers),
+            intraclass=None if intraclass is None else _interval(intraclass),
+            residuals=ResidualMap(
+                **{name: np.array(maps[name], dtype=np.float64) for name in ("residual", "se", "p", "edges")},
+                triplets=np.array(maps["triplets"], dtype=np.int64),
+            ),
+            asymmetry=record["asymmetry"],
+            lapses=record["lapses"],
+        )
+
     def sentences(self) -> list[str]:
         """Tell what was found in words."""
         told = [self._confidence(), self._left_unexplained()]
@@ -76,6 +94,14 @@ class Goodness:
         figures = f"{found.value:.3f}, 95 % interval {found.low:.3f} to {found.high:.3f}"
         what = "variation between triplets that the distance leaves unexplained, and the smoother's error"
         return f"two votes on one triplet correlate beyond P by {figures}: {what}"
+
+
+def _number(value: Any) -> Any:
+    return np.nan if value is None else value
+
+
+def _interval(record: Mapping[str, Any]) -> Interval:
+    return Interval(**{name: _number(value) for name, value in record.items()})
 
 
 def goodness(table: Triplets, P: FloatArray, link: Together) -> Goodness:

@@ -15,6 +15,7 @@ from twoafc.evaluation.settings import Settings
 from twoafc.inference.comparisons import COMPARED, lettered
 from twoafc.inference.errorbars import Error, Errors, Together, Values, bar, values_of
 from twoafc.inference.scores import DRAWS, Columns, Record, all_measures, by_group, over_seeds, values_per_row
+from twoafc.results import is_shown
 from twoafc.table import ENDS
 
 
@@ -152,14 +153,6 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
         }
         for record in scores
     ]
-
-
-def is_shown(record: Record, scores: Sequence[Record]) -> bool:
-    """Whether a record is what tables show of a distance and estimator: pooled, tested, over seeds where there are."""
-    if (record["split"], record["group"]) != ("test", "all"):
-        return False
-    over = any(r.get("runs") for r in scores if r["estimator"] == record["estimator"])
-    return bool(record.get("runs")) or not over
 
 
 def _is_bar(name: str) -> bool:

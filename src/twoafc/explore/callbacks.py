@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from twoafc.explore import figures, pieces
-from twoafc.explore.data import Explored, named
-from twoafc.explore.facts import facts
+from twoafc.explore import figures, layout
+from twoafc.explore.data import Explored, facts, named
 from twoafc.explore.layout import SELECTS
 from twoafc.explore.state import REFIT, View, sigma_at, step_of
 
@@ -32,7 +31,7 @@ CONTROLS = {
 }
 P_OF = ("distance", "other", "estimator", "sigma", "grid")
 """Controls that decide P."""
-KEPT_BY = (*P_OF, "group", "surprise", "disagreement", "box")
+FILTERS = (*P_OF, "group", "surprise", "disagreement", "box")
 """Controls that decide which triplets are kept."""
 
 
@@ -45,12 +44,12 @@ class Page:
     def view(self, values: dict[str, Any]) -> View:
         """Make a view of the values of the controls."""
         box = values.get("box") or {}
-        told = values | ({"box": box.get("box"), "side": box.get("side")} if isinstance(box, dict) else {})
+        given = values | ({"box": box.get("box"), "side": box.get("side")} if isinstance(box, dict) else {})
         try:
-            told["sigma"] = sigma_at(float(values.get("sigma") or 0))
+            given["sigma"] = sigma_at(float(values.get("sigma") or 0))
         except (TypeError, ValueError, OverflowError):
-            told["sigma"] = None
-        return View.of(told, self.explored.known)
+            given["sigma"] = None
+        return View.of(given, self.explored.known)
 
     def inputs(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Listen to some controls, and take the state of all others."""
@@ -82,7 +81,7 @@ class Page:
         titles = [self._title(view, name) for name in names]
         drawn = self._listed(view)
         votes = int(explored.M.sum())
-        how = f"{pieces.counted(len(explored), 'triplet')}, {pieces.counted(votes, 'vote')}, {named(view)}"
+        how = f"{layout.counted(len(explored), 'triplet')}, {layout.counted(votes, 'vote')}, {named(view)}"
         if not view.other:
             return first, no_update, "plane hidden", titles[0], "", how, drawn, explored.evaluated(view)
         return first, self._plane(view, "other"), "plane", *titles, how, drawn, explored.evaluated(view)
@@ -98,27 +97,27 @@ class Page:
         return figure
 
     def _title(self, view: View, distance: str) -> list[Any]:
-        told: list[Any] = [f"{distance}: NLL {self.explored.points(view, distance).nll.mean():.4f}"]
+        title: list[Any] = [f"{distance}: NLL {self.explored.points(view, distance).nll.mean():.4f}"]
         if view.estimator == REFIT:
             start = View.of({}, self.explored.known)
             before = f" {start.estimator}: {self.explored.points(start, distance).nll.mean():.4f}"
-            told.append(html.Span(before, className="aside", title="as evaluated"))
-        return told
+            title.append(html.Span(before, className="aside", title="as evaluated"))
+        return title
 
     def show(self, **values: Any) -> tuple[Any, Any]:
         """Show the chosen triplet, and say where the rings go."""
         view = self.view(values)
         known = facts(self.explored, view)
         if known is None:
-            return pieces.triplet(None, "", images=self.images), []
+            return layout.triplet(None, "", images=self.images), []
         order = self.explored.order(view)
         at = np.flatnonzero(order == view.row)
         place = f"{at[0] + 1:,} of {len(order):,} in the table" if len(at) else "not among those in the table"
         marks = []
-        for each in known.told:
+        for each in known.said:
             points = self.explored.points(view, each.distance)
             marks.append([float(points.u0[known.row]), float(points.u1[known.row])])
-        return pieces.triplet(known, place, images=self.images), marks
+        return layout.triplet(known, place, images=self.images), marks
 
     def table(self, page: Any, shown: Any, **values: Any) -> tuple[Any, Any, Any]:
         """Show the page of the table that was asked for, or the one with the triplet that was chosen elsewhere.
@@ -132,15 +131,15 @@ class Page:
         if ctx.triggered_id == "page" and isinstance(page, dict):
             asked = int(page.get("page", 0))
         elif len(at):
-            asked = int(at[0]) // pieces.PAGE
+            asked = int(at[0]) // layout.PAGE
         else:
             asked = before.get("page", 0) if before.get("listed") == listed else 0
-        # Told by what is on the screen, not by what was moved: the browser drops an answer that a later one overtakes.
+        # By what is on the screen, not by what was moved: the browser drops an answer that a later one overtakes.
         now = {"page": asked, "listed": listed}
         if now == before:
             return no_update, no_update, no_update
-        told = f"{len(order):,} of {len(self.explored):,}"
-        return pieces.listing(self.explored, view, order, asked, images=self.images), told, now
+        count = f"{len(order):,} of {len(self.explored):,}"
+        return layout.listing(self.explored, view, order, asked, images=self.images), count, now
 
     def _listed(self, view: View) -> str:
         """Say what a table or a plane is of, whichever triplet is chosen and however many votes are asked for."""
@@ -174,7 +173,7 @@ def connect(app: Dash, explored: Explored, *, images: bool) -> None:
     drawn = [Output("first-plane", "figure"), Output("other-plane", "figure"), Output("other-panel", "className")]
     drawn += [Output("first-title", "children"), Output("other-title", "children"), Output("status", "children")]
     drawn += [Output("drawn", "data"), Output("evaluated", "data")]
-    app.callback(output=drawn, inputs=page.inputs((*KEPT_BY, "colour")))(page.draw)
+    app.callback(output=drawn, inputs=page.inputs((*FILTERS, "colour")))(page.draw)
     shown = [Output("triplet", "children"), Output("marks", "data")]
     # After the planes, which take the longest: they are on the screen while the rest is made.
     after = {"drawn": Input("drawn", "data")}

@@ -1,7 +1,8 @@
-"""Results as arrays: the points and the surface of a distance, and which triplets a view keeps, in which order."""
+"""What the explorer shows: points and surfaces, fits with other settings, and all about one triplet."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,22 +13,28 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.estimators import DensityFit, Fit
-from twoafc.explore.refit import Refits, refits
+from twoafc.estimators import Density, DensityFit, Fit
+from twoafc.estimators.grid import interpolate
+from twoafc.estimators.kernel import Sums, kernel_sums, squared_sums
 from twoafc.explore.state import PAPER_GRID, PAPER_SIGMA, REFIT, Known, View
-from twoafc.failures import TELLING, surprise
-from twoafc.folder import Results
 from twoafc.metrics import log_likelihood
-from twoafc.outcomes import distances, estimators, outcomes
-from twoafc.query import model
+from twoafc.results import TELLING, Result, count_table, describe_table, surprise
+from twoafc.table import UNNAMED, Triplets, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
-KEPT = 16
-"""Settings whose points are kept at hand."""
+CACHED = 16
+"""Settings whose points and surfaces are in memory."""
+CORES = 2
+FITS_CACHED = 32
+"""Fits in memory, for sliders that go to and fro."""
+ROLES = ("ref0", "x0", "ref", "ref1", "x1")
+"""Labels that name images, in the order in which they are shown."""
+SAME = 1e-9
+"""Chances that differ by less are the same: one triplet alone may be summed in another order than all at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +63,8 @@ class Explored:
 
     Parameters
     ----------
-    results : Results
+    result : Result
+        Read from a folder.
     train : Path, optional
         The training table, where it is not in or beside the folder.
 
@@ -71,25 +79,25 @@ class Explored:
         Fits with settings of the user's; or why there can be none.
     """
 
-    def __init__(self, results: Results, train: Path | None = None) -> None:
-        self.results = results
-        labels = _shown(results)
+    def __init__(self, result: Result, train: Path | None = None) -> None:
+        self.result = result
+        labels = _shown(result)
         # The best first: there the page starts.
-        names = sorted(distances(results), key=lambda name: _mean_nll(outcomes(results, name, labels[0])))
-        rows = outcomes(results, names[0], labels[0])
+        names = sorted(result.distances, key=lambda name: _mean_nll(result.outcomes(name, labels[0])))
+        rows = result.outcomes(names[0], labels[0])
         self.labels = rows.drop("n", "M", "distance", "estimator", "d0", "d1", "P", "nll")
         self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
-        self.refits = refits(results, train, estimator=labels[0])
+        self.refits = refits(result, train, estimator=labels[0])
         again = (REFIT,) if isinstance(self.refits, Refits) else ()
         groups = self.labels["group"].unique().sort().to_list() if "group" in self.labels.columns else []
-        start = _settings(model(results, names[0], labels[0])) or (PAPER_SIGMA, PAPER_GRID)
+        start = _settings(result.model(names[0], labels[0])) or (PAPER_SIGMA, PAPER_GRID)
         self.known = Known(tuple(names), (*labels, *again), tuple(groups), tuple(self.labels["triplet"]), *start)
         # A page asks several questions at once, which need the same fit: it is made once.
         self._locks = {name: RLock() for name in self.known.distances}
-        self._points = lru_cache(KEPT)(self._points_of)
-        self._planes = lru_cache(KEPT)(self._plane_of)
-        self._surfaces = lru_cache(KEPT)(self._surface_of)
-        self._fits = lru_cache(KEPT)(self._fit_of)
+        self._points = lru_cache(CACHED)(self._points_of)
+        self._planes = lru_cache(CACHED)(self._plane_of)
+        self._surfaces = lru_cache(CACHED)(self._surface_of)
+        self._fits = lru_cache(CACHED)(self._fit_of)
 
     def __len__(self) -> int:
         return len(self.n)
@@ -113,7 +121,7 @@ class Explored:
         """Give sigma and grid size that a view's density was evaluated with; None where it is refitted, or none."""
         return None if view.estimator == REFIT else _settings(self.fit(view))
 
-    def kept(self, view: View) -> NDArray[np.bool_]:
+    def kept(self, view: View) -> BoolArray:
         """Tell which triplets a view keeps: of its group, with so much surprise and disagreement."""
         kept = self.points(view).surprise >= view.surprise
         if view.group:
@@ -122,13 +130,13 @@ class Explored:
             kept &= self.disagreement(view) >= view.disagreement
         return kept
 
-    def boxed(self, view: View) -> NDArray[np.bool_]:
+    def boxed(self, view: View) -> BoolArray:
         """Tell which triplets a view's box holds; all, where it has none."""
         if view.box is None:
             return np.ones(len(self), dtype=bool)
         points = self.points(view, view.other if view.side == "other" else "")
         low0, high0, low1, high1 = view.box
-        within: NDArray[np.bool_] = (low0 <= points.u0) & (points.u0 <= high0)
+        within: BoolArray = (low0 <= points.u0) & (points.u0 <= high0)
         return within & (low1 <= points.u1) & (points.u1 <= high1)
 
     def disagreement(self, view: View) -> FloatArray:
@@ -164,18 +172,17 @@ class Explored:
 
     def frame(self, view: View) -> pl.DataFrame:
         """Give the triplets that a view lists, in its order, with all that is known of them: what is exported."""
-        told: dict[str, Any] = {"n": self.n, "M": self.M, "estimator": [named(view)] * len(self)}
+        columns: dict[str, Any] = {"n": self.n, "M": self.M, "estimator": [named(view)] * len(self)}
         for name in (view.distance, *([view.other] if view.other else [])):
             points = self.points(view, name)
-            columns = ("d0", "d1", "P", "nll", "surprise")
-            told |= {f"{name}_{each}": getattr(points, each) for each in columns}
+            columns |= {f"{name}_{each}": getattr(points, each) for each in ("d0", "d1", "P", "nll", "surprise")}
         if view.other:
             names = np.array([view.other, "", view.distance])
-            told |= {"disagreement": self.disagreement(view), "likelier": names[self.likelier(view) + 1]}
-        return self.labels.with_columns(**{name: pl.Series(each) for name, each in told.items()})[self.order(view)]
+            columns |= {"disagreement": self.disagreement(view), "likelier": names[self.likelier(view) + 1]}
+        return self.labels.with_columns(**{name: pl.Series(each) for name, each in columns.items()})[self.order(view)]
 
     def _points_of(self, distance: str, estimator: str, sigma: float, grid: int) -> Points:
-        as_evaluated = outcomes(self.results, distance, self.known.estimators[0] if estimator == REFIT else estimator)
+        as_evaluated = self.result.outcomes(distance, self.known.estimators[0] if estimator == REFIT else estimator)
         d0, d1, P, nll = (as_evaluated[name].to_numpy() for name in ("d0", "d1", "P", "nll"))
         _, u0, u1 = self._planes(distance, estimator)
         if estimator == REFIT:
@@ -185,7 +192,7 @@ class Explored:
 
     def _plane_of(self, distance: str, estimator: str) -> tuple[Uniform, FloatArray, FloatArray]:
         """Give the map to the uniformised plane, and the places of the triplets on it; settings do not change it."""
-        rows = outcomes(self.results, distance, self.known.estimators[0] if estimator == REFIT else estimator)
+        rows = self.result.outcomes(distance, self.known.estimators[0] if estimator == REFIT else estimator)
         d0, d1 = rows["d0"].to_numpy(), rows["d1"].to_numpy()
         if estimator == REFIT:
             uniform = self._refits().placed(distance)[0]
@@ -205,7 +212,7 @@ class Explored:
     def _fit_of(self, distance: str, estimator: str, sigma: float, grid: int) -> Fit | None:
         if estimator == REFIT:
             return self._refits().fit(distance, sigma, grid)
-        return model(self.results, distance, estimator)
+        return self.result.model(distance, estimator)
 
     def _refits(self) -> Refits:
         if isinstance(self.refits, str):
@@ -221,19 +228,19 @@ def _mean_nll(rows: pl.DataFrame) -> float:
     return float(np.mean(rows["nll"].to_numpy()))
 
 
-def _shown(results: Results) -> list[str]:
+def _shown(result: Result) -> list[str]:
     """Names of the estimators that have something to show of every distance: not only runs that diverged."""
-    kept, why = [], DataError(f"{results.folder} tells of no triplets")
-    for name in estimators(results):
+    shown, why = [], DataError(f"{result.name} tells of no triplets")
+    for name in result.estimators:
         try:
-            for distance in distances(results):
-                outcomes(results, distance, name)
-            kept.append(name)
+            for distance in result.distances:
+                result.outcomes(distance, name)
+            shown.append(name)
         except DataError as error:
             why = error
-    if not kept:
+    if not shown:
         raise why
-    return kept
+    return shown
 
 
 def _how(view: View) -> tuple[str, float, int]:
@@ -243,5 +250,170 @@ def _how(view: View) -> tuple[str, float, int]:
 
 def named(view: View) -> str:
     """Name the estimator of a view, with its settings where they are the user's."""
-    told = f"density(sigma={view.sigma:.4g}, grid_size={view.grid})"
-    return told if view.estimator == REFIT else view.estimator
+    return f"density(sigma={view.sigma:.4g}, grid_size={view.grid})" if view.estimator == REFIT else view.estimator
+
+
+class Refits:
+    """Fits of the density to the training table of some results.
+
+    Parameters
+    ----------
+    train : Triplets
+    fold : array of int or None
+        Fold of each row, where the results were cross-validated.
+    """
+
+    def __init__(self, train: Triplets, fold: IntArray | None = None) -> None:
+        self.train, self.fold = train, fold
+        self.fit = lru_cache(FITS_CACHED)(self._fit)
+        self.placed = lru_cache(FITS_CACHED)(lambda distance: train[distance].uniformised())
+
+    def _fit(self, distance: str, sigma: float, grid: int) -> DensityFit:
+        """Fit to the whole training table: what `Density.fit` gives, with a map that is kept, and on two cores."""
+        settings, (uniform, u0, u1) = Density(sigma=sigma, grid_size=grid), self.placed(distance)
+        data = (u0, u1, self.train.n, self.train.M)
+        parts = [[column[k::CORES] for column in data] for k in range(CORES)]
+        with ThreadPoolExecutor(CORES) as pool:
+            sums = pool.map(lambda part: kernel_sums(*part, width=settings.width, grid_size=grid), parts)
+            squared = squared_sums(*data, width=settings.width, grid_size=grid)
+            total = Sums(*(sum(each) for each in zip(*sums, strict=True)))
+        # Sums of parts may differ from those of the whole in the last bit; the mirror image must not.
+        return DensityFit(settings, uniform, total._replace(M=(total.M + total.M.T) / 2), squared)
+
+    def tested(self, distance: str, sigma: float, grid: int, u0: FloatArray, u1: FloatArray) -> FloatArray:
+        """Give P of the tested triplets, at their places on the plane, each from a fit that has not seen it."""
+        if self.fold is None:
+            # What `probability` gives, without the way from distances to places, which settings do not change.
+            excess = self.fit(distance, sigma, grid).surface - 0.5
+            return np.clip(0.5 + interpolate(excess, u0, u1), 0.0, 1.0)
+        seen = self.train[distance]
+        P = np.empty(len(seen))
+        for k in range(self.fold.max() + 1):
+            rows = self.fold == k
+            fit = Density(sigma=sigma, grid_size=grid).fit(seen.where(~rows))
+            P[rows] = fit.probability(seen.d0[rows], seen.d1[rows])
+        return P
+
+
+def refits(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Refits | str:
+    """Find the training table of some results: the file given, the one in or beside the folder; or say what is missing.
+
+    Where the results were cross-validated, the tested triplets, under an estimator that did not diverge, are the
+    training table.
+    """
+    if "test" not in result.card["data"]:
+        settings = result.card["settings"]
+        table = _tested(result, estimator)
+        return Refits(table, assign_folds(table, settings["folds"], seed=settings["seed"]))
+    described = result.card["data"]["train"]
+    contents = described.get("contents_sha256")
+    if contents is None:
+        return "the results were made from counts, not from a table"
+    if given is not None:
+        named = _same(given, contents)
+        if named is None:
+            raise DataError(f"the training table must be the one that was evaluated; {given} holds another")
+        return Refits(named)
+    names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
+    assert result.folder is not None
+    for place in (result.folder, result.folder.absolute().parent, Path.cwd()):
+        for name in names:
+            if (place / name).is_file() and (found := _readable(place / name, contents)):
+                return Refits(found)
+    return f"the training table ({names[0]}) is not beside the results; name it with --train"
+
+
+def _readable(path: Path, contents: str) -> Triplets | None:
+    """Read what may be the table with these contents, and may be anything else."""
+    try:
+        return _same(path, contents)
+    except DataError:
+        return None
+
+
+def _same(path: Path, contents: str) -> Triplets | None:
+    """Read a table if it is the one with these contents."""
+    table = Triplets.read(path)
+    return table if describe_table(table)["contents_sha256"] == contents else None
+
+
+def _tested(result: Result, estimator: str | None) -> Triplets:
+    """Put the tested triplets together as a table again, with all distances side by side."""
+    names = result.distances
+    parts = {name: result.outcomes(name, estimator) for name in names}
+    prefixes = {name: "" if name == UNNAMED else f"{name}_" for name in names}
+    columns = {f"{prefixes[name]}{each}": part[each] for name, part in parts.items() for each in ("d0", "d1")}
+    first = parts[names[0]].drop("distance", "estimator", "d0", "d1", "P", "nll")
+    return Triplets.from_frame(first.with_columns(**columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What one distance says of a triplet.
+
+    Attributes
+    ----------
+    P, nll, surprise : float
+        As tested: by a fit that had not seen the triplet.
+    whole : float or None
+        P by the fit to the whole training table, where that is another one (cross-validation, several seeds).
+    standard_error : float or None
+        Of `whole`, or of P where it is the same.
+    counts : array, shape (votes + 1,)
+        NLL of each count j of x1 among the votes.
+    """
+
+    distance: str
+    d0: float
+    d1: float
+    P: float
+    nll: float
+    surprise: float
+    whole: float | None
+    standard_error: float | None
+    counts: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """A triplet: its labels and votes, the votes that its counts are told of, and what each distance says."""
+
+    row: int
+    labels: dict[str, str]
+    n: int
+    M: int
+    votes: int
+    said: tuple[Said, ...]
+
+    @property
+    def observed(self) -> int | None:
+        """The count that was observed; None where the counts are of another number of votes."""
+        return self.n if self.votes == self.M else None
+
+    @property
+    def images(self) -> dict[str, str]:
+        """Names of the images, by role, in the order in which they are shown."""
+        return {role: self.labels[role] for role in ROLES if role in self.labels}
+
+
+def facts(explored: Explored, view: View) -> Facts | None:
+    """All about the triplet that a view has chosen; None where it has chosen none."""
+    if view.row is None:
+        return None
+    n, M = int(explored.n[view.row]), int(explored.M[view.row])
+    votes = view.votes or M
+    names = (view.distance, *([view.other] if view.other else []))
+    labels = {name: str(text) for name, text in explored.labels.row(view.row, named=True).items()}
+    return Facts(view.row, labels, n, M, votes, tuple(_said(explored, view, name, votes) for name in names))
+
+
+def _said(explored: Explored, view: View, distance: str, votes: int) -> Said:
+    points, fit = explored.points(view, distance), explored.fit(view, distance)
+    d0, d1, P, nll, bits = (float(getattr(points, each)[view.row]) for each in ("d0", "d1", "P", "nll", "surprise"))
+    whole = error = None
+    if fit is not None:
+        given = float(fit.probability(d0, d1))
+        whole = None if abs(given - P) < SAME or not np.isfinite(given) else given
+        error = float(fit.standard_error(d0, d1)) if hasattr(fit, "standard_error") else None
+    listed = np.array([count["nll"] for count in count_table(P, votes)])
+    return Said(distance, d0, d1, P, nll, bits, whole, error, listed)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.explore.data import Points, Surface
 
-Mask = NDArray[np.bool_]
 # PuOr, as in all figures of the package: diverging about P = 1/2, told apart by colour-blind readers.
 PURPLE_ORANGE = [
     *("#7f3b08", "#b35806", "#e08214", "#fdb863", "#fee0b6"),
@@ -36,7 +35,7 @@ FONT = {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12
 
 
 def plane(
-    surface: Surface, points: Points, share: FloatArray, rows: IntArray, *, colour: str, within: Mask | None = None
+    surface: Surface, points: Points, share: FloatArray, rows: IntArray, *, colour: str, within: BoolArray | None = None
 ) -> dict[str, Any]:
     """Draw a surface with triplets on it.
 
@@ -60,7 +59,7 @@ def plane(
     return {"data": [*_surface(surface.P), *dots], "layout": _layout(surface)}
 
 
-def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple[str, str, Mask]]:
+def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple[str, str, BoolArray]]:
     """Sort points into classes of one colour each, which a browser draws much faster than a colour for each point."""
     if colour == "surprise":
         which = np.searchsorted([least for least, _, _ in SURPRISE], surprise, side="right") - 1
@@ -73,7 +72,9 @@ def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple
     return [(name, ink, which == k) for k, (name, ink) in enumerate(named)]
 
 
-def _dots(points: Points, rows: IntArray, name: str, marker: dict[str, Any], within: Mask | None) -> dict[str, Any]:
+def _dots(
+    points: Points, rows: IntArray, name: str, marker: dict[str, Any], within: BoolArray | None
+) -> dict[str, Any]:
     dots: dict[str, Any] = {
         "type": "scattergl",
         "mode": "markers",
@@ -100,8 +101,8 @@ def packed(values: NDArray[Any], kind: str = "f4") -> dict[str, str]:
     >>> packed(np.array([1.0]))
     {'dtype': 'f4', 'bdata': 'AACAPw=='}
     """
-    told = {"dtype": kind, "bdata": b64encode(np.asarray(values, dtype=f"<{kind}").tobytes()).decode()}
-    return told if np.ndim(values) == 1 else told | {"shape": ", ".join(map(str, np.shape(values)))}
+    array = {"dtype": kind, "bdata": b64encode(np.asarray(values, dtype=f"<{kind}").tobytes()).decode()}
+    return array if np.ndim(values) == 1 else array | {"shape": ", ".join(map(str, np.shape(values)))}
 
 
 def _surface(P: FloatArray | None) -> list[dict[str, Any]]:

@@ -20,13 +20,12 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from twoafc.explore.callbacks import connect
-from twoafc.explore.data import Explored
-from twoafc.explore.facts import ROLES
+from twoafc.explore.data import ROLES, Explored
 from twoafc.explore.layout import page
 from twoafc.explore.state import View
 from twoafc.files import legible
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.pictures import Pictures
+from twoafc.results import Pictures, Result
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
@@ -50,6 +49,17 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+
+
+def serve(
+    folder: str | Path, *, images: str | Path | None = None, train: str | Path | None = None, port: int | None = None
+) -> BaseWSGIServer:
+    """Make the server: see `twoafc.explore.explorer`."""
+    result = Result.read(folder)
+    result.require_triplets("explore")
+    pictures = None if images is None else Pictures(Path(images))
+    explored = Explored(result, None if train is None else Path(train))
+    return listen(application(explored, pictures), port)
 
 
 def application(explored: Explored, pictures: Pictures | None = None) -> Flask:

@@ -17,7 +17,7 @@ from twoafc.diagnostics import Finding
 from twoafc.diagnostics.overlap import overlap
 from twoafc.diagnostics.view import view
 from twoafc.estimators import Density
-from twoafc.evaluation import Progress, Run, Settings
+from twoafc.evaluation import Progress, Settings
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
@@ -25,6 +25,7 @@ from twoafc.inference import Record
 from twoafc.inference.comparisons import COMPARED, compare, sentence
 from twoafc.inference.errorbars import Together, Values, errors, together
 from twoafc.inference.intervals import LEVEL, holm
+from twoafc.results import Run
 from twoafc.sweep.found import MEASURES, Sweep
 from twoafc.sweep.points import GRID_SIZES, PAPER, SIGMAS, Point, in_order, points
 from twoafc.table import Triplets, assign_folds, split_key

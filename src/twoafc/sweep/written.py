@@ -8,9 +8,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twoafc import plots, tables
+from twoafc import plots
 from twoafc.files import Kept
 from twoafc.inference import Record
+from twoafc.results import Table, latex, markdown, note_lines
 from twoafc.sweep.found import Measure, Sweep
 from twoafc.sweep.points import Parameter
 from twoafc.table import write_frame
@@ -35,13 +36,13 @@ def write(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
     Parameters
     ----------
     card : mapping
-        What made the sweep: see `twoafc.card`.
+        What made the sweep: see `twoafc.results.make_card`.
     """
     with FOLDER.whole(folder) as partial:
         write_frame(found.frame(), partial / "sweep.csv")
         shown = [summary(found, parameter) for parameter in found.parameters]
-        for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
-            text = [*(form(table) for table in shown), tables.remarks(remarks(found), ending)]
+        for ending, form in (("md", markdown), ("tex", latex)):
+            text = [*(form(table) for table in shown), note_lines(remarks(found), ending)]
             (partial / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
         for parameter, measure in product(found.parameters, DRAWN):
             figure = draw(found, parameter, measure)
@@ -75,7 +76,7 @@ def remarks(found: Sweep) -> list[str]:
     return [*told, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
 
 
-def summary(found: Sweep, parameter: Parameter) -> tables.Table:
+def summary(found: Sweep, parameter: Parameter) -> Table:
     """Tell of each distance the best, the automatic and the paper's value, with the NLL of each."""
     automatic, chosen = found.automatic_values(parameter), float(getattr(found.chosen, parameter))
     rows = []
@@ -91,7 +92,7 @@ def summary(found: Sweep, parameter: Parameter) -> tables.Table:
     held = {"sigma": f"{found.held.grid_size} nodes an axis", "grid_size": f"sigma = {found.held.sigma:.3g}"}[parameter]
     first = found.scores[0]
     caption = f"NLL against {heading}, with {held}: {first['triplets']} triplets, {first['votes']} votes"
-    return tables.Table(caption, header, tuple(rows))
+    return Table(caption, header, tuple(rows))
 
 
 def _cells(record: Record, parameter: Parameter) -> tuple[str, str]:
