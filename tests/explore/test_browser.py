@@ -155,7 +155,7 @@ def test_a_slider_fits_anew_and_the_link_restores_all_of_it(page: Page, address:
     known = facts(explored, replace(view, row=int(explored.order(View.of({}, explored.known))[0])))
     assert known is not None
     page.wait_for_function(
-        "P => document.querySelector('#triplet .said').innerText.includes(P)", arg=f"{known.said[0].P:.4f}"
+        "P => document.querySelector('#triplet .said').innerText.includes(P)", arg=f"{known.answers['near']['P']:.4f}"
     )
     assert page.locator("#estimator-select").input_value() == REFIT
     link, text = page.url, page.locator("#triplet").inner_text()

@@ -24,7 +24,7 @@ from exploring import HOSTILE, write_images, write_results
 from twoafc.errors import DataError
 from twoafc.explore import explorer
 from twoafc.explore.callbacks import Page
-from twoafc.explore.data import Explored, Refits, facts, refits
+from twoafc.explore.data import Explored, Refits, facts, from_another_fit, refits
 from twoafc.explore.figures import plane
 from twoafc.explore.server import application, listen
 from twoafc.explore.state import COLUMNS, GRIDS, MOST_VOTES, REFIT, STEPS, Known, View, sigma_at
@@ -153,8 +153,8 @@ def test_a_refit_with_the_same_settings_is_the_same(explored: Explored, view: Vi
     again = explored._points("near", REFIT, 0.1, 20)
     np.testing.assert_allclose(again.P, explored.points(view).P, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(again.u0, explored.points(view).u0)
-    surface = explored._surfaces("near", REFIT, 0.1, 20).P
-    np.testing.assert_allclose(surface, explored.surface(view).P, rtol=0, atol=1e-12)
+    surface = again.surface
+    np.testing.assert_allclose(surface, explored.points(view).surface, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(surface + surface.T, np.ones((100, 100)))
 
 
@@ -162,7 +162,7 @@ def test_a_refit_of_crossed_results_leaves_out_the_same_triplets(crossed: Explor
     view = View.of({}, crossed.known)
     again = crossed._points("near", REFIT, 0.1, 20)
     np.testing.assert_allclose(again.P, crossed.points(view).P, rtol=0, atol=1e-12)
-    fit = crossed.fit(view)
+    fit = crossed.points(view).fit
     assert fit is not None
     assert not np.allclose(again.P, fit.probability(again.d0, again.d1))
 
@@ -279,28 +279,28 @@ def test_a_triplet_is_told_as_query_tells_it(kind: str, request: pytest.FixtureR
     assert known is not None
     told = ask_triplet(one.result, known.labels["triplet"])
     assert (known.n, known.M, known.votes, known.observed) == (told["n"], told["M"], told["M"], told["n"])
-    for each in known.said:
-        answer = told["answers"][each.distance]
-        assert (each.P, each.nll, each.standard_error) == (answer["P"], answer["nll"], answer["standard_error"])
-        assert each.counts.tolist() == [count["nll"] for count in answer["counts"]]
-        assert each.whole == (None if kind == "explored" else answer["P_model"])
+    assert list(known.answers) == ["near", "far"]
+    for name, each in known.answers.items():
+        assert each == told["answers"][name] | {"surprise": one.points(view, name).surprise[7]}
+        assert from_another_fit(each) == (kind == "crossed")
 
 
 def test_another_number_of_votes_changes_the_counts_alone(explored: Explored, view: View) -> None:
     few, many = (facts(explored, replace(view, row=3, votes=votes)) for votes in (0, 9))
     assert few is not None
     assert many is not None
-    assert few.said[0].P == many.said[0].P
-    assert (len(few.said[0].counts), len(many.said[0].counts)) == (few.M + 1, 10)
+    one, other = few.answers["near"], many.answers["near"]
+    assert one["P"] == other["P"]
+    assert (len(one["counts"]), len(other["counts"])) == (few.M + 1, 10)
     assert many.observed is None
-    assert np.exp(-many.said[0].counts).sum() == pytest.approx(1)
+    assert sum(count["probability"] for count in other["counts"]) == pytest.approx(1)
     assert facts(explored, view) is None
 
 
 @pytest.mark.parametrize("colour", ["surprise", "votes"])
 def test_a_figure_holds_every_triplet_once_at_its_place(explored: Explored, view: View, colour: str) -> None:
     points, share = explored.points(view), explored.n / explored.M
-    figure = plane(explored.surface(view), points, share, np.arange(0, 90, 2), colour=colour)
+    figure = plane(points, share, np.arange(0, 90, 2), colour=colour)
     heat, _, *dots = figure["data"]
     rows = [unpacked({"dtype": "i4", "bdata": each["meta"]["rows"]}) for each in dots]
     assert sorted(np.concatenate(rows).tolist()) == list(range(0, 90, 2))
@@ -311,7 +311,7 @@ def test_a_figure_holds_every_triplet_once_at_its_place(explored: Explored, view
         width = 4 if colour == "surprise" else 0.11
         assert len(own) == 0 or np.ptp(np.minimum(values, 9)) < width
     P = unpacked(heat["z"]).reshape(100, 100)
-    np.testing.assert_allclose(P.T, explored.surface(view).P, atol=1e-6)
+    np.testing.assert_allclose(P.T, explored.points(view).surface, atol=1e-6)
     assert heat["z"]["shape"] == "100, 100"
 
 

@@ -46,8 +46,6 @@ def test_models_are_found_whatever_their_distances_are_called(finished: Path) ->
     ]
     a, b = (read.fit(name, "density") for name in ("a b", "a/b"))
     assert np.array_equal(a.probability([0.1], [0.2]), b.probability([0.1], [0.2]))
-    assert read.choose() == ("a b", "density")
-    assert read.choose("a/b", "network") == ("a/b", "network")
     assert len(read.rows) == 2 * 3 * 300
     assert read.votes is None
     assert (read.ties, read.error_bar_method) == ("half", "analytic")
@@ -56,9 +54,9 @@ def test_models_are_found_whatever_their_distances_are_called(finished: Path) ->
 def test_asking_for_what_is_not_there(finished: Path) -> None:
     read = Result.read(finished)
     with pytest.raises(DataError, match=r"^no distance 'c' in .*results; it has a b, a/b$"):
-        read.choose("c")
+        read.outcomes("c")
     with pytest.raises(DataError, match=r"^no estimator 'spline' in .*results; it has density, network$"):
-        read.choose(estimator="spline")
+        read.outcomes(estimator="spline")
     with pytest.raises(DataError, match=r"results has no model of a b, spline$"):
         read.fit("a b", "spline")
 
@@ -75,8 +73,6 @@ def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"tells nothing of single triplets; it has no triplets\.parquet$"):
         _ = Result.read(tmp_path).rows
     assert Result.read(tmp_path).triplets is None
-    with pytest.raises(DataError, match=r"holds no models$"):
-        Result.read(tmp_path).choose()
     (tmp_path / "triplets.parquet").write_text("no parquet")
     with pytest.raises(DataError, match=r"triplets\.parquet is not a readable Parquet file: "):
         _ = Result.read(tmp_path).triplets

@@ -88,10 +88,9 @@ class Page:
 
     def _plane(self, view: View, side: str) -> dict[str, Any]:
         explored, distance = self.explored, view.other if side == "other" else view.distance
-        points, rows = explored.points(view, distance), np.flatnonzero(explored.kept(view))
+        points, rows = explored.points(view, distance), np.flatnonzero(explored.selected(view))
         share, within = explored.n / explored.M, explored.boxed(view) if view.box else None
-        surface = explored.surface(view, distance)
-        figure = figures.plane(surface, points, share, rows, colour=view.colour, within=within)
+        figure = figures.plane(points, share, rows, colour=view.colour, within=within)
         if view.box and side == view.side:
             figure["layout"]["selections"] = [figures.box_drawn(view.box)]
         return figure
@@ -114,8 +113,8 @@ class Page:
         at = np.flatnonzero(order == view.row)
         place = f"{at[0] + 1:,} of {len(order):,} in the table" if len(at) else "not among those in the table"
         marks = []
-        for each in known.said:
-            points = self.explored.points(view, each.distance)
+        for name in known.answers:
+            points = self.explored.points(view, name)
             marks.append([float(points.u0[known.row]), float(points.u1[known.row])])
         return layout.triplet(known, place, images=self.images), marks
 

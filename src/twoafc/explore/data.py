@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -21,7 +21,7 @@ from twoafc.estimators.grid import interpolate
 from twoafc.estimators.kernel import Sums, kernel_sums, squared_sums
 from twoafc.explore.state import PAPER_GRID, PAPER_SIGMA, REFIT, Known, View
 from twoafc.metrics import log_likelihood
-from twoafc.results import TELLING, Result, count_table, describe_table, surprise
+from twoafc.results import TELLING, Answer, Result, answer, describe_table, surprise
 from twoafc.table import UNNAMED, Triplets, assign_folds
 
 SIZE = 100
@@ -39,7 +39,10 @@ SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The tested triplets under one distance and one estimator, each array of shape (T,)."""
+    """The tested triplets under one distance and one estimator, each array of shape (T,), and what P comes from.
+
+    ``uniform`` maps distances to the plane; ``fit``, to the whole training table, is None where it was not saved.
+    """
 
     d0: FloatArray
     d1: FloatArray
@@ -48,18 +51,20 @@ class Points:
     P: FloatArray
     nll: FloatArray
     surprise: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """P over the uniformised plane, shape (SIZE, SIZE), None where no model was saved; and the map to that plane."""
-
-    P: FloatArray | None
     uniform: Uniform
+    fit: Fit | None
+
+    @cached_property
+    def surface(self) -> FloatArray | None:
+        """P over the uniformised plane, shape (SIZE, SIZE)."""
+        if self.fit is None:
+            return None
+        d = self.uniform.inverse(np.linspace(0, 1, SIZE))
+        return np.asarray(self.fit.probability(d[:, None], d[None, :]))
 
 
 class Explored:
-    """What a folder of results has to show.
+    """A result as the explorer shows it.
 
     Parameters
     ----------
@@ -76,14 +81,16 @@ class Explored:
         ``triplet`` and those of group, ref, x0, x1 that are known.
     n, M : arrays of int, shape (T,)
     refits : Refits or str
-        Fits with settings of the user's; or why there can be none.
+        Fits with settings of the user's, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:
         self.result = result
         labels = _shown(result)
-        # The best first: there the page starts.
-        names = sorted(result.distances, key=lambda name: _mean_nll(result.outcomes(name, labels[0])))
+        # The page starts with the best.
+        names = sorted(
+            result.distances, key=lambda name: float(np.mean(result.outcomes(name, labels[0])["nll"].to_numpy()))
+        )
         rows = result.outcomes(names[0], labels[0])
         self.labels = rows.drop("n", "M", "distance", "estimator", "d0", "d1", "P", "nll")
         self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
@@ -92,46 +99,37 @@ class Explored:
         groups = self.labels["group"].unique().sort().to_list() if "group" in self.labels.columns else []
         start = _settings(result.model(names[0], labels[0])) or (PAPER_SIGMA, PAPER_GRID)
         self.known = Known(tuple(names), (*labels, *again), tuple(groups), tuple(self.labels["triplet"]), *start)
-        # A page asks several questions at once, which need the same fit: it is made once.
+        # Requests that come at once need the same fit: it is made once.
         self._locks = {name: RLock() for name in self.known.distances}
-        self._points = lru_cache(CACHED)(self._points_of)
-        self._planes = lru_cache(CACHED)(self._plane_of)
-        self._surfaces = lru_cache(CACHED)(self._surface_of)
-        self._fits = lru_cache(CACHED)(self._fit_of)
+        self._points = lru_cache(CACHED)(self._compute)
+        self._places = lru_cache(CACHED)(self._refit_places)
 
     def __len__(self) -> int:
         return len(self.n)
 
     def points(self, view: View, distance: str = "") -> Points:
-        """Give the tested triplets under a view's estimator and its distance, or another one."""
-        with self._locks[distance or view.distance]:
-            return self._points(distance or view.distance, *_how(view))
-
-    def surface(self, view: View, distance: str = "") -> Surface:
-        """Give the surface of a view's estimator and its distance, or another one."""
-        with self._locks[distance or view.distance]:
-            return self._surfaces(distance or view.distance, *_how(view))
-
-    def fit(self, view: View, distance: str = "") -> Fit | None:
-        """Give the fit to the whole training table of a view's estimator; None where it was not saved."""
-        with self._locks[distance or view.distance]:
-            return self._fits(distance or view.distance, *_how(view))
+        """Return the tested triplets under a view's estimator and its distance, or another one."""
+        name = distance or view.distance
+        # Settings only where they matter, so that nothing is computed twice.
+        settings = (view.sigma, view.grid) if view.estimator == REFIT else (0.0, 0)
+        with self._locks[name]:
+            return self._points(name, view.estimator, *settings)
 
     def evaluated(self, view: View) -> tuple[float, int] | None:
-        """Give sigma and grid size that a view's density was evaluated with; None where it is refitted, or none."""
-        return None if view.estimator == REFIT else _settings(self.fit(view))
+        """Sigma and grid size that a view's density was evaluated with; None where it is refitted, or another fit."""
+        return None if view.estimator == REFIT else _settings(self.points(view).fit)
 
-    def kept(self, view: View) -> BoolArray:
-        """Tell which triplets a view keeps: of its group, with so much surprise and disagreement."""
-        kept = self.points(view).surprise >= view.surprise
+    def selected(self, view: View) -> BoolArray:
+        """Which triplets pass a view's filters: its group, and the least surprise and disagreement."""
+        selected = self.points(view).surprise >= view.surprise
         if view.group:
-            kept &= (self.labels["group"] == view.group).to_numpy()
+            selected &= (self.labels["group"] == view.group).to_numpy()
         if view.other and view.disagreement:
-            kept &= self.disagreement(view) >= view.disagreement
-        return kept
+            selected &= self.disagreement(view) >= view.disagreement
+        return selected
 
     def boxed(self, view: View) -> BoolArray:
-        """Tell which triplets a view's box holds; all, where it has none."""
+        """Which triplets lie in a view's box; all, where it has none."""
         if view.box is None:
             return np.ones(len(self), dtype=bool)
         points = self.points(view, view.other if view.side == "other" else "")
@@ -144,21 +142,21 @@ class Explored:
         return np.asarray(np.abs(self.points(view).P - self.points(view, view.other).P))
 
     def likelier(self, view: View) -> IntArray:
-        """Tell which of a view's distances the votes speak for, shape (T,): 1 the first, -1 the other, 0 neither."""
-        with np.errstate(invalid="ignore"):  # both infinite: the votes speak against both
+        """Which of a view's distances the votes favour, shape (T,): 1 the first, -1 the other, 0 neither."""
+        with np.errstate(invalid="ignore"):  # both infinite: the votes favour neither
             gap = self.points(view, view.other).nll - self.points(view).nll
         return np.where(np.abs(gap) >= np.log(TELLING), np.sign(np.nan_to_num(gap)), 0).astype(np.int64)
 
     def order(self, view: View) -> IntArray:
         """Rows of the triplets that a view keeps, and its box holds, in its order."""
-        rows = np.flatnonzero(self.kept(view) & self.boxed(view))
+        rows = np.flatnonzero(self.selected(view) & self.boxed(view))
         keys = self.column(view, view.sort.removeprefix("-"))[rows]
         # Ranked first, so that text can be turned round like a number; equal ones stay in the order of the table.
         ranks = np.unique(keys, return_inverse=True)[1]
         return rows[np.argsort(-ranks if view.sort.startswith("-") else ranks, kind="stable")]
 
     def column(self, view: View, name: str) -> NDArray[np.generic]:
-        """Give a column of the table of triplets, shape (T,); zeros of one that the view or the data do not have."""
+        """A column of the table of triplets, shape (T,); zeros for one that the view or the data do not have."""
         if name in self.labels.columns:
             return self.labels[name].to_numpy()
         if name in ("n", "M"):
@@ -171,9 +169,9 @@ class Explored:
         return np.asarray(getattr(self.points(view), name, np.zeros(len(self))))
 
     def frame(self, view: View) -> pl.DataFrame:
-        """Give the triplets that a view lists, in its order, with all that is known of them: what is exported."""
+        """The triplets that a view lists, in its order, with all that is known of them: the export."""
         columns: dict[str, Any] = {"n": self.n, "M": self.M, "estimator": [named(view)] * len(self)}
-        for name in (view.distance, *([view.other] if view.other else [])):
+        for name in filter(None, (view.distance, view.other)):
             points = self.points(view, name)
             columns |= {f"{name}_{each}": getattr(points, each) for each in ("d0", "d1", "P", "nll", "surprise")}
         if view.other:
@@ -181,51 +179,31 @@ class Explored:
             columns |= {"disagreement": self.disagreement(view), "likelier": names[self.likelier(view) + 1]}
         return self.labels.with_columns(**{name: pl.Series(each) for name, each in columns.items()})[self.order(view)]
 
-    def _points_of(self, distance: str, estimator: str, sigma: float, grid: int) -> Points:
-        as_evaluated = self.result.outcomes(distance, self.known.estimators[0] if estimator == REFIT else estimator)
-        d0, d1, P, nll = (as_evaluated[name].to_numpy() for name in ("d0", "d1", "P", "nll"))
-        _, u0, u1 = self._planes(distance, estimator)
-        if estimator == REFIT:
-            P = self._refits().tested(distance, sigma, grid, u0, u1)
-            nll = -log_likelihood(self.n, self.M, P)
-        return Points(d0, d1, u0, u1, P, nll, surprise(self.n, self.M, P))
-
-    def _plane_of(self, distance: str, estimator: str) -> tuple[Uniform, FloatArray, FloatArray]:
-        """Give the map to the uniformised plane, and the places of the triplets on it; settings do not change it."""
-        rows = self.result.outcomes(distance, self.known.estimators[0] if estimator == REFIT else estimator)
-        d0, d1 = rows["d0"].to_numpy(), rows["d1"].to_numpy()
-        if estimator == REFIT:
-            uniform = self._refits().placed(distance)[0]
-        else:
-            own = getattr(self._fits(distance, estimator, 0.0, 0), "uniform", None)
+    def _compute(self, distance: str, estimator: str, sigma: float, grid: int) -> Points:
+        if estimator != REFIT:
+            rows, fit = self.result.outcomes(distance, estimator), self.result.model(distance, estimator)
+            d0, d1, P, nll = (rows[name].to_numpy() for name in ("d0", "d1", "P", "nll"))
+            own = getattr(fit, "uniform", None)
             uniform = own if isinstance(own, Uniform) else Uniform.learn(d0, d1)
-        return uniform, uniform(d0), uniform(d1)
-
-    def _surface_of(self, distance: str, estimator: str, sigma: float, grid: int) -> Surface:
-        fit = self._fits(distance, estimator, sigma, grid)
-        uniform = self._planes(distance, estimator)[0]
-        if fit is None:
-            return Surface(None, uniform)
-        d = uniform.inverse(np.linspace(0, 1, SIZE))
-        return Surface(np.asarray(fit.probability(d[:, None], d[None, :])), uniform)
-
-    def _fit_of(self, distance: str, estimator: str, sigma: float, grid: int) -> Fit | None:
-        if estimator == REFIT:
-            return self._refits().fit(distance, sigma, grid)
-        return self.result.model(distance, estimator)
-
-    def _refits(self) -> Refits:
+            return Points(d0, d1, uniform(d0), uniform(d1), P, nll, surprise(self.n, self.M, P), uniform, fit)
         if isinstance(self.refits, str):
             raise DataError(self.refits)
-        return self.refits
+        uniform, d0, d1, u0, u1 = self._places(distance)
+        P = self.refits.tested(distance, sigma, grid, u0, u1)
+        nll, fit = -log_likelihood(self.n, self.M, P), self.refits.fit(distance, sigma, grid)
+        return Points(d0, d1, u0, u1, P, nll, surprise(self.n, self.M, P), uniform, fit)
+
+    def _refit_places(self, distance: str) -> tuple[Uniform, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The map of the training table to the plane, and the tested triplets on it; settings do not change them."""
+        assert isinstance(self.refits, Refits)
+        uniform = self.refits.placed(distance)[0]
+        rows = self.result.outcomes(distance, self.known.estimators[0])
+        d0, d1 = rows["d0"].to_numpy(), rows["d1"].to_numpy()
+        return uniform, d0, d1, uniform(d0), uniform(d1)
 
 
 def _settings(fit: Fit | None) -> tuple[float, int] | None:
     return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
-
-
-def _mean_nll(rows: pl.DataFrame) -> float:
-    return float(np.mean(rows["nll"].to_numpy()))
 
 
 def _shown(result: Result) -> list[str]:
@@ -241,11 +219,6 @@ def _shown(result: Result) -> list[str]:
     if not shown:
         raise why
     return shown
-
-
-def _how(view: View) -> tuple[str, float, int]:
-    """What decides a view's P: settings only where they are asked for, so that others are not computed anew."""
-    return (view.estimator, view.sigma, view.grid) if view.estimator == REFIT else (view.estimator, 0.0, 0)
 
 
 def named(view: View) -> str:
@@ -348,42 +321,18 @@ def _tested(result: Result, estimator: str | None) -> Triplets:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What one distance says of a triplet.
-
-    Attributes
-    ----------
-    P, nll, surprise : float
-        As tested: by a fit that had not seen the triplet.
-    whole : float or None
-        P by the fit to the whole training table, where that is another one (cross-validation, several seeds).
-    standard_error : float or None
-        Of `whole`, or of P where it is the same.
-    counts : array, shape (votes + 1,)
-        NLL of each count j of x1 among the votes.
-    """
-
-    distance: str
-    d0: float
-    d1: float
-    P: float
-    nll: float
-    surprise: float
-    whole: float | None
-    standard_error: float | None
-    counts: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class Facts:
-    """A triplet: its labels and votes, the votes that its counts are told of, and what each distance says."""
+    """A triplet: its labels and votes, the number of votes to list counts of, and the answer of each distance.
+
+    An answer is that of `twoafc.results.answer`, with ``surprise`` in bits.
+    """
 
     row: int
     labels: dict[str, str]
     n: int
     M: int
     votes: int
-    said: tuple[Said, ...]
+    answers: dict[str, Answer]
 
     @property
     def observed(self) -> int | None:
@@ -401,19 +350,16 @@ def facts(explored: Explored, view: View) -> Facts | None:
     if view.row is None:
         return None
     n, M = int(explored.n[view.row]), int(explored.M[view.row])
-    votes = view.votes or M
-    names = (view.distance, *([view.other] if view.other else []))
+    answers = {}
+    for name in filter(None, (view.distance, view.other)):
+        points = explored.points(view, name)
+        row = {key: float(getattr(points, key)[view.row]) for key in ("d0", "d1", "P", "nll", "surprise")}
+        answers[name] = answer(row | {"n": n, "M": M}, points.fit, view.votes) | {"surprise": row["surprise"]}
     labels = {name: str(text) for name, text in explored.labels.row(view.row, named=True).items()}
-    return Facts(view.row, labels, n, M, votes, tuple(_said(explored, view, name, votes) for name in names))
+    return Facts(view.row, labels, n, M, view.votes or M, answers)
 
 
-def _said(explored: Explored, view: View, distance: str, votes: int) -> Said:
-    points, fit = explored.points(view, distance), explored.fit(view, distance)
-    d0, d1, P, nll, bits = (float(getattr(points, each)[view.row]) for each in ("d0", "d1", "P", "nll", "surprise"))
-    whole = error = None
-    if fit is not None:
-        given = float(fit.probability(d0, d1))
-        whole = None if abs(given - P) < SAME or not np.isfinite(given) else given
-        error = float(fit.standard_error(d0, d1)) if hasattr(fit, "standard_error") else None
-    listed = np.array([count["nll"] for count in count_table(P, votes)])
-    return Said(distance, d0, d1, P, nll, bits, whole, error, listed)
+def from_another_fit(answer: Answer) -> bool:
+    """Whether P was tested by another fit than the saved model, as in cross-validation, or with several seeds."""
+    P = answer["P_model"]
+    return P is not None and bool(np.isfinite(P)) and abs(P - answer["P"]) >= SAME

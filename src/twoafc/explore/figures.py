@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
-from twoafc.explore.data import Points, Surface
+from twoafc.explore.data import Points
 
 # PuOr, as in all figures of the package: diverging about P = 1/2, told apart by colour-blind readers.
 PURPLE_ORANGE = [
@@ -35,9 +35,9 @@ FONT = {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12
 
 
 def plane(
-    surface: Surface, points: Points, share: FloatArray, rows: IntArray, *, colour: str, within: BoolArray | None = None
+    points: Points, share: FloatArray, rows: IntArray, *, colour: str, within: BoolArray | None = None
 ) -> dict[str, Any]:
-    """Draw a surface with triplets on it.
+    """Draw the surface with triplets on it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def plane(
         _dots(points, rows[of_class], name, {"size": size, "color": ink, **_edge(colour)}, within)
         for name, ink, of_class in _classes(points.surprise[rows], share[rows], colour)
     ]
-    return {"data": [*_surface(surface.P), *dots], "layout": _layout(surface)}
+    return {"data": [*_surface(points.surface), *dots], "layout": _layout(points)}
 
 
 def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple[str, str, BoolArray]]:
@@ -135,9 +135,9 @@ def _edge(colour: str) -> dict[str, Any]:
     return {} if colour == "surprise" else {"line": {"color": "rgba(29,39,51,0.55)", "width": 0.5}}
 
 
-def _layout(surface: Surface) -> dict[str, Any]:
+def _layout(points: Points) -> dict[str, Any]:
     places = np.linspace(0, 1, 5)
-    ticks = {"tickvals": places.tolist(), "ticktext": [f"{d:.3g}" for d in surface.uniform.inverse(places)]}
+    ticks = {"tickvals": places.tolist(), "ticktext": [f"{d:.3g}" for d in points.uniform.inverse(places)]}
     axis: dict[str, Any] = {"range": [0, 1], "constrain": "domain", "zeroline": False, "showgrid": False, **ticks}
     axis |= {"ticks": "outside", "ticklen": 3, "showline": True, "mirror": True}
     axis |= {"linecolor": "#8a94a0", "tickcolor": "#8a94a0"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 from dash import dcc, html
 
 from twoafc.arrays import IntArray
-from twoafc.explore.data import Explored, Facts, Refits, Said
+from twoafc.explore.data import Explored, Facts, Refits, from_another_fit
 from twoafc.explore.figures import PURPLE_ORANGE, SURPRISE
 from twoafc.explore.state import COLOURS, GRIDS, MOST_VOTES, REFIT, STEPS, View, step_of
-from twoafc.results import TELLING
+from twoafc.results import TELLING, Answer
 
 SELECTS = ("distance", "other", "estimator", "colour", "group")
 """Lists to choose from: the browser's own, whose choice the page's script puts in a store of the same name."""
@@ -178,23 +178,22 @@ def triplet(known: Facts | None, place: str, *, images: bool) -> list[Part]:
         html.P(f"{place}{group}", className="note"),
         _images(known, shown=images),
         _votes(known),
-        _said(known.said),
-        *_judged(known.said),
+        _answers(known.answers),
+        *_favoured(known.answers),
         _counts(known),
     ]
 
 
 def _images(known: Facts, *, shown: bool) -> html.Div:
-    boxes = []
+    boxes, first = [], next(iter(known.answers.values()))
     for role, name in known.images.items():
-        side = {"x0": ["d0"], "x1": ["d1"]}.get(role, [])
         picture = (
             html.Img(src=f"/image/{known.row}/{role}", alt=f"{role}: {name}")
             if shown
             else html.Div("no image", className="missing")
         )
         caption = [html.Strong(role), html.Span(name, title=name)]
-        caption += [html.Span(f"{each} = {getattr(known.said[0], each):.4g}") for each in side]
+        caption += [html.Span(f"d{role[1]} = {first[f'd{role[1]}']:.4g}")] if role in ("x0", "x1") else []
         boxes.append(html.Figure([picture, html.Figcaption(caption)]))
     return html.Div(boxes, className="images")
 
@@ -206,41 +205,43 @@ def _votes(known: Facts) -> html.Div:
     return html.Div([html.Strong(text), bar], className="votes")
 
 
-def _said(said: Sequence[Said]) -> html.Table:
+def _answers(answers: Mapping[str, Answer]) -> html.Table:
     head = html.Tr([html.Th(name, scope="col") for name in ("distance", "d0", "d1", "P", "NLL", "bits")])
     rows = []
-    for each in said:
-        error = "" if each.standard_error is None else f" ± {each.standard_error:.4f}"
-        P = [f"{each.P:.4f}", *([html.Span(error, className="error")] if error and each.whole is None else [])]
-        cells = (f"{each.d0:.4g}", f"{each.d1:.4g}", P, f"{each.nll:.4f}", f"{each.surprise:.1f}")
-        rows.append(html.Tr([html.Th(each.distance, scope="row", title=each.distance), *map(html.Td, cells)]))
-        if each.whole is not None:
-            note = f"The model of all triplets gives {each.whole:.4f}{error}; tested was one that had not seen it."
+    for name, each in answers.items():
+        error = "" if each["standard_error"] is None else f" ± {each['standard_error']:.4f}"
+        other = from_another_fit(each)
+        P = [f"{each['P']:.4f}", *([html.Span(error, className="error")] if error and not other else [])]
+        cells = (f"{each['d0']:.4g}", f"{each['d1']:.4g}", P, f"{each['nll']:.4f}", f"{each['surprise']:.1f}")
+        rows.append(html.Tr([html.Th(name, scope="row", title=name), *map(html.Td, cells)]))
+        if other:
+            note = f"The model of all triplets gives {each['P_model']:.4f}{error}; tested was one that had not seen it."
             rows.append(html.Tr(html.Td(note, colSpan=6, className="note")))
     return html.Table([html.Thead(head), html.Tbody(rows)], className="said")
 
 
-def _judged(said: Sequence[Said]) -> list[Part]:
-    """Say which of two distances the votes speak for."""
-    if len(said) < 2:
+def _favoured(answers: Mapping[str, Answer]) -> list[Part]:
+    """State which of two distances the votes favour."""
+    if len(answers) < 2:
         return []
-    better, worse = sorted(said, key=lambda each: each.nll)
-    if worse.nll - better.nll < np.log(TELLING):
-        return [html.P("These votes do not tell which of the two is right.", className="note")]
-    times = np.exp(min(worse.nll - better.nll, 300.0))
-    return [html.P(f"The votes are {times:,.0f} times as likely under {better.distance}.", className="note")]
+    (better, name), (worse, _) = sorted((each["nll"], name) for name, each in answers.items())
+    text = "These votes do not tell which of the two is right."
+    if worse - better >= np.log(TELLING):  # not where both are infinite
+        text = f"The votes are {np.exp(min(worse - better, 300.0)):,.0f} times as likely under {name}."
+    return [html.P(text, className="note")]
 
 
 def _counts(known: Facts) -> html.Div:
-    names = [each.distance for each in known.said]
-    head = html.Tr([html.Th("j", scope="col"), *(html.Th(["NLL ", html.Span(name)], scope="col") for name in names)])
+    head = html.Tr(
+        [html.Th("j", scope="col"), *(html.Th(["NLL ", html.Span(name)], scope="col") for name in known.answers)]
+    )
     rows = []
     for j in _listed(known):
-        cells = [html.Td(_count(float(each.counts[j]))) for each in known.said]
+        cells = [html.Td(_count(each["counts"][j]["nll"])) for each in known.answers.values()]
         seen = j == known.observed
         mark = [" ", html.Span("observed", className="tag")] if seen else []
         rows.append(html.Tr([html.Th([str(j), *mark], scope="row"), *cells], className="observed" if seen else ""))
-    was, were = ("was" if each == 1 else "were" for each in (known.votes, known.M))
+    was, were = ("was" if number == 1 else "were" for number in (known.votes, known.M))
     what = f"{was} given" if known.votes == known.M else f"would be given ({known.M} {were})"
     caption = html.Caption(f"Counts j for x1 if {counted(known.votes, 'vote')} {what}")
     table = html.Table([caption, html.Thead(head), html.Tbody(rows)], className="counts")
@@ -250,7 +251,8 @@ def _counts(known: Facts) -> html.Div:
 def _listed(known: Facts) -> range:
     if known.votes <= MOST_COUNTS:
         return range(known.votes + 1)
-    middle = known.n if known.observed is not None else round(known.said[0].P * known.votes)
+    P = next(iter(known.answers.values()))["P"]
+    middle = known.n if known.observed is not None else round(P * known.votes)
     low = min(max(0, middle - MOST_COUNTS // 2), known.votes - MOST_COUNTS)
     return range(low, low + MOST_COUNTS + 1)
 

@@ -122,8 +122,8 @@ def surprising(
     _require(top)
     rows = result.outcomes(distance, estimator)
     n, M, P = (rows[name].to_numpy() for name in ("n", "M", "P"))
-    told = rows.with_columns(surprise=pl.Series(surprise(n, M, P)))
-    first = told.sort("surprise", "nll", descending=True, maintain_order=True).head(top)
+    rows = rows.with_columns(surprise=pl.Series(surprise(n, M, P)))
+    first = rows.sort("surprise", "nll", descending=True, maintain_order=True).head(top)
     return first.with_columns(by_chance=pl.Series(by_chance(first["surprise"].to_numpy(), M, P)))
 
 
@@ -160,7 +160,7 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
     with np.errstate(over="ignore", invalid="ignore"):  # votes may be impossible under one of the two, or under both
         gap = other["nll"].to_numpy() - one["nll"].to_numpy()
         ratio = np.exp(np.abs(gap))
-    told = one.drop(own).with_columns(
+    listed = one.drop(own).with_columns(
         **{"a": pl.lit(a), "b": pl.lit(b)},
         **{f"{name}_{side}": rows[name] for side, rows in (("a", one), ("b", other)) for name in own[1:]},
         apart=(one["P"] - other["P"]).abs(),
@@ -169,8 +169,8 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
     )
     # Where both give the votes no chance the ratio is no number, and at least nothing: they cannot tell.
     known = pl.Series(ratio >= TELLING)
-    told = told.with_columns(right=pl.when(known).then(pl.col("right")))
-    return told.sort("apart", descending=True, maintain_order=True).head(top)
+    listed = listed.with_columns(right=pl.when(known).then(pl.col("right")))
+    return listed.sort("apart", descending=True, maintain_order=True).head(top)
 
 
 def _require(top: int) -> None:

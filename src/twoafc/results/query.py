@@ -21,7 +21,7 @@ Answer = dict[str, Any]
 
 
 def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
-    """Give P with its standard error and, for each j = 0..M, its probability and NLL.
+    """Return P with its standard error and, for each count j = 0..M, its probability and NLL.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _error(fit: Fit, *d: float) -> float | None:
 def ask_triplet(
     result: Result, triplet: str, *, names: Sequence[str] | None = None, estimator: str | None = None
 ) -> dict[str, Any]:
-    """Give what finished results say of one tested triplet under each distance.
+    """Return what a result says of one tested triplet under each distance.
 
     Parameters
     ----------
@@ -102,23 +102,30 @@ def ask_triplet(
     return head | {"answers": answers}
 
 
-def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
-    """Give what was tested of one triplet, a row of `Result.outcomes`, beside what a model says of it."""
-    d0, d1 = row["d0"], row["d1"]
+def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
+    """Return what was tested of one triplet, a row of `Result.outcomes`, beside the P of a model.
+
+    Parameters
+    ----------
+    votes : int
+        Number of votes to list the counts of; 0 for as many as there were.
+    """
+    d0, d1, M = row["d0"], row["d1"], row["M"]
+    votes = votes or M
     return {
-        **{"d0": d0, "d1": d1, "votes": row["M"], "P": row["P"], "nll": row["nll"]},
+        **{"d0": d0, "d1": d1, "votes": votes, "P": row["P"], "nll": row["nll"]},
         "P_model": None if fit is None else float(fit.probability(d0, d1)),
         "standard_error": None if fit is None else _error(fit, d0, d1),
-        "counts": count_table(row["P"], row["M"], row["n"]),
+        "counts": count_table(row["P"], votes, row["n"] if votes == M else None),
     }
 
 
 def _row(result: Result, triplet: str, distance: str, estimator: str | None) -> dict[str, Any]:
     rows = result.outcomes(distance, estimator)
-    found = rows.filter(triplet=triplet)
-    if len(found) > 1:
-        raise DataError(f"{len(found)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name")
-    if found.is_empty():
+    named = rows.filter(triplet=triplet)
+    if len(named) > 1:
+        raise DataError(f"{len(named)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name")
+    if named.is_empty():
         some = ", ".join(rows["triplet"].head(3))
         raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")
-    return found.row(0, named=True)
+    return named.row(0, named=True)

@@ -242,38 +242,20 @@ class Result:
                 "use twoafc report or twoafc compare"
             )
 
-    def choose(self, distance: str | None = None, estimator: str | None = None) -> tuple[str, str]:
-        """Check a distance and an estimator that have a model; by default the first of each."""
-        known = [key[:2] for key in self._saved]
-        if not known:
-            raise DataError(f"{self.name} holds no models")
-        return (
-            self._known("distance", [name for name, _ in known], distance),
-            self._known("estimator", [label for _, label in known], estimator),
-        )
-
-    def has_model(self, distance: str, estimator: str) -> bool:
-        """Whether there is a model of a distance and estimator; an estimator of the user's own may save none."""
-        return any(key[:2] == (distance, estimator) for key in self._saved)
+    def model(self, distance: str, estimator: str) -> Fit | None:
+        """Return the fit of a distance and estimator, or None where none was saved; with several seeds, the first."""
+        if "runs" not in self.__dict__:
+            paths = (path for key, path in self._models.items() if key[:2] == (distance, estimator))
+            return next(map(load, paths), None)
+        fits = (run.fit for run in self.runs if (run.distance, run.estimator) == (distance, estimator))
+        return next((fit for fit in fits if hasattr(fit, "save")), None)
 
     def fit(self, distance: str, estimator: str) -> Any:
-        """Return the model of a distance and estimator; with several seeds, the first."""
-        saved = {key[:2]: value for key, value in reversed(self._saved.items())}
-        if (distance, estimator) not in saved:
+        """Return the fit of a distance and estimator as `model` does; a `DataError` where there is none."""
+        fit = self.model(distance, estimator)
+        if fit is None:
             raise DataError(f"{self.name} has no model of {distance}, {estimator}")
-        found = saved[distance, estimator]
-        return load(found) if isinstance(found, Path) else found
-
-    def model(self, distance: str, estimator: str) -> Fit | None:
-        """Return the model of a distance and estimator, or None where none was saved."""
-        return self.fit(distance, estimator) if self.has_model(distance, estimator) else None
-
-    @property
-    def _saved(self) -> dict[Key, Any]:
-        """Fits that can be saved, or files of saved models, by key."""
-        if "runs" not in self.__dict__:
-            return dict(self._models)
-        return {(r.distance, r.estimator, r.seed): r.fit for r in self.runs if hasattr(r.fit, "save")}
+        return fit
 
     @cached_property
     def _models(self) -> dict[Key, Path]:

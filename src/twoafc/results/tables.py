@@ -137,9 +137,9 @@ def is_shown(record: Record, scores: Sequence[Record]) -> bool:
 
 def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
     """Records of one split and group; where there are several seeds, their summary alone."""
-    found = [record for record in scores if record["split"] == split and record["group"] == group]
-    summarised = {(record["distance"], record["estimator"]) for record in found if record.get("runs")}
-    return [r for r in found if r.get("runs") or (r["distance"], r["estimator"]) not in summarised]
+    records = [record for record in scores if record["split"] == split and record["group"] == group]
+    summarised = {(record["distance"], record["estimator"]) for record in records if record.get("runs")}
+    return [r for r in records if r.get("runs") or (r["distance"], r["estimator"]) not in summarised]
 
 
 def _order(value: float | None) -> float:

@@ -46,7 +46,7 @@ def _foot(ceiling: Ceiling, columns: Sequence[tables.Column]) -> tuple[tuple[str
 
 def differences(comparisons: Sequence[Record], ranked: Sequence[Record], k: int = 2) -> list[Table]:
     """All pairs of distances under each estimator, the better by NLL first, with both measures in one row."""
-    found = []
+    shown = []
     measures = COMPARED[k]
     labels = list(dict.fromkeys(record["estimator"] for record in comparisons))
     for label in labels:
@@ -59,8 +59,8 @@ def differences(comparisons: Sequence[Record], ranked: Sequence[Record], k: int 
         ]
         heads = [head for name, _ in measures.values() for head in (name, "95 % interval", "p (Holm)")]
         caption = "Differences, the first minus the second" + (f", by {label}" if len(labels) > 1 else "")
-        found += [Table(caption, ("distances", *heads), tuple(rows), names=1)] if rows else []
-    return found
+        shown += [Table(caption, ("distances", *heads), tuple(rows), names=1)] if rows else []
+    return shown
 
 
 def _difference(
@@ -115,8 +115,8 @@ def _known(*values: Any) -> bool:
 def groups(records: Sequence[Record]) -> list[Table]:
     """Scores by group, for the measures that a reader compares; none where there are no groups, or too many."""
     measures = GROUPED[tables.distances_per_row(records)] if records else ()
-    found = [tables.group_table(records, measure) for measure in measures]
-    return [_upright(table) for table in found if table is not None and table.rows]
+    by_group = [tables.group_table(records, measure) for measure in measures]
+    return [_upright(table) for table in by_group if table is not None and table.rows]
 
 
 def _upright(table: Table) -> Table:
