@@ -17,11 +17,19 @@ from threading import Thread
 import pytest
 
 from conftest import random_table
+from drawing import plain_results
 from twoafc.cli import main
 from twoafc.cli.show import print_table, say
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+MAIN = """
+import sys
+from drawing import plain_results
+from twoafc.cli import main
+with plain_results():
+    main(sys.argv[1:])
+"""
 NAMES = ("lpips_with_one_ending", "lpips_with_another_ending", "[red]ssim[/red]")
 
 
@@ -52,8 +60,8 @@ class Terminal:
 
 def run(folder: Path, *arguments: str, stdout: int = subprocess.PIPE, stderr: int, **environment: str) -> str:
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    command = [sys.executable, "-m", "twoafc", *arguments]
-    told = kept | {"TERM": "xterm-256color"} | environment
+    command = [sys.executable, "-c", MAIN, *arguments]
+    told = kept | {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join(sys.path)} | environment
     done = subprocess.run(command, cwd=folder, env=told, stdout=stdout, stderr=stderr, text=True, timeout=60)
     assert done.returncode == 0
     return done.stdout or ""
@@ -145,10 +153,12 @@ def test_quiet_is_silent_and_json_is_all(
         "report r",
         "failures r",
     ):
-        main([*command.split(), "--quiet"])
+        with plain_results():
+            main([*command.split(), "--quiet"])
         assert capsys.readouterr() == ("", "")
     main(["simulate", "--out", "t.csv", "--triplets", "60", "--seed", "3", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told == {"out": "t.csv", "world": "weber", "triplets": 60, "votes": 120, "seed": 3}
-    main(["demo", "--triplets", "40", "--quiet", "--json"])
+    with plain_results():
+        main(["demo", "--triplets", "40", "--quiet", "--json"])
     assert json.loads(capsys.readouterr().out) == json.loads(Path("demo", "scores.json").read_text())

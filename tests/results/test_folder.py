@@ -17,6 +17,8 @@ import pytest
 
 import twoafc
 from conftest import random_table
+from drawing import plain_results
+from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import Density
 from twoafc.evaluation import evaluate
@@ -160,8 +162,8 @@ main(["evaluate", "--train", "t.csv", "--out", "r"])
 
 def test_a_killed_run_leaves_the_earlier_result(tmp_path: Path) -> None:
     random_table(3000).write(tmp_path / "t.csv")
-    command = [sys.executable, "-m", "twoafc", "evaluate", "--train", "t.csv", "--out", "r"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    with plain_results():
+        main(["evaluate", "--train", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r"), "--quiet"])
     before = (tmp_path / "r" / "scores.json").read_bytes()
     command = [sys.executable, "-m", "twoafc", "evaluate", "--train", "t.csv", "--out", "r", "--estimator", "network"]
     process = subprocess.Popen([*command, "--seeds", "200"], cwd=tmp_path)
@@ -169,6 +171,8 @@ def test_a_killed_run_leaves_the_earlier_result(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert (tmp_path / "r" / "scores.json").read_bytes() == before
+    with plain_results():
+        main(["evaluate", "--train", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r"), "--quiet"])
 
 
 def test_odd_names_make_plain_files() -> None:
