@@ -1,4 +1,4 @@
-"""`twoafc failures`: the triplets that surprise a distance most, or on which two distances part most."""
+"""`twoafc failures`: the triplets that surprise a distance most, or on which two distances disagree most."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _surprises(rows: pl.DataFrame, name: str) -> Printed:
         "surprise",
         "by chance",
     )
-    told = [
+    lines = [
         (
             *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
             *(f"{r[each]:.4g}" for each in ("d0", "d1")),
@@ -109,11 +109,11 @@ def _surprises(rows: pl.DataFrame, name: str) -> Printed:
         )
         for r in rows.iter_rows(named=True)
     ]
-    return f"Most surprising under {name}, {rows['estimator'][0]}", header, told
+    return f"Most surprising under {name}, {rows['estimator'][0]}", header, lines
 
 
 def _surprised(result: Result, rows: pl.DataFrame) -> list[str]:
-    """Say how surprise is to be read."""
+    """How surprise is to be read."""
     tested = result.rows.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
     seeds = tested["seed"].n_unique()
     count = len(tested) // seeds
@@ -126,24 +126,24 @@ def _surprised(result: Result, rows: pl.DataFrame) -> list[str]:
 def _disagreements(rows: pl.DataFrame, a: str, b: str) -> Printed:
     grouped = "group" in rows.columns
     header = ("triplet", *(("group",) if grouped else ()), "votes for x1", f"P, {a}", f"P, {b}", "ratio", "right")
-    told = [
+    lines = [
         (
             *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
             *(f"{r['P_a']:.4f}", f"{r['P_b']:.4f}", f"{r['ratio']:.3g}", r["right"] or "–"),
         )
         for r in rows.iter_rows(named=True)
     ]
-    return f"Where {a} and {b} disagree most, {rows['estimator'][0]}", header, told
+    return f"Where {a} and {b} disagree most, {rows['estimator'][0]}", header, lines
 
 
 def _disagreed(rows: pl.DataFrame, a: str, b: str) -> list[str]:
-    """Say who was right how often."""
+    """Who was right how often."""
     from twoafc.results import TELLING
 
     right = {name: int((rows["right"] == name).sum()) for name in (a, b)}
-    told = ", ".join(f"{name} is right on {count}" for name, count in right.items())
+    counts = ", ".join(f"{name} is right on {count}" for name, count in right.items())
     return [
-        f"of these {len(rows)} triplets, chosen without regard to the votes, {told}; "
+        f"of these {len(rows)} triplets, chosen without regard to the votes, {counts}; "
         f"on {len(rows) - sum(right.values())} the votes cannot tell",
         f"ratio: how many times as likely the votes are under the better of the two; they tell from {TELLING:g} on",
     ]

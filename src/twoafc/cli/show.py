@@ -1,4 +1,4 @@
-"""What commands share: tables and progress on a terminal, and the kinds of their options."""
+"""Shared by commands: tables and progress on a terminal, and types of options."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool
 
 @contextmanager
 def hushed(quiet: bool) -> Iterator[None]:
-    """Let nothing be printed on standard output, where that is asked for."""
+    """Suppress standard output if quiet."""
     with open(os.devnull, "w") if quiet else nullcontext(sys.stdout) as out, redirect_stdout(out):
         yield
 

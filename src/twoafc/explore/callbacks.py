@@ -1,4 +1,4 @@
-"""What happens when something on the page is moved, clicked or typed."""
+"""Callbacks: what happens when something on the page is moved, clicked or typed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTROLS = {
 P_OF = ("distance", "other", "estimator", "sigma", "grid")
 """Controls that decide P."""
 FILTERS = (*P_OF, "group", "surprise", "disagreement", "box")
-"""Controls that decide which triplets are kept."""
+"""Controls that decide which triplets are listed."""
 
 
 class Page:
@@ -56,7 +56,7 @@ class Page:
         return {name: (Input if name in names else State)(*place) for name, place in CONTROLS.items()}
 
     def restore(self, search: str | None) -> dict[str, Any]:
-        """Set the controls to what the address says; at first the worst triplet is chosen."""
+        """Set the controls to what the address says; by default the most surprising triplet is chosen."""
         view = View.read(search, self.explored.known)
         row = view.row
         if row is None:
@@ -69,9 +69,10 @@ class Page:
         return values | {"started": [values["sigma"], values["grid"]]}
 
     def draw(self, **values: Any) -> tuple[Any, ...]:
-        """Draw the planes; give the second one, its panel's class, both titles, the status line, and what was drawn.
+        """Draw the planes.
 
-        Last come the settings that the density shown was evaluated with.
+        Return both planes, the class of the second panel, both titles, the status line, what was drawn, and the
+        settings that the density was evaluated with.
         """
         view, explored = self.view(values), self.explored
         names = [name for name in (view.distance, view.other) if name]
@@ -104,7 +105,7 @@ class Page:
         return title
 
     def show(self, **values: Any) -> tuple[Any, Any]:
-        """Show the chosen triplet, and say where the rings go."""
+        """Show the chosen triplet; return where the rings are drawn, too."""
         view = self.view(values)
         known = facts(self.explored, view)
         if known is None:
@@ -119,10 +120,7 @@ class Page:
         return layout.triplet(known, place, images=self.images), marks
 
     def table(self, page: Any, shown: Any, **values: Any) -> tuple[Any, Any, Any]:
-        """Show the page of the table that was asked for, or the one with the triplet that was chosen elsewhere.
-
-        Last comes what the table then shows: which page, of what.
-        """
+        """Show the page of the table that was asked for, or the one with the chosen triplet; return which it is, too."""
         view = self.view(values)
         order = self.explored.order(view)
         listed, before = self._listed(view), shown if isinstance(shown, dict) else {}
@@ -141,7 +139,7 @@ class Page:
         return layout.listing(self.explored, view, order, asked, images=self.images), count, now
 
     def _listed(self, view: View) -> str:
-        """Say what a table or a plane is of, whichever triplet is chosen and however many votes are asked for."""
+        """What a table or a plane shows, whichever triplet is chosen and however many votes are asked for."""
         return replace(view, row=None, votes=0).link(self.explored.known)
 
     def choose(self, step: Any, box: Any, **values: Any) -> Any:
@@ -158,7 +156,7 @@ class Page:
         return int(order[0] if not len(at) else order[(at[0] + by) % len(order)])
 
     def link(self, **values: Any) -> tuple[str, str]:
-        """Give the query string of the permanent link, and the address of the table's export."""
+        """Return the query string of the permanent link, and the address of the export."""
         query = self.view(values).link(self.explored.known)
         return query, f"/triplets.csv{query}"
 
@@ -174,7 +172,7 @@ def connect(app: Dash, explored: Explored, *, images: bool) -> None:
     drawn += [Output("drawn", "data"), Output("evaluated", "data")]
     app.callback(output=drawn, inputs=page.inputs((*FILTERS, "colour")))(page.draw)
     shown = [Output("triplet", "children"), Output("marks", "data")]
-    # After the planes, which take the longest: they are on the screen while the rest is made.
+    # After the planes, which take the longest: they are on the screen while the rest is computed.
     after = {"drawn": Input("drawn", "data")}
     app.callback(output=shown, inputs=page.inputs(("row", "votes", "sort")) | after)(page.show)
     listed = [Output("table", "children"), Output("count", "children"), Output("shown", "data")]
@@ -210,7 +208,7 @@ def _by_itself(app: Dash) -> None:
     own("address", Input("query", "data"))
     moved = [Input("sigma", "value"), Input("grid", "value"), State("started", "data"), State("estimator", "data")]
     own("moved", Output("estimator", "data", allow_duplicate=True), *moved, prevent_initial_call=True)
-    told = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes", "settings")]
+    texts = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes", "settings")]
     asked = [Input("sigma", "value"), Input("grid", "value"), Input("votes", "value"), Input("evaluated", "data")]
-    own("told", *told, *asked, Input("estimator", "data"))
+    own("told", *texts, *asked, Input("estimator", "data"))
     own("alone", Output("disagreement", "disabled"), Input("other", "data"))

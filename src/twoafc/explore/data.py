@@ -99,7 +99,7 @@ class Explored:
         groups = self.labels["group"].unique().sort().to_list() if "group" in self.labels.columns else []
         start = _settings(result.model(names[0], labels[0])) or (PAPER_SIGMA, PAPER_GRID)
         self.known = Known(tuple(names), (*labels, *again), tuple(groups), tuple(self.labels["triplet"]), *start)
-        # Requests that come at once need the same fit: it is made once.
+        # Requests that come at once need the same fit: it is computed once.
         self._locks = {name: RLock() for name in self.known.distances}
         self._points = lru_cache(CACHED)(self._compute)
         self._places = lru_cache(CACHED)(self._refit_places)
@@ -242,7 +242,7 @@ class Refits:
         self.placed = lru_cache(FITS_CACHED)(lambda distance: train[distance].uniformised())
 
     def _fit(self, distance: str, sigma: float, grid: int) -> DensityFit:
-        """Fit to the whole training table: what `Density.fit` gives, with a map that is kept, and on two cores."""
+        """Fit to the whole training table as `Density.fit` does, with a cached map, and on two cores."""
         settings, (uniform, u0, u1) = Density(sigma=sigma, grid_size=grid), self.placed(distance)
         data = (u0, u1, self.train.n, self.train.M)
         parts = [[column[k::CORES] for column in data] for k in range(CORES)]
@@ -254,9 +254,9 @@ class Refits:
         return DensityFit(settings, uniform, total._replace(M=(total.M + total.M.T) / 2), squared)
 
     def tested(self, distance: str, sigma: float, grid: int, u0: FloatArray, u1: FloatArray) -> FloatArray:
-        """Give P of the tested triplets, at their places on the plane, each from a fit that has not seen it."""
+        """Return P of the tested triplets, given their places on the plane, each from a fit that has not seen it."""
         if self.fold is None:
-            # What `probability` gives, without the way from distances to places, which settings do not change.
+            # As `probability` does, without mapping distances to places, which settings do not change.
             excess = self.fit(distance, sigma, grid).surface - 0.5
             return np.clip(0.5 + interpolate(excess, u0, u1), 0.0, 1.0)
         seen = self.train[distance]
@@ -269,7 +269,7 @@ class Refits:
 
 
 def refits(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Refits | str:
-    """Find the training table of some results: the file given, the one in or beside the folder; or say what is missing.
+    """Find the training table of a result: the file given, or one in or beside the folder; or return what is missing.
 
     Where the results were cross-validated, the tested triplets, under an estimator that did not diverge, are the
     training table.

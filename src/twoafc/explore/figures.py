@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.explore.data import Points
 
-# PuOr, as in all figures of the package: diverging about P = 1/2, told apart by colour-blind readers.
+# PuOr, as in all figures of the package: diverging about P = 1/2, and safe for colour-blind readers.
 PURPLE_ORANGE = [
     *("#7f3b08", "#b35806", "#e08214", "#fdb863", "#fee0b6"),
     "#f7f7f7",

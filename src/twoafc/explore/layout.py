@@ -91,7 +91,7 @@ def _controls(explored: Explored) -> html.Div:
 
 
 def _legend() -> list[Any]:
-    """Say what the colours of the points mean; the style sheet hides what is not in use."""
+    """The meaning of the colours of the points; the style sheet hides what is not in use."""
     greys = [(name, f"rgba(0,0,0,{opacity})") for _, name, opacity in SURPRISE]
     shares = [("0", PURPLE_ORANGE[0]), ("½", PURPLE_ORANGE[5]), ("1", PURPLE_ORANGE[-1])]
     short = {"below 2": "<2", "9 and more": "9+"}

@@ -1,4 +1,4 @@
-"""The server: for this machine alone, to its own page alone, with images from one folder and nothing written."""
+"""The server: for this machine and its own page only, with images from one folder; it writes nothing."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 
 
 def _refuse_strangers() -> None:
-    """Refuse what does not come from this page in a browser of this machine, and what is not part of it."""
+    """Refuse requests that do not come from this page on this machine, and paths that are not part of it."""
     # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
     if _hostname(request.host) not in HOSTS:
         abort(403, f"this page is served as {HOST} or localhost alone")
@@ -114,7 +114,7 @@ def _hostname(host: str) -> str | None:
 
 
 def _not_understood(error: Exception) -> Response | HTTPException:
-    """Answer in silence what no page of ours asks for, which Dash stumbles over; tell what fails in our own code."""
+    """Answer requests that no page of ours sends, on which Dash fails; report failures of our own code."""
     if isinstance(error, HTTPException):
         return error
     through = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
@@ -126,8 +126,8 @@ def _not_understood(error: Exception) -> Response | HTTPException:
 
 
 def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
-    """Tell the browser what the page may do: ask this server, and nobody else."""
-    # Plotly draws points by functions that it makes as it goes, and styles what it draws in place.
+    """Set headers that let the page use this server only."""
+    # Plotly compiles functions that draw points, and sets inline styles.
     policy = {
         "default-src": "'none'",
         "script-src": " ".join(["'self'", "'unsafe-eval'", *scripts]),
@@ -148,7 +148,7 @@ def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
 
 
 def _shown(content: bytes) -> tuple[bytes, str] | None:
-    """Give a file that is an image as browsers show it, with its type, as what it is and not as what it is called."""
+    """Return an image that browsers show, with its type, by its content and not by its name; None for other files."""
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as found:
             kind = found.format or ""
@@ -171,10 +171,10 @@ class _Quiet(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def version_string(self) -> str:
-        """Tell nobody which versions are at work."""
+        """Hide the versions of libraries."""
         return "twoafc"
 
 

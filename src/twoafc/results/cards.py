@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 Image = NDArray[np.uint8]
 IMAGES = ("x0", "ref", "ref0", "ref1", "x1")
 LARGEST = 256
-"""Pixels along a side of an image on a card, at most: they are looked at, not measured."""
+"""Pixels along a side of an image on a card, at most; they are for people to look at."""
 DPI = 160
-"""Dots per inch of the images: more would be dots between dots."""
+"""Dots per inch of the images."""
 ENDINGS = (".svg", ".pdf", ".png")
 FOLDER = Kept("failures.json", "failures")
 NAME_LENGTH = 60
@@ -69,13 +69,13 @@ def draw_card(
 
 
 def best_distance(answers: Mapping[str, Answer]) -> str:
-    """Name the distance that was right of several: "" where the votes cannot tell it from the next."""
+    """Name the distance that the votes favour: "" where the next is about as likely."""
     (least, name), (next_least, _), *_ = sorted((each["nll"], name) for name, each in answers.items())
     return name if next_least - least >= math.log(TELLING) else ""
 
 
 def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list[Image | None]:
-    """Give x0, the reference and x1 of a triplet, small; None for each that is not there, or is no image.
+    """Return x0, the reference and x1 of a triplet, reduced; None for each that is missing or no image.
 
     The two references of a quadruple stand beside each other, where they are of one height.
     """
@@ -101,7 +101,7 @@ def _image(pictures: Pictures, name: str | None) -> Image | None:
 
 
 def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
-    """Give the images in a folder, for results that name them; None where no folder is given."""
+    """Return the images of a folder, for a result that names images; None where no folder is given."""
     if folder is None:
         return None
     if not {"x0", "x1"} <= set(result.rows.columns):
@@ -110,7 +110,7 @@ def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
 
 
 def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
-    """Say how many images of some triplets are not in the folder, and name one of them."""
+    """State how many images of some triplets are not in the folder, and name one of them."""
     if pictures is None:
         return []
     names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
@@ -119,7 +119,7 @@ def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None)
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a name for a card that says no kind of picture."""
+    """Raise a `ValueError` unless a file name ends as a picture does."""
     if path.suffix not in ENDINGS:
         raise ValueError(f"a card is written as {', '.join(ENDINGS)}; found {path.name}")
 
@@ -156,7 +156,7 @@ def failure_cards(result: Result, rows: pl.DataFrame, pictures: Pictures | None)
 
 
 def check_failures_folder(folder: Path, results: Path) -> None:
-    """Refuse a folder to write to that holds anything but an earlier list, or lies in the results."""
+    """Raise a `DataError` if a folder holds anything but an earlier list, or lies in the results."""
     if folder.resolve().is_relative_to(results.resolve()):
         raise DataError(
             f"{folder} lies in {results}, which is replaced as a whole by twoafc evaluate; name another folder"

@@ -1,4 +1,4 @@
-"""Where a distance fails: the triplets that surprise it most, and those on which two distances part most."""
+"""Where a distance fails: the triplets that surprise it most, and those on which two distances disagree most."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
 
 
 def _outcomes(M: IntArray, P: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Give rows with the same M, so many at once as fit in memory, with surprise and chance of each count j."""
+    """Yield rows with the same M, in blocks that fit in memory, with surprise and chance of each count j."""
     for m in np.unique(M):
         rows = np.flatnonzero(m == M)
         step = max(1, AT_ONCE // (int(m) + 1))

@@ -11,7 +11,7 @@ from twoafc.errors import DataError
 from twoafc.images import ENDINGS
 
 MOST_BYTES = 64 * 2**20
-"""Size of the largest file that is read: what is larger is hardly the image of a triplet."""
+"""Size of the largest file that is read; larger ones are hardly images of triplets."""
 FORMS = tuple(form for ending in ENDINGS for form in (ending, ending.upper(), ending.title()))
 """Endings as they are written."""
 
@@ -53,7 +53,7 @@ class Pictures:
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
         """Read the file of an image; None where there is none inside the folder, or it is larger than that.
 
-        What is read is what was found: a link that takes the place of a file or folder in between is not followed.
+        A link that takes the place of the file or a folder after the check is not followed.
         """
         path = self.path(name)
         if path is None:
@@ -70,7 +70,7 @@ class Pictures:
         return content if len(content) <= most_bytes else None
 
     def _inside(self, relative: str) -> Path | None:
-        """Find a file by its relative path, with or without an ending, wherever links lead: it must be inside."""
+        """Find a file by its relative path, with or without an ending; where links lead must be inside, too."""
         root = os.path.realpath(self.folder)
         given = os.path.splitext(relative)[1].lower()
         endings = ("", *FORMS) if given in ENDINGS else FORMS

@@ -120,7 +120,7 @@ def groups(records: Sequence[Record]) -> list[Table]:
 
 
 def _upright(table: Table) -> Table:
-    """Turn a table so that the shorter side goes across: a page scrolls down more gladly than sideways."""
+    """Turn a table so that the shorter side goes across: pages scroll down more easily than sideways."""
     several = len({row[1] for row in table.rows}) > 1
     names = [f"{row[0]}, {row[1]}" if several else row[0] for row in table.rows]
     labels = [*table.header[2:-2], "mean of groups", "all pooled"]
