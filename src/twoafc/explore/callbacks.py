@@ -120,7 +120,7 @@ class Page:
         return layout.triplet(known, place, images=self.images), marks
 
     def table(self, page: Any, shown: Any, **values: Any) -> tuple[Any, Any, Any]:
-        """Show the page of the table that was asked for, or the one with the chosen triplet; return which it is, too."""
+        """Show the page of the table that was asked for, or the one with the chosen triplet; and return which it is."""
         view = self.view(values)
         order = self.explored.order(view)
         listed, before = self._listed(view), shown if isinstance(shown, dict) else {}

@@ -199,7 +199,7 @@ class Result:
     def rows(self) -> pl.DataFrame:
         """`triplets`; a `DataError` where there are none, as for counts."""
         if self.triplets is None:
-            raise DataError(f"{self.name} tells nothing of single {self.row}s; it has no {self.row}s.parquet")
+            raise DataError(f"single {self.row}s are needed; {self.name} has no {self.row}s.parquet")
         return self.triplets
 
     @property
