@@ -21,7 +21,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Network, estimator
 from twoafc.evaluation import Settings, evaluate
 from twoafc.results import Result
-from twoafc.table import Triplets
+from twoafc.table import Pairs, Triplets
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,18 @@ def test_a_folder_of_pairs_holds_what_it_should(of_pairs: Path, tmp_path: Path) 
     assert read.outcomes("poor", "density")["P"].len() == 300
     read.write(tmp_path / "again")
     same_folders(of_pairs, tmp_path / "again")
+
+
+def test_a_floor_that_is_infinite_is_restored(tmp_path: Path) -> None:
+    d = np.linspace(0, 1, 40)
+    train, test = (Pairs.from_frame({"n": [n] * 40, "M": [3] * 40, "d": d}) for n in (0, 1))
+    found = evaluate(train, test, estimators=["spline"])
+    found.write(tmp_path / "one")
+    read = Result.read(tmp_path / "one")
+    assert read.scores == found.scores
+    assert read.scores[-1]["nll_floor"] == np.inf
+    read.write(tmp_path / "two")
+    same_folders(tmp_path / "one", tmp_path / "two")
 
 
 @pytest.mark.parametrize("command", ["failures", "explore", "query --triplet 3"])

@@ -29,6 +29,8 @@ from twoafc.table import ENDS
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 """Columns of the tested rows, beside their names and distances."""
+INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
+"""Scores that may be infinite."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,7 @@ def _with_infinity(record: Record) -> Record:
     """Restore an infinite NLL, which JSON cannot hold; that of runs that all diverged is unknown."""
     if record.get("diverged") and record["diverged"] >= (record.get("runs") or 1):
         return record
-    return record | {name: math.inf for name in ("nll", "nll_per_vote") if name in record and record[name] is None}
+    return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
 
 
 def _ceiling(record: Mapping[str, Any]) -> Ceiling:

@@ -62,7 +62,8 @@ def scales(result: Result, ranked: Sequence[Record]) -> list[Scale]:
     if result.row == "pair":
         floors = {name: ranked[0].get(f"{name}_floor") for name in ("nll", "average_precision")} if ranked else {}
         lines: dict[str, Reference] = {
-            name: {} if floor is None else {"constant P": floor} for name, floor in floors.items()
+            name: {"constant P": floor} if floor is not None and np.isfinite(floor) else {}
+            for name, floor in floors.items()
         }
         return [
             Scale("nll", "NLL, nats per pair", "lower", lines.get("nll", {})),
