@@ -14,7 +14,7 @@ import twoafc
 from commands import refused
 from drawing import plain_results
 from pairing import falling, pairs
-from twoafc import worlds
+from twoafc import plots, worlds
 from twoafc.arrays import FloatArray
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -99,7 +99,9 @@ class Sure:
         return np.asarray(d0 > d1, dtype=np.float64)
 
 
-def test_a_result_that_is_read_writes_the_same_folder(tmp_path: Path) -> None:
+def test_a_result_that_is_read_writes_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Figures are named, not drawn: that is tested elsewhere, and takes longer than all the rest.
+    monkeypatch.setattr(plots, "save", lambda figure, *paths, dpi: [path.touch() for path in paths])
     votes = {"choice": [0, 1, 1] * 60, "observer": [f"o{k % 7}" for k in range(180)]}
     d = np.repeat(np.random.default_rng(0).lognormal(size=(2, 60)), 3, axis=1)
     table = Triplets.from_frame(votes | {"triplet": np.repeat(np.arange(60), 3), "d0": d[0], "d1": d[1]})
