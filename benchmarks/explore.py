@@ -58,17 +58,11 @@ def table(triplets: int, votes: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def results(folder: Path) -> Path:
-    from twoafc import Density, Triplets, card, evaluate
-    from twoafc import results as results_folder
-    from twoafc.evaluation import Settings
+    from twoafc import Density, Triplets, evaluate
 
     tables = {"train": Triplets.from_frame(table(TRAIN, 2, 0)), "test": Triplets.from_frame(table(TEST, 5, 1))}
     estimators = {"density": Density(grid_size=GRID)}
-    found = evaluate(**tables, estimators=estimators)
-    told = card.of_evaluation(
-        {role: card.describe(each) for role, each in tables.items()}, estimators, Settings(), found.runs
-    )
-    results_folder.write(found, folder / "results", told)
+    evaluate(**tables, estimators=estimators).write(folder / "results")
     tables["train"].write(folder / "train.csv")
     return folder / "results"
 

@@ -16,8 +16,8 @@ from twoafc import Density, Spline, Triplets, metrics, plots, worlds
 from twoafc.core import uniformise
 from twoafc.distances import distance
 from twoafc.inference import Dependence, Together, calibration, residual_map
-from twoafc.query import ask
 from twoafc.reproduce import worked_example
+from twoafc.results import ask
 
 GALLERY = Path(__file__).parent / "images" / "gallery"
 COLUMN, PAGE = 3.3, 6.9
@@ -188,7 +188,9 @@ def answers(row: int, *names: str) -> dict[str, Mapping[str, Any]]:
     """Ask fits about one triplet of photographs."""
     table = judged()[1]
     return {
-        name: ask(fitted(name), table[name].d0[row], table[name].d1[row], int(table.M[row]), int(table.n[row]))
+        name: ask(
+            fitted(name), table[name].d0[row], table[name].d1[row], votes=int(table.M[row]), observed=int(table.n[row])
+        )
         for name in names
     }
 

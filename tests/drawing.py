@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from twoafc import results
 from twoafc.plots import style
+from twoafc.results import folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,6 @@ def quick_pdf() -> Iterator[None]:
 def plain_results() -> Iterator[None]:
     """Write folders of results without figures and with an empty page, for tests of what is made of the rest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results, "_draw", lambda *_: None)
-        patch.setattr(results.report, "page", lambda *_: "")
+        patch.setattr(folder, "_figures", lambda *_: {})
+        patch.setattr(folder, "report_page", lambda *_: "")
         yield

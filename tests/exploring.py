@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from twoafc import card, results
 from twoafc.estimators import Density, Estimator
-from twoafc.evaluation import Settings, evaluate
+from twoafc.evaluation import evaluate
 from twoafc.table import Triplets
 
 HOSTILE = '<script>document.title="stolen"</script>'
@@ -40,9 +39,7 @@ def write_results(folder: Path, *, crossed: bool = False) -> Path:
     """Evaluate the world and write the results, with the training table beside them unless it is the tested one."""
     train, test = world(400, 1, "a"), world(90, 2, "b")
     tables = {"train": test} if crossed else {"train": train, "test": test}
-    found = evaluate(**tables, estimators=ESTIMATORS)
-    data = {role: card.describe(table) for role, table in tables.items()}
-    results.write(found, folder / "results", card.of_evaluation(data, ESTIMATORS, Settings(), found.runs))
+    evaluate(**tables, estimators=ESTIMATORS).write(folder / "results")
     if not crossed:
         train.write(folder / "train.csv")
     return folder / "results"

@@ -51,6 +51,7 @@ def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest
     for role in ("train", "test"):
         assert one["card"]["data"][role] | {"engine": "duckdb"} == other["card"]["data"][role]
     assert one["card"]["data"]["train"]["triplets"] == 4500
+    assert one["card"]["data"]["train"]["source"] == "votes-*.parquet"
     evaluate(*common, "--out", "exact")
     for record, exact in zip(one["scores"], scores("exact")["scores"], strict=True):
         assert record["nll"] == pytest.approx(exact["nll"], abs=2e-3)

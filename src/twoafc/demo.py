@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from twoafc import card, results, worlds
+from twoafc import worlds
 from twoafc.distances import Distance, distance
-from twoafc.estimators import Density
-from twoafc.evaluation import Evaluation, Progress, Settings, evaluate
+from twoafc.evaluation import Progress, evaluate
 from twoafc.inference import Record, by_group, values_per_row
+from twoafc.results import Result, check_folder
 from twoafc.table import Triplets
 
 STORY = """\
@@ -32,23 +31,21 @@ BLOCK, THREADS = 500, 4
 """Triplets per block, and blocks computed at once: their images need little memory."""
 
 
-def run(folder: Path, *, triplets: int, seed: int, progress: Progress | None = None) -> Evaluation:
+def run(folder: Path, *, triplets: int, seed: int, progress: Progress | None = None) -> Result:
     """Simulate both tables, evaluate the distances, add the scores of the truth, and write the results to a folder."""
     if triplets < 40:
         raise ValueError(f"triplets must be at least 40, or there is nothing to fit; found {triplets}")
-    results.check_folder(folder)
+    check_folder(folder)
     sizes = {"train": triplets - triplets // 4, "test": triplets // 4}
     seeds = dict(zip(sizes, np.random.SeedSequence(seed).spawn(2), strict=True))
     frames = {role: _simulate(sizes[role], VOTES[role], seeds[role], progress) for role in sizes}
     tables = {role: Triplets.from_frame(frame) for role, frame in frames.items()}
-    evaluation = evaluate(tables["train"], tables["test"], progress=progress)
+    result = evaluate(tables["train"], tables["test"], progress=progress)
     truth = [record for role, frame in frames.items() for record in _truth_scores(frame, role)]
     note = "the observers are simulated; (truth) scores the probabilities from which their votes were drawn"
-    evaluation = dataclasses.replace(evaluation, scores=[*evaluation.scores, *truth], notes=[*evaluation.notes, note])
-    data = {role: card.describe(table) for role, table in tables.items()}
-    provenance = card.of_evaluation(data, {"density": Density()}, Settings(), evaluation.runs)
-    results.write(evaluation, folder, provenance, {f"{role}.csv": frame for role, frame in frames.items()})
-    return evaluation
+    result = result.replace(scores=[*result.scores, *truth], notes=[*result.notes, note])
+    result.write(folder, {f"{role}.csv": frame for role, frame in frames.items()})
+    return result
 
 
 def _simulate(triplets: int, votes: int, seed: np.random.SeedSequence, progress: Progress | None) -> pl.DataFrame:

@@ -9,8 +9,9 @@ import pytest
 from conftest import random_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network, estimator
-from twoafc.evaluation import Evaluation, Settings, evaluate
+from twoafc.evaluation import Settings, evaluate
 from twoafc.metrics import nll, score_2afc_distance
+from twoafc.results import Result
 from twoafc.table import Triplets, assign_folds
 
 
@@ -23,7 +24,7 @@ def wide(T: int, seed: int, **columns: Any) -> Triplets:
     return Triplets.from_frame({"n": table.n, "M": table.M, **distances, **columns})
 
 
-def one(found: Evaluation, **wanted: Any) -> dict[str, Any]:
+def one(found: Result, **wanted: Any) -> dict[str, Any]:
     (record,) = (r for r in found.scores if all(r[name] == value for name, value in wanted.items()))
     return record
 

@@ -14,7 +14,7 @@ from conftest import random_table
 from drawing import panel
 from twoafc import plots
 from twoafc.estimators import Density
-from twoafc.query import ask
+from twoafc.results import ask
 
 IMAGES = [np.full((4, 6, 3), grey, dtype=np.uint8) for grey in (10, 20, 30)]
 

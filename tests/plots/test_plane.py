@@ -19,13 +19,14 @@ from matplotlib.patches import Circle, PathPatch
 
 from conftest import random_table
 from drawing import panel
+from pairing import pairs
 from twoafc import plots
 from twoafc.arrays import FloatArray
-from twoafc.estimators import Density, interpolate
-from twoafc.evaluation import Run
+from twoafc.estimators import Density, Spline, interpolate
 from twoafc.plots.plane import rectangles
 from twoafc.reproduce import worked_example
-from twoafc.results import surfaces_of
+from twoafc.results import Run, surfaces_of
+from twoafc.table import Pairs
 
 
 def weber(size: int = 41) -> FloatArray:
@@ -279,3 +280,23 @@ def test_more_votes_make_more_panels() -> None:
     assert len(plots.worked_example(steps, Figure().subplots(2, 5))) == 10
     with pytest.raises(ValueError, match=r"^the steps need M \+ 6 = 10 axes; found 8$"):
         plots.worked_example(steps, Figure().subplots(2, 4).ravel())
+
+
+class Half:
+    """A fit to pairs without standard errors."""
+
+    def probability(self, d: FloatArray) -> FloatArray:
+        return np.full(np.shape(d), 0.5)
+
+
+def test_a_curve_is_drawn_with_the_votes() -> None:
+    table = pairs(2000, seed=1)["good"]
+    values = plots.curve_values(Spline().fit(table), table)
+    assert len(values.middle) == 20
+    at = np.interp(values.middle, values.u, values.P)
+    assert np.mean((values.low <= at) & (at <= values.high)) > 0.8
+    assert len(plots.curves({"good": values, "same": values}).axes) == 2
+    # A table of a single distance has one point; one without standard errors no band.
+    flat = Pairs.from_frame({"n": [1, 2], "M": [3, 3], "d": [1.0, 1.0]})
+    assert plots.curve_values(Half(), flat).middle.tolist() == [0.5]
+    assert plots.curve_values(Half(), flat).se is None

@@ -14,10 +14,10 @@ import trees
 from drawing import plain_results
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.folder import Results
 from twoafc.reproduce import Options, experiments, reproduce, run, tables
 from twoafc.reproduce.printed import DataMatch
 from twoafc.reproduce.run import earlier_sets
+from twoafc.results import Result
 from twoafc.table import Triplets
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_everything_is_written_and_nothing_else(paper: Path) -> None:
 
 def test_the_tables_hold_the_scores_of_the_results(paper: Path) -> None:
     for name in ("bapps", "clic"):
-        results = Results.read(paper / "results" / name)
+        results = Result.read(paper / "results" / name)
         scores = {
             (r["estimator"], r["distance"]): r
             for r in results.scores

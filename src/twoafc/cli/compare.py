@@ -9,30 +9,31 @@ from cyclopts import Parameter
 
 from twoafc.cli.show import Switch, print_table, say
 
-Measure = Literal["nll", "score_2afc", "score_2afc_distance"]
+Measure = Literal["nll", "score_2afc", "score_2afc_distance", "average_precision"]
+DEFAULT: tuple[Measure, ...] = ("nll", "score_2afc_distance")
 
 
 def compare(
     *results: Path,
-    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = ("nll", "score_2afc_distance"),
+    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = DEFAULT,
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
-    """Compare all distances of finished evaluations pair by pair, on the triplets that they share.
+    """Compare all distances of finished evaluations pair by pair, on the triplets (or pairs) that they share.
 
     Parameters
     ----------
     results
         Folders of results; of several, the triplets that all of them tested are compared.
     measure
-        What to compare by, once for each.
+        What to compare by, once for each; average_precision is for pairs, which have it in the place of
+        score_2afc_distance by default.
     json
         Print JSON, with all measures.
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import tables
-    from twoafc.compare import compare_results
+    from twoafc.results import COLUMNS, compare_results
 
     if not results:
         raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
@@ -43,13 +44,19 @@ def compare(
         print(strict_json({"comparisons": found.comparisons, "letters": found.letters, "notes": found.notes}, indent=1))
     if json or quiet:
         return
-    for each in measure:
-        pairs = [record for record in found.comparisons if record["measure"] == each]
-        heading = next(c.heading for columns in tables.COLUMNS.values() for c in columns if c.name == each)
+    known = dict.fromkeys(record["measure"] for record in found.comparisons)
+    if measure == DEFAULT and "average_precision" in known:
+        measure = ("nll", "average_precision")
+    wrong = [name for name in measure if name not in known]
+    if wrong:
+        raise ValueError(f"--measure must be one of {', '.join(known)} for these results; found {wrong[0]}")
+    for name in measure:
+        pairs = [record for record in found.comparisons if record["measure"] == name]
+        heading = next(c.heading for columns in COLUMNS.values() for c in columns if c.name == name)
         rows = [
-            (r["distance"], r["estimator"], f"{r['value']:.4f}" if each == "nll" else f"{r['value']:.2f}", r["letters"])
+            (r["distance"], r["estimator"], f"{r['value']:.4f}" if name == "nll" else f"{r['value']:.2f}", r["letters"])
             for r in found.letters
-            if r["measure"] == each
+            if r["measure"] == name
         ]
         print_table(heading, ("distance", "estimator", "mean", "letters"), rows)
         say(*(record["sentence"] for record in pairs), "")

@@ -44,7 +44,7 @@ def count(
     from twoafc.counts import Lattice
     from twoafc.engine import count as run
     from twoafc.files import strict_json
-    from twoafc.folder import file_names
+    from twoafc.results import file_names
 
     if not votes:
         raise ValueError("name at least one table of votes, or a pattern")

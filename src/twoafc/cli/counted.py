@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from twoafc.cli.show import progress
 
 if TYPE_CHECKING:
-    from twoafc.estimators import Estimator, Loaded
-    from twoafc.evaluation import Evaluation, Settings
+    from twoafc.estimators import Estimator
+    from twoafc.evaluation import Settings
     from twoafc.evaluation.sources import Counting, Source
+    from twoafc.results import Result
 
 
 def evaluate_counted(
@@ -24,10 +24,8 @@ def evaluate_counted(
     distances: tuple[str, ...] | None,
     out: Path,
     quiet: bool,
-) -> Evaluation:
+) -> Result:
     """Count the tables, fit and score from the counts, and write a folder of results."""
-    from twoafc import card, results
-    from twoafc.estimators import asked
     from twoafc.evaluation import evaluate_counts
 
     with progress(quiet) as show:
@@ -40,11 +38,8 @@ def evaluate_counted(
             settings=settings,
             progress=show,
         )
-    found = replace(found, notes=[*counting.notes(sources, counts), *found.notes])
-    data = {
-        role: card.describe_counts(each, sources[role].named) | {"engine": counting.engine_of(sources[role])}
-        for role, each in counts.items()
-    }
-    used = {run.estimator: asked(cast("Loaded", run.fit)) for run in found.runs}
-    results.write(found, out, card.of_evaluation(data, used, settings, found.runs))
+    found = found.replace(notes=[*counting.notes(sources, counts), *found.notes])
+    for role in counts:
+        found.card["data"][role] |= {"source": sources[role].named, "engine": counting.engine_of(sources[role])}
+    found.write(out)
     return found

@@ -89,12 +89,12 @@ def evaluate(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import card, results
     from twoafc.estimators import Density
     from twoafc.estimators import estimator as find
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
     from twoafc.evaluation.sources import Counting, Source
+    from twoafc.results import check_folder, describe_files
     from twoafc.table import read_votes
 
     if test and folds is not None:
@@ -115,7 +115,7 @@ def evaluate(
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
     sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
-    results.check_folder(out, [path for each in parts.values() for path in each])
+    check_folder(out, [path for each in parts.values() for path in each])
     counting = Counting(engine, per_octave, keep_refs)
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if strict:
@@ -131,8 +131,9 @@ def evaluate(
         _refuse_warnings(tables, distance)
     with progress(quiet) as show:
         found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
-    data = {role: card.describe(table, *parts[role]) for role, table in tables.items()}
-    results.write(found, out, card.of_evaluation(data, chosen, settings, found.runs))
+    for role, paths in parts.items():
+        found.card["data"][role] |= describe_files(*paths)
+    found.write(out)
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:

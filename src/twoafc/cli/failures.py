@@ -1,4 +1,4 @@
-"""`twoafc failures`: the triplets that surprise a distance most, or on which two distances part most."""
+"""`twoafc failures`: the triplets that surprise a distance most, or on which two distances disagree most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twoafc.cli.show import Switch, print_table, progress, say
 if TYPE_CHECKING:
     import polars as pl
 
-    from twoafc.folder import Results
+    from twoafc.results import Result
 
 
 def failures(
@@ -48,28 +48,34 @@ def failures(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import cards
-    from twoafc.failures import disagreements, surprising
     from twoafc.files import strict_json
-    from twoafc.folder import Results
-    from twoafc.outcomes import distances
+    from twoafc.results import (
+        Result,
+        check_failures_folder,
+        disagreements,
+        missing_images,
+        pictures_of,
+        surprising,
+        write_failures,
+    )
 
     if images is not None and out is None:
         raise ValueError("--images is for the cards; say where to write them with --out")
-    found = Results.read(results)
-    pictures = cards.pictures_of(found, images)
+    found = Result.read(results)
+    found.require_triplets("failures")
+    pictures = pictures_of(found, images)
     if out is not None:
-        cards.check_folder(out, results)
-    name = distance or distances(found)[0]
+        check_failures_folder(out, results)
+    name = distance or found.distances[0]
     if versus is None:
         rows = surprising(found, name, estimator=estimator, top=top)
     else:
         rows = disagreements(found, name, versus, estimator=estimator, top=top)
     notes = _surprised(found, rows) if versus is None else _disagreed(rows, name, versus)
-    notes += cards.missing(rows.iter_rows(named=True), pictures)
+    notes += missing_images(rows.iter_rows(named=True), pictures)
     if out is not None:
         with progress(quiet) as show:
-            cards.write(found, rows, out, pictures=pictures, progress=show)
+            write_failures(found, rows, out, pictures=pictures, progress=show)
     if json:
         print(strict_json({"failures": rows.to_dicts(), "notes": notes}, indent=1))
     elif not quiet:
@@ -95,7 +101,7 @@ def _surprises(rows: pl.DataFrame, name: str) -> Printed:
         "surprise",
         "by chance",
     )
-    told = [
+    lines = [
         (
             *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
             *(f"{r[each]:.4g}" for each in ("d0", "d1")),
@@ -103,12 +109,12 @@ def _surprises(rows: pl.DataFrame, name: str) -> Printed:
         )
         for r in rows.iter_rows(named=True)
     ]
-    return f"Most surprising under {name}, {rows['estimator'][0]}", header, told
+    return f"Most surprising under {name}, {rows['estimator'][0]}", header, lines
 
 
-def _surprised(results: Results, rows: pl.DataFrame) -> list[str]:
-    """Say how surprise is to be read."""
-    tested = results.triplets.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
+def _surprised(result: Result, rows: pl.DataFrame) -> list[str]:
+    """How surprise is to be read."""
+    tested = result.rows.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
     seeds = tested["seed"].n_unique()
     count = len(tested) // seeds
     return [
@@ -120,24 +126,24 @@ def _surprised(results: Results, rows: pl.DataFrame) -> list[str]:
 def _disagreements(rows: pl.DataFrame, a: str, b: str) -> Printed:
     grouped = "group" in rows.columns
     header = ("triplet", *(("group",) if grouped else ()), "votes for x1", f"P, {a}", f"P, {b}", "ratio", "right")
-    told = [
+    lines = [
         (
             *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
             *(f"{r['P_a']:.4f}", f"{r['P_b']:.4f}", f"{r['ratio']:.3g}", r["right"] or "–"),
         )
         for r in rows.iter_rows(named=True)
     ]
-    return f"Where {a} and {b} disagree most, {rows['estimator'][0]}", header, told
+    return f"Where {a} and {b} disagree most, {rows['estimator'][0]}", header, lines
 
 
 def _disagreed(rows: pl.DataFrame, a: str, b: str) -> list[str]:
-    """Say who was right how often."""
-    from twoafc.failures import TELLING
+    """Who was right how often."""
+    from twoafc.results import TELLING
 
     right = {name: int((rows["right"] == name).sum()) for name in (a, b)}
-    told = ", ".join(f"{name} is right on {count}" for name, count in right.items())
+    counts = ", ".join(f"{name} is right on {count}" for name, count in right.items())
     return [
-        f"of these {len(rows)} triplets, chosen without regard to the votes, {told}; "
+        f"of these {len(rows)} triplets, chosen without regard to the votes, {counts}; "
         f"on {len(rows) - sum(right.values())} the votes cannot tell",
         f"ratio: how many times as likely the votes are under the better of the two; they tell from {TELLING:g} on",
     ]

@@ -63,7 +63,7 @@ def query(
     with hushed(quiet and not json):
         if triplet is None:
             _refuse(of_results, "is asked of a folder of results; give --triplet too")
-            _ask_model(model, d0, d1, d, votes, observed, json)
+            _ask_model(model, d, (d0, d1), votes, observed, json)
         else:
             _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
             _ask_results(model, triplet, distance, estimator, images, out, json)
@@ -77,43 +77,40 @@ def _refuse(given: dict[str, Any], why: str) -> None:
 
 def _ask_model(
     model: Path,
-    d0: float | None,
-    d1: float | None,
-    d: float | None,
+    pair: float | None,
+    triplet: tuple[float | None, ...],
     votes: int | None,
     observed: int | None,
     json: bool,
 ) -> None:
     from twoafc.estimators import DensityCurve, SplineCurve
-    from twoafc.query import ask
+    from twoafc.files import strict_json
+    from twoafc.results import ask
 
     if model.is_dir():
         raise ValueError(f"{model} is a folder; ask one of its models, or ask it about a triplet with --triplet")
     if votes is None:
         raise ValueError("a model is asked about a number of votes; give --votes")
     fit = twoafc.load(model)
-    if isinstance(fit, DensityCurve | SplineCurve):
-        if d is None:
-            raise ValueError("the model is of pairs and takes one distance; give --d instead of --d0 and --d1")
-        answer, what = ask(fit, d, votes=votes, observed=observed), "same"
-        where = f"the chance of same at d = {d}"
-    elif d0 is None or d1 is None:
+    of_pairs = isinstance(fit, DensityCurve | SplineCurve)
+    d = [value for value in ((pair,) if of_pairs else triplet) if value is not None]
+    if of_pairs and len(d) < 1:
+        raise ValueError("the model is of pairs and takes one distance; give --d instead of --d0 and --d1")
+    if not of_pairs and len(d) < 2:
         raise ValueError("the model is of triplets and takes two distances; give --d0 and --d1")
-    else:
-        answer, what = ask(fit, d0, d1, votes=votes, observed=observed), "x1"
-        where = f"the chance that x1 is chosen at d0 = {d0:g}, d1 = {d1:g}"
+    answer = ask(fit, *d, votes=votes, observed=observed)
     if json:
-        from twoafc.files import strict_json
-
         print(strict_json(answer))
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
-    print(f"P = {answer['P']:.4f}{error}: {where}")
+    where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
+    print(f"P = {answer['P']:.4f}{error}: the chance {where}")
     rows = [
         (str(count["j"]), f"{count['probability']:.4f}", f"{count['nll']:.4f}", "observed" if count["observed"] else "")
         for count in answer["counts"]
     ]
-    print_table(f"Counts of {_votes(votes)} for {what}", ("j", "probability", "NLL", ""), rows)
+    header = ("j", "probability", "NLL", "")
+    print_table(f"Counts of {_votes(votes)} for {'same' if of_pairs else 'x1'}", header, rows)
 
 
 def _ask_results(
@@ -125,65 +122,60 @@ def _ask_results(
     out: Path | None,
     json: bool,
 ) -> None:
-    from twoafc import cards
     from twoafc.files import strict_json
-    from twoafc.folder import Results, plain
-    from twoafc.query import ask_triplet
+    from twoafc.results import (
+        Result,
+        ask_triplet,
+        check_ending,
+        draw_card,
+        missing_images,
+        pictures_of,
+        plain,
+        save_card,
+    )
 
-    results = Results.read(folder)
-    pictures = cards.pictures_of(results, images)
+    result = Result.read(folder)
+    result.require_triplets("query --triplet")
+    pictures = pictures_of(result, images)
     if out is None and not json:
         out = Path(f"triplet-{plain(triplet)}.svg")
     if out is not None:
-        cards.check_ending(out)
-    told = ask_triplet(results, triplet, names=names, estimator=estimator)
-    drawn = {name: told["answers"][name] for name in names or list(told["answers"])[:1]}
+        check_ending(out)
+    asked = ask_triplet(result, triplet, names=names, estimator=estimator)
+    drawn = {name: asked["answers"][name] for name in names or list(asked["answers"])[:1]}
     if out is not None:
-        cards.save(cards.draw(told, drawn, pictures), out)
+        save_card(draw_card(asked, drawn, pictures), out)
     if json:
-        print(strict_json(told, indent=1))
+        print(strict_json(asked, indent=1))
         return
-    _tell(told)
-    say(*(f"note: {note}" for note in cards.missing([told], pictures)))
+    _print_triplet(asked, asked["answers"])
+    say(*(f"note: {note}" for note in missing_images([asked], pictures)))
     say(f"Card of {', '.join(drawn)}: {out}")
 
 
-def _tell(told: dict[str, Any]) -> None:
+def _print_triplet(triplet: dict[str, Any], answers: dict[str, dict[str, Any]]) -> None:
     """Print what each distance says of a triplet, and the NLL of every count under each."""
-    answers: dict[str, dict[str, Any]] = told["answers"]
-    labels = {name: told[name] for name in ("group", "ref", "ref0", "x0", "ref1", "x1") if name in told}
-    say(f"Triplet {told['triplet']}: {told['n']} of {told['M']} chose x1")
+    labels = {name: triplet[name] for name in ("group", "ref", "ref0", "x0", "ref1", "x1") if name in triplet}
+    say(f"Triplet {triplet['triplet']}: {triplet['n']} of {triplet['M']} chose x1")
     if labels:
         say(", ".join(f"{name} {value}" for name, value in labels.items()))
     apart = any(each["P_model"] not in (None, each["P"]) for each in answers.values())
     header = ("distance", "d0", "d1", "P", *(("P, model",) if apart else ()), "NLL")
-    rows = [
-        (
-            *(
-                name,
-                f"{each['d0']:.4g}",
-                f"{each['d1']:.4g}",
-                _chance(each["P"], None if apart else each["standard_error"]),
-            ),
-            *((_chance(each["P_model"], each["standard_error"]),) if apart else ()),
-            f"{each['nll']:.4f}",
-        )
-        for name, each in answers.items()
-    ]
-    print_table(f"What {told['estimator']} says of it", header, rows)
+    rows = []
+    for name, each in answers.items():
+        model = _chance(each["P_model"], each["standard_error"])
+        P = (_chance(each["P"], None), model) if apart else (_chance(each["P"], each["standard_error"]),)
+        rows.append((name, f"{each['d0']:.4g}", f"{each['d1']:.4g}", *P, f"{each['nll']:.4f}"))
+    print_table(f"What {triplet['estimator']} says of it", header, rows)
     if apart:
         print(
             "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
         )
-    rows = [
-        (
-            str(j),
-            *(f"{each['counts'][j]['nll']:.4f}" for each in answers.values()),
-            "observed" if j == told["n"] else "",
-        )
-        for j in range(told["M"] + 1)
+    counts = [
+        (str(j), *(f"{each['counts'][j]['nll']:.4f}" for each in answers.values()), "observed" * (j == triplet["n"]))
+        for j in range(triplet["M"] + 1)
     ]
-    print_table(f"NLL of each count j of {_votes(told['M'])} for x1", ("j", *answers, ""), rows)
+    print_table(f"NLL of each count j of {_votes(triplet['M'])} for x1", ("j", *answers, ""), counts)
 
 
 def _votes(M: int) -> str:

@@ -21,9 +21,9 @@ def report(results: Path, *, images: Path | None = None, json: Switch = False, q
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import report as pages
+    from twoafc.results import Result, write_report
 
-    path = pages.write(results, images)
+    path = write_report(Result.read(results), images)
     if json:
         from twoafc.files import strict_json
 

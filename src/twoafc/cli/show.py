@@ -1,4 +1,4 @@
-"""What commands share: tables and progress on a terminal, and the kinds of their options."""
+"""Shared by commands: tables and progress on a terminal, and types of options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cyclopts import Parameter
 from twoafc.files import legible
 
 if TYPE_CHECKING:
-    from twoafc.evaluation import Evaluation, Progress
+    from twoafc.evaluation import Progress
+    from twoafc.results import Result
 
 Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
 Switch = Annotated[bool, Parameter(negative="")]
@@ -26,17 +27,15 @@ AROUND = 3
 """Signs between two columns of a table."""
 
 
-def tell(found: Evaluation, out: Path) -> None:
+def tell(result: Result, out: Path) -> None:
     """Print the table of scores, the notes, and where the results are."""
-    from twoafc import tables
-    from twoafc.evaluation.reach import told_ceiling
+    from twoafc.results import ceiling_sentences, reading, short, summary_table
 
-    table = tables.summary(found.scores, columns=tables.short(found.scores))
+    table = summary_table(result.scores, columns=short(result.scores))
     print_table(table.caption, table.header, table.rows)
-    if found.error_bars:
-        say(tables.READING if found.comparisons else tables.BARS, f"error bars: {found.error_bars}")
-        say(*(told_ceiling(found.ceiling) if found.ceiling else ()))
-    say(*(f"note: {note}" for note in found.notes), *map(str, found.findings))
+    if result.error_bars:
+        say(reading(result.comparisons), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
+    say(*(f"note: {note}" for note in result.notes), *map(str, result.findings))
     tell_where(out)
 
 
@@ -125,7 +124,7 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool
 
 @contextmanager
 def hushed(quiet: bool) -> Iterator[None]:
-    """Let nothing be printed on standard output, where that is asked for."""
+    """Suppress standard output if quiet."""
     with open(os.devnull, "w") if quiet else nullcontext(sys.stdout) as out, redirect_stdout(out):
         yield
 

@@ -53,10 +53,12 @@ def sweep(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc import card
+    from dataclasses import asdict
+
     from twoafc.errors import DataError
     from twoafc.evaluation import SWEEP_FOLDER, Settings, sweep_remarks, sweep_table, write_sweep
     from twoafc.evaluation import sweep as run
+    from twoafc.results import describe_table, make_card
     from twoafc.table import Triplets, read_votes
 
     if test and folds is not None:
@@ -83,8 +85,9 @@ def sweep(
             workers=workers,
             progress=show,
         )
-    data = {role: card.describe(table, paths[role]) for role, table in tables.items()}
-    write_sweep(found, out, {"kind": "sweep", **card.of_evaluation(data, {"density": found.chosen}, settings, [])})
+    data = {role: describe_table(table, paths[role]) for role, table in tables.items()}
+    card = make_card(data, {"density": found.chosen}, asdict(settings), [])
+    write_sweep(found, out, {"kind": "sweep", **card})
     if json:
         print((out / SWEEP_FOLDER.name).read_text(encoding="utf-8"))
     elif not quiet:

@@ -1,7 +1,5 @@
 from .counted import evaluate_counts as evaluate_counts
-from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
-from .loop import Run as Run
 from .settings import Progress as Progress
 from .settings import Settings as Settings
 from .sweeps import GRID_SIZES as GRID_SIZES

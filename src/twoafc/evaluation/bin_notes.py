@@ -8,7 +8,7 @@ import numpy as np
 
 from twoafc.counts.lattice import FINEST, HIGHEST, LOWEST
 from twoafc.evaluation.binning import Binning
-from twoafc.evaluation.loop import Run
+from twoafc.results import Run
 
 BEYOND = 0.005
 """Share of the distances beyond the ends of the lattice from which on a reader is warned."""

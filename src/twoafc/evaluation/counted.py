@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from twoafc.counted import CountedTriplets
 from twoafc.counts import Counts
 from twoafc.diagnostics import Finding
-from twoafc.estimators import AUTO, Density, Estimator, Network, Ours, Spline, estimator, fit_counts
+from twoafc.estimators import AUTO, Density, Estimator, Loaded, Network, Ours, Spline, estimator
+from twoafc.estimators.origin import asked, fit_counts
 from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.bin_notes import bin_notes
 from twoafc.evaluation.binning import binning
 from twoafc.evaluation.by_reference import by_reference, with_hidden
-from twoafc.evaluation.evaluation import Evaluation
 from twoafc.evaluation.gathering import gathered
 from twoafc.evaluation.left_out import left_out
-from twoafc.evaluation.loop import Job, Prediction, Run, floor_of, jobs, probability_at, shared_distances
+from twoafc.evaluation.loop import Job, Prediction, floor_of, jobs, probability_at, shared_distances
 from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import Scored, scored, summaries, warnings, with_bars, without_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import Record, Together
 from twoafc.inference.counted import alone
+from twoafc.results import Result, Run, describe_counts, make_card
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and whatever is told of single triplets need the triplets "
@@ -56,7 +58,7 @@ def evaluate_counts(
     estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
     settings: Settings | None = None,
     progress: Progress | None = None,
-) -> Evaluation:
+) -> Result:
     """Fit every estimator to every distance of the training counts and score it on the test counts.
 
     Without these the training counts are cross-validated, single triplets in folds: references are not kept apart.
@@ -126,14 +128,17 @@ def evaluate_counts(
     if settings.seeds > 1:
         scores += summaries(scores, units)
     reach = ceiling_of(*unseen[0])
-    return Evaluation(
+    counted = {"train": train} | ({} if test is None else {"test": test})
+    data = {role: describe_counts(counts) for role, counts in counted.items()}
+    used = {run.estimator: asked(cast(Loaded, run.fit)) for run in runs}
+    return Result(
         scores=with_explained(scores, unseen, reach),
-        triplets=None,
         runs=runs,
         notes=notes,
         error_bars=f"{Analytic().told}; {unseen[0][1].told}",
         ceiling=reach,
         findings=[UNCHECKED if test is not None else replace(UNCHECKED, table="train")],
+        card=make_card(data, used, asdict(settings), runs),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, replace
 
 import polars as pl
 
@@ -11,8 +11,8 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Estimator, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
-from twoafc.evaluation.loop import Prediction, Run, jobs, predictions, refits, shared_distances
-from twoafc.evaluation.reach import ceiling_of, told_ceiling, with_explained
+from twoafc.evaluation.loop import Prediction, jobs, predictions, refits, shared_distances
+from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import (
     Scored,
     records_of,
@@ -25,60 +25,9 @@ from twoafc.evaluation.records import (
     without_bars,
 )
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import Ceiling, Goodness, Record, Together, Values, goodness_of_fit, mean_values, together
+from twoafc.inference import Goodness, Record, Together, Values, goodness_of_fit, mean_values, together
+from twoafc.results import Result, Run, describe_table, make_card
 from twoafc.table import Votes, assign_folds, split_key
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of distances on votes, with what they were made from.
-
-    Attributes
-    ----------
-    scores : list of records
-        One per distance, estimator, seed, split and group, each measure with its error bar.
-    triplets : polars.DataFrame or None
-        P and NLL of every tested triplet, for each distance and estimator, in long form; None of counts.
-    runs : list of Run
-        The fits to the whole training table.
-    notes : list of str
-        What a reader should know: how the test was made, what was left out, which runs diverged.
-    comparisons : list of records
-        Paired differences between distances on the tested triplets: see `twoafc.inference.comparisons`.
-    goodness : mapping of (distance, estimator) to Goodness
-        How P suits the votes that it was tested on; of seeds, the first that did not diverge.
-    error_bars : str
-        What the error bars are of, in words, and which triplets were taken to go together.
-    ceiling : Ceiling
-        Floor and ceiling that the tested votes imply, whatever the distance.
-    findings : list of Finding
-        What is wrong, or worth knowing, about the tables: see `twoafc.check`.
-    votes : polars.DataFrame or None
-        The single votes on the tested triplets, where their observers are known.
-    row : str
-        What a row of the tables is: triplet or pair.
-    """
-
-    scores: list[Record]
-    triplets: pl.DataFrame | None
-    runs: list[Run]
-    notes: list[str]
-    comparisons: list[Record] = field(default_factory=list)
-    goodness: dict[tuple[str, str], Goodness] = field(default_factory=dict)
-    error_bars: str = ""
-    ceiling: Ceiling | None = None
-    findings: list[Finding] = field(default_factory=list)
-    votes: pl.DataFrame | None = None
-    row: str = "triplet"
-
-    def remarks(self) -> list[str]:
-        """Say what a reader of the tables should know: floor and ceiling, notes, and findings about the tables."""
-        reach = [] if self.ceiling is None else told_ceiling(self.ceiling)
-        return [*reach, *self.notes, *map(str, self.findings)]
-
-    def frame(self) -> pl.DataFrame:
-        """Give the scores as a frame."""
-        return pl.DataFrame(self.scores, infer_schema_length=None)
 
 
 def evaluate(
@@ -89,7 +38,7 @@ def evaluate(
     estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
     settings: Settings | None = None,
     progress: Progress | None = None,
-) -> Evaluation:
+) -> Result:
     """Fit every estimator to every distance of the training table and score it on the test table.
 
     Parameters
@@ -151,7 +100,9 @@ def evaluate(
     reach = ceiling_of(unseen[0], links["test"]) if train.k == 2 else None
     if reach is not None:
         scores = with_explained(scores, [(one, links["test"]) for one in unseen], reach)
-    return Evaluation(
+    tables = {"train": train} | ({} if test is None else {"test": test})
+    data = {role: describe_table(table) for role, table in tables.items()}
+    return Result(
         row=train.row,
         scores=scores,
         triplets=pl.concat([tested(one) for one in unseen]),
@@ -163,6 +114,7 @@ def evaluate(
         ceiling=reach,
         votes=_ballots(unseen[0].prediction.votes),
         findings=_checked(names, train, test),
+        card=make_card(data, chosen, asdict(settings), runs),
     )
 
 

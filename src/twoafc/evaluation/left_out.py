@@ -14,8 +14,9 @@ from twoafc.counts import Counts
 from twoafc.estimators import Density, Network, Spline, Surface
 from twoafc.evaluation.binning import alike
 from twoafc.evaluation.gathering import gathered
-from twoafc.evaluation.loop import Job, Prediction, Run, floor_of, probability_at
+from twoafc.evaluation.loop import Job, Prediction, floor_of, probability_at
 from twoafc.evaluation.settings import Settings
+from twoafc.results import Run
 
 
 def left_out(job: Job, run: Run, counts: Counts, table: CountedTriplets, settings: Settings) -> Iterator[Prediction]:

@@ -12,10 +12,10 @@ import polars as pl
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Estimator, Fit
-from twoafc.evaluation.binning import Binning
+from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import Record, all_measures, drawn_rows, together
+from twoafc.results import Run
 from twoafc.table import Rows, Votes, assign_folds, split_units
 
 
@@ -25,22 +25,6 @@ class Measured(Protocol):
     @property
     def distances(self) -> Mapping[str, Any]:
         """Values by the name of the distance."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One fit of one estimator, with one seed, on one distance; from counts, with what their bins cost it."""
-
-    distance: str
-    estimator: str
-    seed: int | None
-    fit: Fit
-    binning: Binning | None = None
-
-    @property
-    def diverged(self) -> bool:
-        """Whether the fit says of itself that it failed."""
-        return bool(getattr(self.fit, "diverged", False))
 
 
 @dataclass(frozen=True, eq=False)

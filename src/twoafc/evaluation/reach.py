@@ -6,39 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twoafc.evaluation.records import Scored, is_shown
+from twoafc.evaluation.records import Scored
 from twoafc.inference import MEASURES, Ceiling, Record, Together, estimate_ceiling, share_explained, t_interval
 from twoafc.metrics import log_likelihood
+from twoafc.results import is_shown
 
 
 def ceiling_of(tested: Scored, link: Together) -> Ceiling:
     """Floor and ceiling of the votes that were tested on, whatever the distance."""
     table = tested.prediction.table
     return estimate_ceiling(table.n, table.M, clusters=link.rows)
-
-
-def told_ceiling(found: Ceiling) -> list[str]:
-    """Tell floor and ceiling in words."""
-    floor = f"floor: P = 1/2 has NLL {found.floor_nll:.4f} and 2AFC 50 %"
-    if not found.known:
-        return [f"{floor}; {found.note}"]
-    best = (
-        "ceiling: the best function of the triplet has "
-        f"NLL between {found.nll_lowest:.4f} and {found.nll_highest:.4f}, "
-        f"2AFC between {found.score_2afc_lowest:.1f} and {found.score_2afc_highest:.1f} %"
-    )
-    by_triplets, by_pairs = (
-        f"{value:.2f} %" if np.isnan(se) else f"{value:.2f} ± {se:.2f} %"
-        for value, se in (
-            (found.human_triplets, found.human_triplets_se),
-            (found.human_pairs, found.human_pairs_se),
-        )
-    )
-    people = (
-        f"people: one agrees with another on {by_triplets} of votes as the mean over triplets, "
-        f"{by_pairs} over all {found.pairs} pairs"
-    )
-    return [floor, f"{best}; {found.note}" if found.note else best, people]
 
 
 def with_explained(scores: Sequence[Record], tested: Sequence[tuple[Scored, Together]], found: Ceiling) -> list[Record]:

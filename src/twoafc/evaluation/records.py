@@ -29,6 +29,7 @@ from twoafc.inference import (
     values_of,
     values_per_row,
 )
+from twoafc.results import is_shown
 from twoafc.table import ENDS
 
 
@@ -166,14 +167,6 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
         }
         for record in scores
     ]
-
-
-def is_shown(record: Record, scores: Sequence[Record]) -> bool:
-    """Whether a record is what tables show of a distance and estimator: pooled, tested, over seeds where there are."""
-    if (record["split"], record["group"]) != ("test", "all"):
-        return False
-    over = any(r.get("runs") for r in scores if r["estimator"] == record["estimator"])
-    return bool(record.get("runs")) or not over
 
 
 def _is_bar(name: str) -> bool:

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from twoafc import plots, tables
+from twoafc import plots
 from twoafc.arrays import BoolArray
 from twoafc.core import Uniform
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
 from twoafc.evaluation.bars import Analytic
-from twoafc.evaluation.loop import Prediction, Run, floor_of, shared_distances
+from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import Kept
 from twoafc.inference import COMPARED, LEVEL, Record, Together, Values, compare, errors, holm, sentence, together
 from twoafc.plots import SweepCurve
+from twoafc.results import Run, Table, latex, markdown, note_lines
 from twoafc.table import Triplets, assign_folds, split_key, write_frame
 
 if TYPE_CHECKING:
@@ -384,13 +385,13 @@ def write_sweep(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> No
     Parameters
     ----------
     card : mapping
-        What made the sweep: see `twoafc.card`.
+        What made the sweep: see `twoafc.results.make_card`.
     """
     with SWEEP_FOLDER.whole(folder) as partial:
         write_frame(found.frame(), partial / "sweep.csv")
         shown = [sweep_table(found, parameter) for parameter in found.parameters]
-        for ending, form in (("md", tables.markdown), ("tex", tables.latex)):
-            text = [*(form(table) for table in shown), tables.remarks(sweep_remarks(found), ending)]
+        for ending, form in (("md", markdown), ("tex", latex)):
+            text = [*(form(table) for table in shown), note_lines(sweep_remarks(found), ending)]
             (partial / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
         for parameter, measure in product(found.parameters, DRAWN_MEASURES):
             figure = draw_sweep(found, parameter, measure)
@@ -424,7 +425,7 @@ def sweep_remarks(found: Sweep) -> list[str]:
     return [*told, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
 
 
-def sweep_table(found: Sweep, parameter: Parameter) -> tables.Table:
+def sweep_table(found: Sweep, parameter: Parameter) -> Table:
     """Tell of each distance the best, the automatic and the paper's value, with the NLL of each."""
     automatic, chosen = found.automatic_values(parameter), float(getattr(found.chosen, parameter))
     rows = []
@@ -440,7 +441,7 @@ def sweep_table(found: Sweep, parameter: Parameter) -> tables.Table:
     held = {"sigma": f"{found.held.grid_size} nodes an axis", "grid_size": f"sigma = {found.held.sigma:.3g}"}[parameter]
     first = found.scores[0]
     caption = f"NLL against {heading}, with {held}: {first['triplets']} triplets, {first['votes']} votes"
-    return tables.Table(caption, header, tuple(rows))
+    return Table(caption, header, tuple(rows))
 
 
 def _cells(record: Record, parameter: Parameter) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What happens when something on the page is moved, clicked or typed."""
+"""Callbacks: what happens when something on the page is moved, clicked or typed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from twoafc.explore import figures, pieces
-from twoafc.explore.data import Explored, named
-from twoafc.explore.facts import facts
+from twoafc.explore import figures, layout
+from twoafc.explore.data import Explored, facts, named
 from twoafc.explore.layout import SELECTS
 from twoafc.explore.state import REFIT, View, sigma_at, step_of
 
@@ -32,8 +31,8 @@ CONTROLS = {
 }
 P_OF = ("distance", "other", "estimator", "sigma", "grid")
 """Controls that decide P."""
-KEPT_BY = (*P_OF, "group", "surprise", "disagreement", "box")
-"""Controls that decide which triplets are kept."""
+FILTERS = (*P_OF, "group", "surprise", "disagreement", "box")
+"""Controls that decide which triplets are listed."""
 
 
 class Page:
@@ -45,19 +44,19 @@ class Page:
     def view(self, values: dict[str, Any]) -> View:
         """Make a view of the values of the controls."""
         box = values.get("box") or {}
-        told = values | ({"box": box.get("box"), "side": box.get("side")} if isinstance(box, dict) else {})
+        given = values | ({"box": box.get("box"), "side": box.get("side")} if isinstance(box, dict) else {})
         try:
-            told["sigma"] = sigma_at(float(values.get("sigma") or 0))
+            given["sigma"] = sigma_at(float(values.get("sigma") or 0))
         except (TypeError, ValueError, OverflowError):
-            told["sigma"] = None
-        return View.of(told, self.explored.known)
+            given["sigma"] = None
+        return View.of(given, self.explored.known)
 
     def inputs(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Listen to some controls, and take the state of all others."""
         return {name: (Input if name in names else State)(*place) for name, place in CONTROLS.items()}
 
     def restore(self, search: str | None) -> dict[str, Any]:
-        """Set the controls to what the address says; at first the worst triplet is chosen."""
+        """Set the controls to what the address says; by default the most surprising triplet is chosen."""
         view = View.read(search, self.explored.known)
         row = view.row
         if row is None:
@@ -70,9 +69,10 @@ class Page:
         return values | {"started": [values["sigma"], values["grid"]]}
 
     def draw(self, **values: Any) -> tuple[Any, ...]:
-        """Draw the planes; give the second one, its panel's class, both titles, the status line, and what was drawn.
+        """Draw the planes.
 
-        Last come the settings that the density shown was evaluated with.
+        Return both planes, the class of the second panel, both titles, the status line, what was drawn, and the
+        settings that the density was evaluated with.
         """
         view, explored = self.view(values), self.explored
         names = [name for name in (view.distance, view.other) if name]
@@ -82,49 +82,45 @@ class Page:
         titles = [self._title(view, name) for name in names]
         drawn = self._listed(view)
         votes = int(explored.M.sum())
-        how = f"{pieces.counted(len(explored), 'triplet')}, {pieces.counted(votes, 'vote')}, {named(view)}"
+        how = f"{layout.counted(len(explored), 'triplet')}, {layout.counted(votes, 'vote')}, {named(view)}"
         if not view.other:
             return first, no_update, "plane hidden", titles[0], "", how, drawn, explored.evaluated(view)
         return first, self._plane(view, "other"), "plane", *titles, how, drawn, explored.evaluated(view)
 
     def _plane(self, view: View, side: str) -> dict[str, Any]:
         explored, distance = self.explored, view.other if side == "other" else view.distance
-        points, rows = explored.points(view, distance), np.flatnonzero(explored.kept(view))
+        points, rows = explored.points(view, distance), np.flatnonzero(explored.selected(view))
         share, within = explored.n / explored.M, explored.boxed(view) if view.box else None
-        surface = explored.surface(view, distance)
-        figure = figures.plane(surface, points, share, rows, colour=view.colour, within=within)
+        figure = figures.plane(points, share, rows, colour=view.colour, within=within)
         if view.box and side == view.side:
             figure["layout"]["selections"] = [figures.box_drawn(view.box)]
         return figure
 
     def _title(self, view: View, distance: str) -> list[Any]:
-        told: list[Any] = [f"{distance}: NLL {self.explored.points(view, distance).nll.mean():.4f}"]
+        title: list[Any] = [f"{distance}: NLL {self.explored.points(view, distance).nll.mean():.4f}"]
         if view.estimator == REFIT:
             start = View.of({}, self.explored.known)
             before = f" {start.estimator}: {self.explored.points(start, distance).nll.mean():.4f}"
-            told.append(html.Span(before, className="aside", title="as evaluated"))
-        return told
+            title.append(html.Span(before, className="aside", title="as evaluated"))
+        return title
 
     def show(self, **values: Any) -> tuple[Any, Any]:
-        """Show the chosen triplet, and say where the rings go."""
+        """Show the chosen triplet; return where the rings are drawn, too."""
         view = self.view(values)
         known = facts(self.explored, view)
         if known is None:
-            return pieces.triplet(None, "", images=self.images), []
+            return layout.triplet(None, "", images=self.images), []
         order = self.explored.order(view)
         at = np.flatnonzero(order == view.row)
         place = f"{at[0] + 1:,} of {len(order):,} in the table" if len(at) else "not among those in the table"
         marks = []
-        for each in known.told:
-            points = self.explored.points(view, each.distance)
+        for name in known.answers:
+            points = self.explored.points(view, name)
             marks.append([float(points.u0[known.row]), float(points.u1[known.row])])
-        return pieces.triplet(known, place, images=self.images), marks
+        return layout.triplet(known, place, images=self.images), marks
 
     def table(self, page: Any, shown: Any, **values: Any) -> tuple[Any, Any, Any]:
-        """Show the page of the table that was asked for, or the one with the triplet that was chosen elsewhere.
-
-        Last comes what the table then shows: which page, of what.
-        """
+        """Show the page of the table that was asked for, or the one with the chosen triplet; and return which it is."""
         view = self.view(values)
         order = self.explored.order(view)
         listed, before = self._listed(view), shown if isinstance(shown, dict) else {}
@@ -132,18 +128,18 @@ class Page:
         if ctx.triggered_id == "page" and isinstance(page, dict):
             asked = int(page.get("page", 0))
         elif len(at):
-            asked = int(at[0]) // pieces.PAGE
+            asked = int(at[0]) // layout.PAGE
         else:
             asked = before.get("page", 0) if before.get("listed") == listed else 0
-        # Told by what is on the screen, not by what was moved: the browser drops an answer that a later one overtakes.
+        # By what is on the screen, not by what was moved: the browser drops an answer that a later one overtakes.
         now = {"page": asked, "listed": listed}
         if now == before:
             return no_update, no_update, no_update
-        told = f"{len(order):,} of {len(self.explored):,}"
-        return pieces.listing(self.explored, view, order, asked, images=self.images), told, now
+        count = f"{len(order):,} of {len(self.explored):,}"
+        return layout.listing(self.explored, view, order, asked, images=self.images), count, now
 
     def _listed(self, view: View) -> str:
-        """Say what a table or a plane is of, whichever triplet is chosen and however many votes are asked for."""
+        """What a table or a plane shows, whichever triplet is chosen and however many votes are asked for."""
         return replace(view, row=None, votes=0).link(self.explored.known)
 
     def choose(self, step: Any, box: Any, **values: Any) -> Any:
@@ -160,7 +156,7 @@ class Page:
         return int(order[0] if not len(at) else order[(at[0] + by) % len(order)])
 
     def link(self, **values: Any) -> tuple[str, str]:
-        """Give the query string of the permanent link, and the address of the table's export."""
+        """Return the query string of the permanent link, and the address of the export."""
         query = self.view(values).link(self.explored.known)
         return query, f"/triplets.csv{query}"
 
@@ -174,9 +170,9 @@ def connect(app: Dash, explored: Explored, *, images: bool) -> None:
     drawn = [Output("first-plane", "figure"), Output("other-plane", "figure"), Output("other-panel", "className")]
     drawn += [Output("first-title", "children"), Output("other-title", "children"), Output("status", "children")]
     drawn += [Output("drawn", "data"), Output("evaluated", "data")]
-    app.callback(output=drawn, inputs=page.inputs((*KEPT_BY, "colour")))(page.draw)
+    app.callback(output=drawn, inputs=page.inputs((*FILTERS, "colour")))(page.draw)
     shown = [Output("triplet", "children"), Output("marks", "data")]
-    # After the planes, which take the longest: they are on the screen while the rest is made.
+    # After the planes, which take the longest: they are on the screen while the rest is computed.
     after = {"drawn": Input("drawn", "data")}
     app.callback(output=shown, inputs=page.inputs(("row", "votes", "sort")) | after)(page.show)
     listed = [Output("table", "children"), Output("count", "children"), Output("shown", "data")]
@@ -212,7 +208,7 @@ def _by_itself(app: Dash) -> None:
     own("address", Input("query", "data"))
     moved = [Input("sigma", "value"), Input("grid", "value"), State("started", "data"), State("estimator", "data")]
     own("moved", Output("estimator", "data", allow_duplicate=True), *moved, prevent_initial_call=True)
-    told = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes", "settings")]
+    texts = [Output(f"{name}-told", "children") for name in ("sigma", "grid", "votes", "settings")]
     asked = [Input("sigma", "value"), Input("grid", "value"), Input("votes", "value"), Input("evaluated", "data")]
-    own("told", *told, *asked, Input("estimator", "data"))
+    own("told", *texts, *asked, Input("estimator", "data"))
     own("alone", Output("disagreement", "disabled"), Input("other", "data"))

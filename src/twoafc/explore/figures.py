@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
-from twoafc.explore.data import Points, Surface
+from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.explore.data import Points
 
-Mask = NDArray[np.bool_]
-# PuOr, as in all figures of the package: diverging about P = 1/2, told apart by colour-blind readers.
+# PuOr, as in all figures of the package: diverging about P = 1/2, and safe for colour-blind readers.
 PURPLE_ORANGE = [
     *("#7f3b08", "#b35806", "#e08214", "#fdb863", "#fee0b6"),
     "#f7f7f7",
@@ -36,9 +35,9 @@ FONT = {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12
 
 
 def plane(
-    surface: Surface, points: Points, share: FloatArray, rows: IntArray, *, colour: str, within: Mask | None = None
+    points: Points, share: FloatArray, rows: IntArray, *, colour: str, within: BoolArray | None = None
 ) -> dict[str, Any]:
-    """Draw a surface with triplets on it.
+    """Draw the surface with triplets on it.
 
     Parameters
     ----------
@@ -57,10 +56,10 @@ def plane(
         _dots(points, rows[of_class], name, {"size": size, "color": ink, **_edge(colour)}, within)
         for name, ink, of_class in _classes(points.surprise[rows], share[rows], colour)
     ]
-    return {"data": [*_surface(surface.P), *dots], "layout": _layout(surface)}
+    return {"data": [*_surface(points.surface), *dots], "layout": _layout(points)}
 
 
-def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple[str, str, Mask]]:
+def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple[str, str, BoolArray]]:
     """Sort points into classes of one colour each, which a browser draws much faster than a colour for each point."""
     if colour == "surprise":
         which = np.searchsorted([least for least, _, _ in SURPRISE], surprise, side="right") - 1
@@ -73,7 +72,9 @@ def _classes(surprise: FloatArray, share: FloatArray, colour: str) -> list[tuple
     return [(name, ink, which == k) for k, (name, ink) in enumerate(named)]
 
 
-def _dots(points: Points, rows: IntArray, name: str, marker: dict[str, Any], within: Mask | None) -> dict[str, Any]:
+def _dots(
+    points: Points, rows: IntArray, name: str, marker: dict[str, Any], within: BoolArray | None
+) -> dict[str, Any]:
     dots: dict[str, Any] = {
         "type": "scattergl",
         "mode": "markers",
@@ -100,8 +101,8 @@ def packed(values: NDArray[Any], kind: str = "f4") -> dict[str, str]:
     >>> packed(np.array([1.0]))
     {'dtype': 'f4', 'bdata': 'AACAPw=='}
     """
-    told = {"dtype": kind, "bdata": b64encode(np.asarray(values, dtype=f"<{kind}").tobytes()).decode()}
-    return told if np.ndim(values) == 1 else told | {"shape": ", ".join(map(str, np.shape(values)))}
+    array = {"dtype": kind, "bdata": b64encode(np.asarray(values, dtype=f"<{kind}").tobytes()).decode()}
+    return array if np.ndim(values) == 1 else array | {"shape": ", ".join(map(str, np.shape(values)))}
 
 
 def _surface(P: FloatArray | None) -> list[dict[str, Any]]:
@@ -134,9 +135,9 @@ def _edge(colour: str) -> dict[str, Any]:
     return {} if colour == "surprise" else {"line": {"color": "rgba(29,39,51,0.55)", "width": 0.5}}
 
 
-def _layout(surface: Surface) -> dict[str, Any]:
+def _layout(points: Points) -> dict[str, Any]:
     places = np.linspace(0, 1, 5)
-    ticks = {"tickvals": places.tolist(), "ticktext": [f"{d:.3g}" for d in surface.uniform.inverse(places)]}
+    ticks = {"tickvals": places.tolist(), "ticktext": [f"{d:.3g}" for d in points.uniform.inverse(places)]}
     axis: dict[str, Any] = {"range": [0, 1], "constrain": "domain", "zeroline": False, "showgrid": False, **ticks}
     axis |= {"ticks": "outside", "ticklen": 3, "showline": True, "mirror": True}
     axis |= {"linecolor": "#8a94a0", "tickcolor": "#8a94a0"}

@@ -1,4 +1,4 @@
-"""The server: for this machine alone, to its own page alone, with images from one folder and nothing written."""
+"""The server: for this machine and its own page only, with images from one folder; it writes nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from twoafc.explore.callbacks import connect
-from twoafc.explore.data import Explored
-from twoafc.explore.facts import ROLES
+from twoafc.explore.data import ROLES, Explored
 from twoafc.explore.layout import page
 from twoafc.explore.state import View
 from twoafc.files import legible
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.pictures import Pictures
+from twoafc.results import Pictures, Result
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
@@ -50,6 +49,17 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+
+
+def serve(
+    folder: str | Path, *, images: str | Path | None = None, train: str | Path | None = None, port: int | None = None
+) -> BaseWSGIServer:
+    """Make the server: see `twoafc.explore.explorer`."""
+    result = Result.read(folder)
+    result.require_triplets("explore")
+    pictures = None if images is None else Pictures(Path(images))
+    explored = Explored(result, None if train is None else Path(train))
+    return listen(application(explored, pictures), port)
 
 
 def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
@@ -83,7 +93,7 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 
 
 def _refuse_strangers() -> None:
-    """Refuse what does not come from this page in a browser of this machine, and what is not part of it."""
+    """Refuse requests that do not come from this page on this machine, and paths that are not part of it."""
     # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
     if _hostname(request.host) not in HOSTS:
         abort(403, f"this page is served as {HOST} or localhost alone")
@@ -104,7 +114,7 @@ def _hostname(host: str) -> str | None:
 
 
 def _not_understood(error: Exception) -> Response | HTTPException:
-    """Answer in silence what no page of ours asks for, which Dash stumbles over; tell what fails in our own code."""
+    """Answer requests that no page of ours sends, on which Dash fails; report failures of our own code."""
     if isinstance(error, HTTPException):
         return error
     through = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
@@ -116,8 +126,8 @@ def _not_understood(error: Exception) -> Response | HTTPException:
 
 
 def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
-    """Tell the browser what the page may do: ask this server, and nobody else."""
-    # Plotly draws points by functions that it makes as it goes, and styles what it draws in place.
+    """Set headers that let the page use this server only."""
+    # Plotly compiles functions that draw points, and sets inline styles.
     policy = {
         "default-src": "'none'",
         "script-src": " ".join(["'self'", "'unsafe-eval'", *scripts]),
@@ -138,7 +148,7 @@ def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
 
 
 def _shown(content: bytes) -> tuple[bytes, str] | None:
-    """Give a file that is an image as browsers show it, with its type, as what it is and not as what it is called."""
+    """Return an image that browsers show, with its type, by its content and not by its name; None for other files."""
     try:
         with Image.open(io.BytesIO(content), formats=FORMATS) as found:
             kind = found.format or ""
@@ -161,10 +171,10 @@ class _Quiet(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def version_string(self) -> str:
-        """Tell nobody which versions are at work."""
+        """Hide the versions of libraries."""
         return "twoafc"
 
 

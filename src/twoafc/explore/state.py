@@ -1,4 +1,4 @@
-"""What is being looked at, as a frozen value, and as the query string of a permanent link."""
+"""The view of the explorer, as a frozen value and as the query string of a permanent link."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Known:
         object.__setattr__(self, "grid", min(max(self.grid, GRIDS[0]), GRIDS[1]))
 
     def row(self, triplet: str) -> int | None:
-        """Give the row of a triplet; of several of one name, the first."""
+        """Return the row of a triplet; of several of one name, the first."""
         return self.triplets.index(triplet) if triplet in self.triplets else None
 
 
 @dataclass(frozen=True)
 class View:
-    """What is being looked at.
+    """What the page shows.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class View:
     sigma, grid : float, int
         Settings of the density that is fitted anew, where `estimator` is "refit".
     votes : int
-        Votes M to tell the counts of; 0 for as many as were given.
+        Number of votes M to list the counts of; 0 for as many as were given.
     row : int or None
         The triplet that is chosen.
     group : str
@@ -95,7 +95,7 @@ class View:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], known: Known) -> View:
-        """Make a view of what a page says; whatever is missing, unknown or out of range takes its default."""
+        """Make a view from the values of a page; whatever is missing, unknown or out of range takes its default."""
         given = {name: _CLEAN[name](values.get(name), known) for name in _CLEAN}
         if given["other"] == given["distance"]:
             given["other"] = ""  # a distance beside itself shows nothing
@@ -105,18 +105,18 @@ class View:
 
     @classmethod
     def read(cls, search: str | None, known: Known) -> View:
-        """Make a view of a query string; whatever is foreign or malformed in it is left out."""
+        """Make a view from a query string; whatever is foreign or malformed in it is ignored."""
         try:
-            told = parse_qs((search or "").removeprefix("?"), max_num_fields=MOST_FIELDS)
+            query = parse_qs((search or "").removeprefix("?"), max_num_fields=MOST_FIELDS)
         except ValueError:  # more than that: no link of ours
-            told = {}
-        values: dict[str, Any] = {name: each[-1] for name, each in told.items()}
+            query = {}
+        values: dict[str, Any] = {name: each[-1] for name, each in query.items()}
         values["box"] = (values.get("box") or "").split(",")
         values.setdefault("row", known.row(values.get("triplet", "")))
         return cls.of(values, known)
 
     def link(self, known: Known) -> str:
-        """Give the query string that `read` makes the same view of; what is as at the start goes without saying."""
+        """Return the query string from which `read` makes the same view; defaults are left out."""
         start, names = View.of({}, known), [each.name for each in fields(self)]
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(start, name)}
         if self.estimator != REFIT:
@@ -130,7 +130,7 @@ class View:
 
 
 def sigma_at(step: float) -> float:
-    """Give the sigma of a place of the slider.
+    """Return the sigma of a place of the slider.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def sigma_at(step: float) -> float:
 
 
 def step_of(sigma: float) -> float:
-    """Give the place of the slider that is nearest to a sigma.
+    """Return the place of the slider that is nearest to a sigma.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def step_of(sigma: float) -> float:
 
 
 def _number(value: Any) -> float:
-    """Give a finite number, or NaN of what is none."""
+    """Return a finite number, or NaN."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,6 +1,10 @@
 from .cards import counts_nll as counts_nll
 from .cards import disagreement_card as disagreement_card
 from .cards import triplet_card as triplet_card
+from .plane import Curve as Curve
+from .plane import curve as curve
+from .plane import curve_values as curve_values
+from .plane import curves as curves
 from .plane import residual_map as residual_map
 from .plane import residual_maps as residual_maps
 from .plane import scatter as scatter

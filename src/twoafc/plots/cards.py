@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.uint8]
 Answer = Mapping[str, Any]
-"""A result of `twoafc.query.ask`: P, standard_error, counts, and d0, d1 and P_model if known."""
+"""A result of `twoafc.results.ask`: P, standard_error, counts, and d0, d1 and P_model if known."""
 LABELS = ("x₀", "reference", "x₁")
 WIDE = 1.45
 """Width of a panel beside the images, whose width is 1."""
@@ -35,7 +35,7 @@ def counts_nll(answer: Answer, ax: Axes) -> Axes:
     Parameters
     ----------
     answer : mapping
-        Of `twoafc.query.ask`. A count that is impossible under P has an infinite NLL, marked ∞.
+        Of `twoafc.results.ask`. A count that is impossible under P has an infinite NLL, marked ∞.
     """
     counts = answer["counts"]
     M = len(counts) - 1
@@ -76,7 +76,7 @@ def triplet_card(
     images : sequence of three arrays of uint8, each of shape (H, W, 3), or None
         x0, the reference, x1; a missing one is a grey box.
     answer : mapping
-        Of `twoafc.query.ask`.
+        Of `twoafc.results.ask`.
     title : str
         Above the card.
     labels : three of str
@@ -107,7 +107,7 @@ def disagreement_card(
     images, title, labels
         As in `triplet_card`.
     answers : mapping of name to answer
-        Of `twoafc.query.ask`, with the distances d0 and d1 of each.
+        Of `twoafc.results.ask`, with the distances d0 and d1 of each.
     right : str, optional
         The name of the distance that was right, or "" if the votes cannot decide; default the one under which the
         observed votes are most likely.

@@ -1,13 +1,15 @@
-"""Figures over the plane of the two distances: P and its error, triplets, residuals, and the worked example."""
+"""Figures over the plane of the two distances, and along the one of pairs: P and its error, triplets, residuals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray
+from twoafc.core import uniformise
+from twoafc.inference import share_interval
 from twoafc.plots.style import COLOURS, DARK, LEAST, UNKNOWN, pixels, side_by_side, tidy, uniform_axes
 
 if TYPE_CHECKING:
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.path import Path
 
+    from twoafc.estimators import Fit
     from twoafc.reproduce import WorkedExample
+    from twoafc.table import Pairs
 
 LEVELS = {0.25: (0.35, 0.65), 0.5: (0.75, 0.75), 0.75: (0.65, 0.35)}
 """Contours of P, and near where they are numbered, for print without colour."""
@@ -35,6 +39,8 @@ WIDTH = 0.05
 """The density is smoothed over this share of an axis; otherwise its contours would follow the noise."""
 BEHIND = "0.8"
 """Grey behind points, since an undecided triplet is white."""
+CURVE_BINS = 20
+"""Points of votes along a curve, at most."""
 OTHER_PANELS = 6
 """Panels of the worked example besides those of the M + 1 counts."""
 
@@ -277,3 +283,78 @@ def _draw_points(x: FloatArray, y: FloatArray, steps: WorkedExample, ax: Axes) -
     for x_n, y_n, n in zip(x, y, steps.n, strict=True):
         colour = "white" if n in (0, steps.M) else "black"
         ax.text(x_n, y_n, str(n), fontsize=LEAST, ha="center", va="center_baseline", color=colour)
+
+
+class Curve(NamedTuple):
+    """A curve over the uniformised distance, with its standard error where it has one, and the votes behind it.
+
+    ``P`` and ``se`` stand at ``u``; ``share``, with a 95 % interval from ``low`` to ``high``, is of the pairs around
+    ``middle``; ``ticks`` are the distances at u = 0, 1/4, 1/2, 3/4 and 1.
+    """
+
+    u: FloatArray
+    P: FloatArray
+    se: FloatArray | None
+    middle: FloatArray
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
+    ticks: FloatArray
+
+
+def curve_values(fit: Fit, table: Pairs, *, size: int = 201) -> Curve:
+    """Compute what a figure shows of a fit to pairs: the curve, and shares of "same" by distance.
+
+    Parameters
+    ----------
+    table : Pairs
+        With the one distance.
+    """
+    uniform, at = uniformise(table.d)
+    u = np.linspace(0, 1, size)
+    d = uniform.inverse(u)
+    error = getattr(fit, "standard_error", None)
+    # Pairs at one distance are at one place, and so in one bin.
+    cell = np.minimum((at * CURVE_BINS).astype(np.int64), CURVE_BINS - 1)
+    points = np.array([_point(table.where(cell == k), at[cell == k]) for k in np.unique(cell)])
+    middle, share, low, high = points.T
+    se, ticks = None if error is None else error(d), uniform.inverse([0, 0.25, 0.5, 0.75, 1])
+    return Curve(u, fit.probability(d), se, middle, share, low, high, ticks)
+
+
+def _point(table: Pairs, at: FloatArray) -> tuple[float, float, float, float]:
+    """Middle of some pairs, their share of "same", and its interval from the spread between pairs."""
+    share, weight = table.share, table.M / table.M.sum()
+    se = np.sqrt(np.sum((weight * (table.n / table.M - share)) ** 2))
+    found = share_interval(100 * share, 100 * float(se), float(1 / np.sum(weight**2)))
+    ends = (found.low / 100, found.high / 100) if np.isfinite(found.low) else (share, share)
+    return float(at.mean()), share, *ends
+
+
+def curve(values: Curve, ax: Axes) -> Axes:
+    """Draw a curve with a band of two standard errors, and shares of votes with their intervals."""
+    if values.se is not None:
+        band = np.clip(values.P - 2 * values.se, 0, 1), np.clip(values.P + 2 * values.se, 0, 1)
+        ax.fill_between(values.u, *band, color="#998EC3", alpha=0.5, linewidth=0)
+    ends = np.maximum([values.share - values.low, values.high - values.share], 0)
+    ax.errorbar(values.middle, values.share, ends, fmt="o", markersize=2.5, linewidth=0.8, color="#B35806")
+    ax.plot(values.u, values.P, color="#542788", linewidth=1.2)
+    ax.set_xticks(np.linspace(0, 1, len(values.ticks)), [f"{d:.3g}" for d in values.ticks])
+    ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1], xlabel="d (quarters of the pairs)", ylabel="P(same)")
+    return ax
+
+
+def curves(named: Mapping[str, Curve], *, across: int = 4) -> Figure:
+    """Draw several curves side by side under their names, each on its own distance, so many across."""
+    from matplotlib.figure import Figure
+
+    across = min(len(named), across)
+    down = -(-len(named) // across)
+    figure = Figure(figsize=(2.6 * across + 0.4, 2.4 * down), layout="constrained")
+    axes: Any = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+    for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=False)):
+        curve(values, ax).set_title(name, fontsize="medium")
+        ax.set_ylabel(ax.get_ylabel() if place % across == 0 else "")
+    for ax in axes[len(named) :]:
+        ax.set_axis_off()
+    return figure

@@ -17,17 +17,16 @@ import numpy as np
 import polars as pl
 
 import twoafc
-from twoafc import card, results
 from twoafc.datasets import Dataset, without_anchors
 from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
 from twoafc.files import clear_partial, strict_json, write_text, written
-from twoafc.folder import Results
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates
 from twoafc.reproduce.sources import Source, sample
+from twoafc.results import Result, describe_table
 from twoafc.table import Triplets
 
 ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}
@@ -221,7 +220,7 @@ class Measured:
     def description(self) -> dict[str, Any]:
         """Both tables as the card of an evaluation describes them."""
         roles = {"train": self.train} | ({} if self.test is None else {"test": self.test})
-        return {role: card.describe(table) for role, table in roles.items()}
+        return {role: describe_table(table) for role, table in roles.items()}
 
 
 def measure_source(
@@ -274,7 +273,7 @@ def score(
     seeds: int,
     seed: int,
     progress: Progress | None = None,
-) -> Results:
+) -> Result:
     """Fit and score both estimators on every distance, into a folder of results; an earlier one is used if valid."""
     names = [item.name for item in distances]
     settings = Settings(seeds=seeds, seed=seed)
@@ -282,17 +281,17 @@ def score(
     key = digest(described, names, asdict(settings), {k: repr(v) for k, v in ESTIMATORS.items()}, twoafc.__version__)
     out = folder / "results" / data.name
     try:
-        earlier = Results.read(out)
+        earlier = Result.read(out)
         if earlier.card.get("reproduce") == key:
             return earlier
     except DataError:
         pass
-    evaluation = evaluate(
+    result = evaluate(
         data.train, data.test, distances=names, estimators=ESTIMATORS, settings=settings, progress=progress
     )
-    provenance = card.of_evaluation(described, ESTIMATORS, settings, evaluation.runs)
-    results.write(evaluation, out, {**provenance, "reproduce": key})
-    return Results.read(out)
+    result.card["reproduce"] = key
+    result.write(out)
+    return Result.read(out)
 
 
 def vary_settings(
@@ -321,7 +320,7 @@ def take_times(data: Measured, distances: Sequence[PaperDistance], folder: Path)
         head = {"set": data.name, "distance": name, "triplets": len(table), "machine": _machine()}
         return {key: {**head, **_time(estimator, table)} for key, estimator in ESTIMATORS.items()}
 
-    key = digest(card.describe(table), data.name, name, _machine(), twoafc.__version__)
+    key = digest(describe_table(table), data.name, name, _machine(), twoafc.__version__)
     times: dict[str, Record] = cached(folder / "experiments" / "cost.json", key, compute)
     return times
 

@@ -17,13 +17,12 @@ from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
 from twoafc.estimators import Loaded
 from twoafc.evaluation import Sweep
-from twoafc.folder import Results
 from twoafc.images import ImageError
-from twoafc.query import ask
 from twoafc.reproduce.example import worked_example
 from twoafc.reproduce.experiments import ESTIMATORS, Measured, PaperDistance
 from twoafc.reproduce.printed import SETS
 from twoafc.reproduce.tables import METHODS
+from twoafc.results import Result, ask
 from twoafc.table import Triplets
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def example_figure() -> PaperFigure:
     )
 
 
-def set_figures(data: Measured, results: Results, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
+def set_figures(data: Measured, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
     """Return the figures of one data set: surfaces, triplets before and after uniformisation, votes, examples."""
     name, label = data.name, SETS[data.name]
     for estimator in ESTIMATORS:
@@ -130,7 +129,7 @@ def _draw_example() -> Figure:
     return figure
 
 
-def _draw_surfaces(results: Results, chosen: Sequence[PaperDistance], estimator: str) -> Figure:
+def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: str) -> Figure:
     surfaces = {item.heading: _surface(results.fit(item.name, estimator)) for item in chosen}
     figure = plots.surfaces(surfaces, across=3 if len(surfaces) > 4 else 4)
     assert figure is not None  # there is always a distance
@@ -200,7 +199,7 @@ def _draw_sweep(swept: Sweep, headings: Mapping[str, str], parameter: Any) -> Fi
     return figure
 
 
-def _example_cards(data: Measured, results: Results, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
+def _example_cards(data: Measured, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
     """Return three triplets of the kinds that the paper shows, under DISTS, as there, if it was measured."""
     item = next((item for item in chosen if item.paper == "dists"), chosen[-1])
     split = "test" if "test" in data.tables else "train"

@@ -15,13 +15,13 @@ from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress, Sweep
 from twoafc.files import replaced, strict_json, write_text, written
-from twoafc.folder import Results
 from twoafc.inference import Record
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
 from twoafc.reproduce.sources import FETCH, Source, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
+from twoafc.results import Result
 
 FEWEST = 20
 """The least triplets of a split that can be fitted."""
@@ -69,7 +69,7 @@ class Reproduction:
         The output folder; index.html is the page.
     tables : list of PaperTable
         The paper's tables with our values.
-    results : mapping of data set to Results
+    results : mapping of data set to Result
         As `twoafc evaluate` writes them.
     warning : str
         Why our values cannot be compared with the paper's; empty if they can.
@@ -81,7 +81,7 @@ class Reproduction:
 
     folder: Path
     tables: list[PaperTable]
-    results: Mapping[str, Results]
+    results: Mapping[str, Result]
     warning: str
     notes: list[str]
     slips: tuple[Slip, ...]
@@ -132,7 +132,7 @@ def reproduce(
     notes += [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
     done = _run_experiments(out, options, chosen, sources, progress)
     notes += [note for data in done.measured.values() for note in data.notes]
-    notes += [f"{name}: {note}" for name, result in done.results.items() for note in result.card["notes"]]
+    notes += [f"{name}: {note}" for name, result in done.results.items() for note in result.notes]
     matches = {
         name: DataMatch() if synthetic else match_data(name, data.tables, limited=options.limit is not None)
         for name, data in done.measured.items()
@@ -174,7 +174,7 @@ def _open(
 @dataclass(frozen=True, eq=False)
 class _Experiments:
     measured: Mapping[str, Measured]
-    results: Mapping[str, Results]
+    results: Mapping[str, Result]
     main: Measured
     swept: Sweep
     times: Mapping[str, Record]

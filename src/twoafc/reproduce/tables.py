@@ -14,12 +14,8 @@ import polars as pl
 from markupsafe import Markup
 
 import twoafc
-from twoafc import tables
 from twoafc.files import write_text
 from twoafc.inference import Record
-from twoafc.report.citation import bibtex
-from twoafc.report.page import FILE
-from twoafc.report.svg import inline
 from twoafc.reproduce.experiments import HEADINGS, PaperDistance, in_paper_order
 from twoafc.reproduce.printed import (
     SETS,
@@ -33,6 +29,7 @@ from twoafc.reproduce.printed import (
     slip_number,
     slips,
 )
+from twoafc.results import REPORT, Table, bibtex, inline, latex, markdown, note_lines
 from twoafc.table import Triplets, write_durably
 
 if TYPE_CHECKING:
@@ -174,7 +171,7 @@ class PaperTable:
     notes: tuple[str, ...] = ()
     needs_data: bool = True
 
-    def text(self) -> tables.Table:
+    def text(self) -> Table:
         """Return the table as text, with two columns of labels."""
         lines: list[tuple[str, ...]] = []
         previous = ""
@@ -185,7 +182,7 @@ class PaperTable:
                 previous = row.labels[0]
         # LaTeX numbers tables itself, so the caption says which one of the paper's it is.
         whose = "The paper's " if self.title.startswith("Table") else ""
-        return tables.Table(f"{whose}{self.title}: {self.caption}", (*self.labels, *self.columns), tuple(lines))
+        return Table(f"{whose}{self.title}: {self.caption}", (*self.labels, *self.columns), tuple(lines))
 
     def frame(self) -> pl.DataFrame:
         """Return the table as numbers, with a row for each of printed, here, difference, and their errors.
@@ -225,8 +222,8 @@ class PaperTable:
         """Write NAME.csv, NAME.md and NAME.tex, with remarks on the data below those that depend on it."""
         text, notes = self.text(), self.footnotes(remarks)
         write_durably(self.frame(), folder / f"{self.name}.csv", {})
-        write_text("\n".join([tables.markdown(text), tables.remarks(notes, "md")]), folder / f"{self.name}.md")
-        write_text(tables.latex(text, notes), folder / f"{self.name}.tex")
+        write_text("\n".join([markdown(text), note_lines(notes, "md")]), folder / f"{self.name}.md")
+        write_text(latex(text, notes), folder / f"{self.name}.tex")
 
 
 def score_tables(
@@ -432,7 +429,7 @@ def page(
             (SETS[name], result.error_bars.removeprefix("95 % intervals "))
             for name, result in reproduction.results.items()
         ],
-        file=FILE,
+        file=REPORT,
         settings=next(iter(reproduction.results.values())).card["settings"],
         version=twoafc.__version__,
         bibtex=bibtex(twoafc.__version__),

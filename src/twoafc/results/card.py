@@ -1,0 +1,127 @@
+"""The card of a result, its provenance: versions, tables with their hashes, settings and fits."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twoafc.estimators import DensityCurve, DensityFit, Estimator, NetworkFit, SplineCurve
+from twoafc.inference import DRAWS
+from twoafc.table import Votes
+
+if TYPE_CHECKING:
+    from twoafc.counts import Counts
+    from twoafc.results.result import Run
+
+LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
+
+
+def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
+    """Describe a table: its size, a hash of its contents and, where it came from files, of these."""
+    digest = hashlib.sha256()
+    for name, column in {"n": table.n, "M": table.M}.items():
+        digest.update(name.encode() + column.tobytes())
+    for name in sorted(table.distances):
+        digest.update(name.encode() + b"".join(column.tobytes() for column in table.distances[name]))
+    for name in table.labels.columns:
+        digest.update("\0".join([name, *table.labels[name]]).encode())
+    return {
+        f"{table.row}s": len(table),
+        **({"same": table.share} if table.k == 1 else {}),
+        "votes": int(table.M.sum()),
+        "M": [int(m) for m in np.unique(table.M)],
+        "contents_sha256": digest.hexdigest(),
+        **describe_files(*paths),
+    }
+
+
+def describe_files(*paths: str | Path) -> dict[str, Any]:
+    """Describe the files of a table by their names and hashes."""
+    if len(paths) == 1:
+        return {"file": Path(paths[0]).name, "file_sha256": _digest(paths[0])}
+    return {"files_sha256": {str(path): _digest(path) for path in paths}} if paths else {}
+
+
+def _digest(path: str | Path) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_counts(counts: Mapping[str, Counts]) -> dict[str, Any]:
+    """Describe counts by distance: their size, the bins, and a digest for each distance."""
+    first = next(iter(counts.values()))
+    return {
+        "triplets": first.triplets,
+        "votes": first.votes,
+        "M": first.cells["M"].unique().sort().to_list(),
+        "bins_per_octave": first.lattice.per_octave,
+        "rows": " and ".join(first.rows),
+        "references": "kept" if first.clusters is not None else "not kept",
+        "counts_sha256": {name: each.digest for name, each in counts.items()},
+    }
+
+
+def make_card(
+    data: Mapping[str, Mapping[str, Any]],
+    estimators: Mapping[str, Estimator],
+    settings: Mapping[str, Any],
+    runs: Sequence[Run],
+) -> dict[str, Any]:
+    """Make the card of an evaluation: versions, machine and time, tables, settings, and what each fit reports.
+
+    Parameters
+    ----------
+    data : mapping of role (train, test) to a description of the table
+    settings : mapping
+        Of the evaluation, with ``ties`` and ``seed``.
+    """
+    pairs = any("pairs" in table for table in data.values())
+    return {
+        **({"kind": "pairs"} if pairs else {}),
+        "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        "machine": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": {role: dict(described) for role, described in data.items()},
+        "estimators": {name: _settings(each) for name, each in estimators.items()},
+        "settings": dict(settings),
+        "tie_rule": _tie_rule(settings["ties"], pairs),
+        "seed": settings["seed"],
+        "simulated": f"exact expectation; of the average precision the mean over {DRAWS} draws"
+        if pairs
+        else "exact expectation",
+        "fits": [_fit(run) for run in runs],
+    }
+
+
+def _tie_rule(ties: str, pairs: bool) -> str:
+    if pairs:
+        return "pairs at one distance enter the ranking of the average precision together"
+    return {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[ties]
+
+
+def _settings(each: Estimator) -> Any:
+    return asdict(each) if is_dataclass(each) and not isinstance(each, type) else repr(each)
+
+
+def _fit(run: Run) -> dict[str, Any]:
+    record: dict[str, Any] = {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
+    if isinstance(run.fit, DensityFit):
+        even, by_density = run.fit.plane_log_likelihood
+        record |= {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
+    if isinstance(run.fit, NetworkFit):
+        record |= {"training_nll": run.fit.training_nll.tolist(), "diverged": run.fit.diverged}
+    if isinstance(run.fit, DensityCurve):
+        record |= {"sigma": run.fit.settings.sigma, "grid_size": run.fit.settings.grid_size}
+    if isinstance(run.fit, SplineCurve):
+        record |= {"link": run.fit.link, "lapse": run.fit.lapse, "dispersion": run.fit.dispersion}
+    if run.binning is not None:
+        record["binning"] = asdict(run.binning)
+    return record

@@ -1,0 +1,178 @@
+"""Where a distance fails: the triplets that surprise it most, and those on which two distances disagree most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import log_pmf
+from twoafc.errors import DataError
+
+if TYPE_CHECKING:
+    from twoafc.results.result import Result
+
+AT_ONCE = 2**20
+LEAST = -1e300
+"""Below any logarithm of a chance but that of 0."""
+ALIKE = 1e-7
+"""Counts whose likelihoods differ by less than this share are equally likely: those of j and M - j at P = 1/2."""
+TELLING = 10.0
+"""Votes tell two distances apart where they are so many times as likely under one as under the other. Were the other
+true, that would happen at most one time in ten, and mostly far more rarely."""
+
+
+def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
+    """Surprise of the votes of each triplet in bits: ten are as surprising as ten heads in a row.
+
+    It is -log2 of the mid p-value: the chance of a count less likely than the observed one under Binomial(M, P), and
+    half that of one just as likely. If P is true the mid p-value is 1/2 on average, whatever M and P. The NLL will not
+    do: it grows with M, and with a P near 1/2, so that it would list triplets that many people saw, or few are sure of.
+
+    Examples
+    --------
+    >>> surprise([0, 1, 0], [1, 2, 10], [0.5, 0.5, 0.5]).round(2)
+    array([ 1. , 0.42, 10. ])
+    """
+    n, M, P = np.broadcast_arrays(np.asarray(n), np.asarray(M), np.asarray(P, dtype=np.float64))
+    bits = np.empty(P.shape)
+    for rows, every, _ in _outcomes(M, P):
+        bits.flat[rows] = np.take_along_axis(every, n.flat[rows][:, None], axis=1)[:, 0]
+    return bits
+
+
+def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
+    """How many triplets of a table surprise by at least so many bits, on average, if P is true.
+
+    Parameters
+    ----------
+    bits : array, shape (K,)
+        Surprises to ask about.
+    M, P : arrays, shape (T,)
+        The table.
+
+    Examples
+    --------
+    >>> by_chance([1.0, 3.0], M=[1, 3], P=[0.5, 0.5])
+    array([1.25, 0.25])
+    """
+    order = np.argsort(bits)
+    levels = np.asarray(bits, dtype=np.float64)[order]
+    counted = np.zeros(len(levels) + 1)
+    for _, every, chance in _outcomes(np.asarray(M), np.asarray(P, dtype=np.float64)):
+        reached = np.searchsorted(levels, every.ravel(), side="right")
+        counted += np.bincount(reached, chance.ravel(), len(counted))
+    expected = np.empty(len(levels))
+    expected[order] = np.cumsum(counted[::-1])[::-1][1:]
+    return expected
+
+
+def _outcomes(M: IntArray, P: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield rows with the same M, in blocks that fit in memory, with surprise and chance of each count j."""
+    for m in np.unique(M):
+        rows = np.flatnonzero(m == M)
+        step = max(1, AT_ONCE // (int(m) + 1))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            log_p = log_pmf(np.arange(m + 1), m, P.flat[some][:, None])
+            yield some, _bits(log_p), np.exp(log_p)
+
+
+def _bits(log_p: FloatArray) -> FloatArray:
+    """Surprise of each count of each row, from their log-probabilities: both of shape (rows, M + 1)."""
+    order = np.argsort(log_p, axis=1, kind="stable")
+    ordered = np.take_along_axis(log_p, order, axis=1)
+    # In logarithms, so that what is very unlikely does not become nothing; before the first there is nothing.
+    below = np.logaddexp.accumulate(np.pad(ordered, ((0, 0), (1, 0)), constant_values=-np.inf), axis=1)
+    place = np.arange(ordered.shape[1])
+    new = np.diff(np.maximum(ordered, LEAST), axis=1, prepend=2 * LEAST) > ALIKE
+    first = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    ends = np.roll(new, -1, axis=1)
+    ends[:, -1] = True
+    last = np.minimum.accumulate(np.where(ends, place, len(place))[:, ::-1], axis=1)[:, ::-1]
+    # Halfway between all that are less likely, and those with the ones just as likely.
+    less, no_likelier = (np.take_along_axis(below, each, axis=1) for each in (first, last + 1))
+    bits = np.empty_like(log_p)
+    np.put_along_axis(bits, order, 1 - np.logaddexp(less, no_likelier) / np.log(2), axis=1)
+    return bits
+
+
+def surprising(
+    result: Result, distance: str | None = None, *, estimator: str | None = None, top: int = 20
+) -> pl.DataFrame:
+    """List the tested triplets whose votes surprise a distance most, the most surprising first.
+
+    Parameters
+    ----------
+    distance, estimator : str, default the first of the results
+    top : int
+        How many to list.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of `Result.outcomes`, with ``surprise`` in bits (see `surprise`) and ``by_chance``: how
+        many of the tested triplets would surprise at least as much, on average, if P were true.
+    """
+    result.require_triplets("failures")
+    _require(top)
+    rows = result.outcomes(distance, estimator)
+    n, M, P = (rows[name].to_numpy() for name in ("n", "M", "P"))
+    rows = rows.with_columns(surprise=pl.Series(surprise(n, M, P)))
+    first = rows.sort("surprise", "nll", descending=True, maintain_order=True).head(top)
+    return first.with_columns(by_chance=pl.Series(by_chance(first["surprise"].to_numpy(), M, P)))
+
+
+def disagreements(result: Result, a: str, b: str, *, estimator: str | None = None, top: int = 20) -> pl.DataFrame:
+    """List the tested triplets where P differs most between two distances, and say which of the two was right.
+
+    They are listed by P alone: the votes, which decide who was right, have no say in which triplets are shown, so that
+    the list favours neither.
+
+    Parameters
+    ----------
+    a, b : str
+        The two distances.
+    estimator : str, default the first of the results
+    top : int
+        How many to list.
+
+    Returns
+    -------
+    polars.DataFrame
+        Labels, ``n``, ``M``, ``estimator``, then ``a``, ``b`` (names), ``d0_a``, ``d1_a``, ``P_a``, ``nll_a`` and the
+        same of b, ``apart``, their ``|P_a - P_b|``, ``ratio``: how many times as likely the votes are under the one
+        that explains them better, and ``right``: its name, or null where the ratio is below `TELLING` and the votes
+        cannot tell.
+    """
+    result.require_triplets("failures")
+    _require(top)
+    if a == b:
+        raise ValueError(f"two distances are needed to disagree; found {a} twice")
+    one, other = (result.outcomes(name, estimator) for name in (a, b))
+    own = ["distance", "d0", "d1", "P", "nll"]
+    if not one.drop(own).equals(other.drop(own)):
+        raise DataError(f"{a} and {b} must be tested on the same triplets; those of {result.name} differ")
+    with np.errstate(over="ignore", invalid="ignore"):  # votes may be impossible under one of the two, or under both
+        gap = other["nll"].to_numpy() - one["nll"].to_numpy()
+        ratio = np.exp(np.abs(gap))
+    listed = one.drop(own).with_columns(
+        **{"a": pl.lit(a), "b": pl.lit(b)},
+        **{f"{name}_{side}": rows[name] for side, rows in (("a", one), ("b", other)) for name in own[1:]},
+        apart=(one["P"] - other["P"]).abs(),
+        ratio=pl.Series(ratio),
+        right=pl.Series(np.where(gap > 0, a, b)),
+    )
+    # Where both give the votes no chance the ratio is no number, and at least nothing: they cannot tell.
+    known = pl.Series(ratio >= TELLING)
+    listed = listed.with_columns(right=pl.when(known).then(pl.col("right")))
+    return listed.sort("apart", descending=True, maintain_order=True).head(top)
+
+
+def _require(top: int) -> None:
+    if top < 1:
+        raise ValueError(f"top must be at least 1; found {top}")

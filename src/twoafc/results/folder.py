@@ -1,0 +1,187 @@
+"""The folder of a result: plain files, written whole or not at all, and how they are named and read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from twoafc import plots
+from twoafc.arrays import FloatArray
+from twoafc.core import Uniform
+from twoafc.errors import DataError
+from twoafc.files import Kept, whole_file
+from twoafc.results import tables
+from twoafc.results.report.page import REPORT, report_page, write_page
+from twoafc.table import Pairs, write_frame
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from twoafc.results.result import Result, Run
+
+Key = tuple[str, str, int | None]
+"""Distance, estimator and seed of a fit."""
+RESULTS = Kept("scores.json", "results", ("models", "figures"))
+check_folder = RESULTS.check
+
+
+def read_json(folder: Path) -> Any:
+    """Read scores.json of a folder; a `DataError` where it is missing or not JSON."""
+    path = folder / RESULTS.name
+    if not path.is_file():
+        raise DataError(f"{folder} is not a folder of results; it has no {RESULTS.name}")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise not_a_result(folder) from error
+
+
+def not_a_result(folder: Path) -> DataError:
+    """Return the error of a scores.json that no evaluation has written."""
+    return DataError(f"{folder / RESULTS.name} is not that of a result; run twoafc evaluate again")
+
+
+def read_parquet(path: Path) -> pl.DataFrame:
+    """Read a frame of a folder; a `DataError` where it is damaged."""
+    try:
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{path} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
+
+
+def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
+    """Write a result to a folder: see `Result.write`."""
+    with RESULTS.whole(folder) as partial:
+        for name, frame in (data or {}).items():
+            write_frame(frame, partial / name)
+        write_frame(result.frame(), partial / "scores.csv")
+        if result.triplets is not None:
+            write_frame(result.triplets, partial / f"{result.row}s.parquet")
+        if result.votes is not None:
+            write_frame(result.votes, partial / "votes.parquet")
+        if result.comparisons:
+            write_frame(pl.DataFrame(result.comparisons, infer_schema_length=None), partial / "comparisons.csv")
+        for ending in ("md", "tex"):
+            (partial / f"tables.{ending}").write_text(_tables(result, ending), encoding="utf-8")
+        keys = [(run.distance, run.estimator, run.seed) for run in result.runs]
+        for name, run in zip(model_files(keys), result.runs, strict=True):
+            if hasattr(run.fit, "save"):
+                run.fit.save(partial / "models" / name)
+        for name, figure in _figures(result).items():
+            plots.save(figure, *(partial / "figures" / f"{name}.{ending}" for ending in ("svg", "pdf")), dpi=150)
+        write_page(partial / REPORT, report_page(result))
+        card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
+        RESULTS.tell(partial, card, _content(result))
+
+
+def _content(result: Result) -> dict[str, Any]:
+    """What scores.json holds beside the card."""
+    return {
+        "scores": result.scores,
+        "comparisons": result.comparisons,
+        "ceiling": None if result.ceiling is None else asdict(result.ceiling),
+        "findings": [asdict(finding) for finding in result.findings],
+        "goodness": [
+            {"distance": distance, "estimator": estimator, **goodness.record()}
+            for (distance, estimator), goodness in result.goodness.items()
+        ],
+    }
+
+
+def _tables(result: Result, ending: str) -> str:
+    form = {"md": tables.markdown, "tex": tables.latex}[ending]
+    notes = [tables.reading(result.comparisons), f"error bars: {result.error_bars}", *result.remarks()]
+    shown = tables.all_tables(result.scores, result.comparisons)
+    return "\n".join([*(form(table) for table in shown), tables.note_lines(notes, ending)])
+
+
+def _figures(result: Result) -> dict[str, Figure]:
+    """Figures of each estimator, by the name of their files: reliability; curves of pairs; surfaces and residuals."""
+    figures: dict[str, Figure | None] = {}
+    for estimator in dict.fromkeys(label for _, label, _ in result.fits):
+        runs = [run for run in result.runs if run.estimator == estimator]
+        goodness = {name: each for (name, label), each in result.goodness.items() if label == estimator}
+        bins = {name: each.calibration.bins for name, each in goodness.items()}
+        figures[f"reliability-{plain(estimator)}"] = plots.reliabilities(bins)
+        if result.row == "pair":
+            figures[f"curves-{plain(estimator)}"] = plots.curves(_curves(result, runs)) if runs else None
+            continue
+        maps = {name: each.residuals for name, each in goodness.items() if each.residuals is not None}
+        figures[f"surfaces-{plain(estimator)}"] = plots.surfaces(surfaces_of(runs))
+        figures[f"residuals-{plain(estimator)}"] = plots.residual_maps(maps)
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _curves(result: Result, runs: Sequence[Run]) -> dict[str, plots.Curve]:
+    """Curves over the tested pairs, by distance."""
+    firsts = {run.distance: run for run in reversed(runs)}
+    tested = {
+        name: result.rows.filter(distance=name, estimator=run.estimator).select("n", "M", "d")
+        for name, run in reversed(firsts.items())
+    }
+    return {name: plots.curve_values(firsts[name].fit, Pairs.from_frame(rows)) for name, rows in tested.items()}
+
+
+def surfaces_of(runs: Sequence[Run], size: int = 101) -> dict[str, FloatArray]:
+    """P over the uniformised plane, by distance, of the fits that have a map to it; with several seeds, the first."""
+    u = np.linspace(0, 1, size)
+    surfaces: dict[str, FloatArray] = {}
+    for run in runs:
+        uniform = getattr(run.fit, "uniform", None)
+        if isinstance(uniform, Uniform) and not run.diverged and run.distance not in surfaces:
+            d = uniform.inverse(u)
+            surfaces[run.distance] = run.fit.probability(d[:, None], d[None, :])
+    return surfaces
+
+
+def write_report(result: Result, images: str | Path | None = None) -> Path:
+    """Write report.html into the folder of a result, in the place of an earlier one, and return its path."""
+    assert result.folder is not None
+    text = report_page(result, images)
+    content = read_json(result.folder)
+    files = content["card"].get("files", [])
+    if REPORT not in files:
+        # Listed before it is written: everything in the folder is among its files.
+        content["card"]["files"] = sorted([*files, REPORT])
+        with whole_file(result.folder / RESULTS.name) as partial:
+            partial.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    return write_page(result.folder / REPORT, text)
+
+
+def model_files(fits: Iterable[Key]) -> list[str]:
+    """Name a file for each fit: distance-estimator.npz, with the seed where there are several.
+
+    Examples
+    --------
+    >>> model_files([("ssim", "density", None), ("ssim", "network", 0), ("ssim", "network", 1)])
+    ['ssim-density.npz', 'ssim-network-seed0.npz', 'ssim-network-seed1.npz']
+    """
+    keys = list(fits)
+    several = len({seed for _, _, seed in keys if seed is not None}) > 1
+    seeds = [f"-seed{seed}" if several and seed is not None else "" for _, _, seed in keys]
+    return file_names([f"{name}-{estimator}{seed}" for (name, estimator, _), seed in zip(keys, seeds, strict=True)])
+
+
+def file_names(stems: Sequence[str]) -> list[str]:
+    """Turn names of models into names of files; names that differ in special characters alone get a number.
+
+    Examples
+    --------
+    >>> file_names(["a/b", "a b"])
+    ['a_b.npz', 'a_b~1.npz']
+    """
+    names = [plain(stem) for stem in stems]
+    earlier = [names[:place].count(name) for place, name in enumerate(names)]
+    return [f"{name}~{count}.npz" if count else f"{name}.npz" for name, count in zip(names, earlier, strict=True)]
+
+
+def plain(name: str) -> str:
+    """Turn a name into one that any file system takes."""
+    return re.sub(r"[^\w.+-]+", "_", name)

@@ -1,0 +1,131 @@
+"""Queries of a fitted model, and of the result of an evaluation: how likely each count of M votes is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twoafc.errors import DataError
+from twoafc.estimators import Fit
+from twoafc.metrics import log_likelihood
+from twoafc.table import ENDS, LABELS
+
+if TYPE_CHECKING:
+    from twoafc.results.result import Result
+
+MOST_VOTES = 10_000
+Answer = dict[str, Any]
+"""P, its standard error where known, d0, d1, votes, and for each count j its probability and NLL."""
+
+
+def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
+    """Return P with its standard error and, for each count j = 0..M, its probability and NLL.
+
+    Parameters
+    ----------
+    d : float
+        d0 and d1 of a triplet, or the one distance of a pair.
+
+    Examples
+    --------
+    >>> from twoafc import Density, Triplets
+    >>> fit = Density(sigma=0.2).fit(Triplets.from_frame({"n": [2], "M": [2], "d0": [2.0], "d1": [1.0]}))
+    >>> answer = ask(fit, 1.0, 1.0, votes=2, observed=1)
+    >>> answer["P"], answer["standard_error"], [count["probability"] for count in answer["counts"]]
+    (0.5, 0.0, [0.25, 0.5, 0.25])
+    """
+    if votes < 1:
+        raise ValueError(f"votes must be at least 1; found {votes}")
+    if votes > MOST_VOTES:
+        raise ValueError(f"votes must be at most {MOST_VOTES}, since each count is listed; found {votes}")
+    if observed is not None and not 0 <= observed <= votes:
+        raise ValueError(f"observed must lie in [0, {votes}], the votes; found {observed}")
+    named = dict(zip(ENDS[len(d)], d, strict=True))
+    if not np.isfinite(d).all():
+        shown = ", ".join(f"{name}={value}" for name, value in named.items())
+        raise ValueError(f"distances must be finite; found {shown}")
+    P = float(fit.probability(*d))
+    if not np.isfinite(P):
+        raise DataError("the model gives no P; the run that made it diverged")
+    head = {**named, "votes": votes, "P": P, "standard_error": _error(fit, *d)}
+    return head | {"counts": count_table(P, votes, observed)}
+
+
+def count_table(P: float, votes: int, observed: int | None = None) -> list[dict[str, Any]]:
+    """List the counts j = 0..M of votes for x1 with their probability and NLL, the observed one marked.
+
+    Examples
+    --------
+    >>> count_table(1.0, 1, observed=0)[0]
+    {'j': 0, 'probability': 0.0, 'nll': inf, 'observed': True}
+    """
+    nll = -log_likelihood(np.arange(votes + 1), votes, P)
+    return [
+        {"j": j, "probability": float(np.exp(-nll[j])), "nll": float(nll[j]), "observed": j == observed}
+        for j in range(votes + 1)
+    ]
+
+
+def _error(fit: Fit, *d: float) -> float | None:
+    return float(fit.standard_error(*d)) if hasattr(fit, "standard_error") else None
+
+
+def ask_triplet(
+    result: Result, triplet: str, *, names: Sequence[str] | None = None, estimator: str | None = None
+) -> dict[str, Any]:
+    """Return what a result says of one tested triplet under each distance.
+
+    Parameters
+    ----------
+    triplet : str
+        Its name.
+    names : names of distances, default all
+    estimator : str, default the first of the results
+
+    Returns
+    -------
+    dict
+        The triplet's labels, ``n``, ``M``, ``estimator``, and ``answers``: by distance an answer as `ask` gives it,
+        with ``nll``. Its P is the tested one; ``P_model`` is that of the model in the folder, or None where there is
+        none. They differ where the triplet was left out of the fit that it was tested on, as in cross-validation, and
+        where there are several seeds. The standard error is that of the model.
+    """
+    result.require_triplets("query --triplet")
+    answers: dict[str, Answer] = {}
+    head: dict[str, Any] = {}
+    for name in result.distances if names is None else names:
+        row = _row(result, triplet, name, estimator)
+        head = {label: row[label] for label in (*LABELS, "n", "M", "estimator") if label in row}
+        answers[name] = answer(row, result.model(name, row["estimator"]))
+    return head | {"answers": answers}
+
+
+def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
+    """Return what was tested of one triplet, a row of `Result.outcomes`, beside the P of a model.
+
+    Parameters
+    ----------
+    votes : int
+        Number of votes to list the counts of; 0 for as many as there were.
+    """
+    d0, d1, M = row["d0"], row["d1"], row["M"]
+    votes = votes or M
+    return {
+        **{"d0": d0, "d1": d1, "votes": votes, "P": row["P"], "nll": row["nll"]},
+        "P_model": None if fit is None else float(fit.probability(d0, d1)),
+        "standard_error": None if fit is None else _error(fit, d0, d1),
+        "counts": count_table(row["P"], votes, row["n"] if votes == M else None),
+    }
+
+
+def _row(result: Result, triplet: str, distance: str, estimator: str | None) -> dict[str, Any]:
+    rows = result.outcomes(distance, estimator)
+    named = rows.filter(triplet=triplet)
+    if len(named) > 1:
+        raise DataError(f"{len(named)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name")
+    if named.is_empty():
+        some = ", ".join(rows["triplet"].head(3))
+        raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")
+    return named.row(0, named=True)

@@ -1,0 +1,128 @@
+"""The verdict in words: which distance explains the votes best, how well, how surely, and what to beware of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from twoafc.diagnostics import join_names
+from twoafc.inference import Record
+from twoafc.results.tables import explained, is_shown
+
+if TYPE_CHECKING:
+    from twoafc.results.result import Result
+
+
+def verdict(result: Result) -> list[str]:
+    """State the result in a few sentences, the most important first."""
+    ranked = ranking(result)
+    if not ranked:
+        return ["No distance has a score: every run diverged."]
+    best = ranked[0]
+    goodness = result.goodness.get((best["distance"], best["estimator"]))
+    return [
+        _best(best, ranked, tested=bool(result.comparisons)),
+        *_others(best, ranked, result.comparisons),
+        *_other_estimators(best, ranked),
+        *_bare(ranked),
+        *([] if goodness is None else [f"{goodness.sentences()[0]}."]),
+    ]
+
+
+def ranking(result: Result) -> list[Record]:
+    """Pooled scores on tested votes of every fit that has any, the best likelihood first; of seeds their summary."""
+    fitted = {(fit["distance"], fit["estimator"]) for fit in result.card.get("fits", [])}
+    shown = [
+        record
+        for record in result.scores
+        if is_shown(record, result.scores)
+        and record["nll"] is not None
+        and math.isfinite(record["nll"])
+        and not _failed(record)
+    ]
+    ranked = sorted(shown, key=lambda record: float(record["nll"]))
+    # A row that was added beside the fits, such as the truth of a simulation, is no candidate.
+    return [record for record in ranked if not fitted or (record["distance"], record["estimator"]) in fitted]
+
+
+def _failed(record: Record) -> bool:
+    """Whether every run of it diverged."""
+    return bool(record.get("diverged")) and record["diverged"] >= (record.get("runs") or 1)
+
+
+def with_error(value: float, error: float | None) -> str:
+    """Write a value and its standard error with the digits that the error allows.
+
+    Examples
+    --------
+    >>> with_error(1.34821, 0.0526), with_error(73.529, 1.57), with_error(1.5, None)
+    ('1.348 ± 0.053', '73.5 ± 1.6', '1.5000')
+    """
+    if error is None or not error > 0:
+        return f"{value:.4f}"
+    places = min(max(1 - math.floor(math.log10(error)), 0), 6)
+    return f"{value:.{places}f} ± {error:.{places}f}"
+
+
+def _best(best: Record, ranked: Sequence[Record], *, tested: bool) -> str:
+    alone = len({record["distance"] for record in ranked}) == 1
+    claim = "is the one distance here: NLL" if alone else "explains these votes best: NLL"
+    if not alone and not tested:
+        claim = "has the lowest NLL:"
+    score = with_error(best["nll"], best.get("nll_se", best.get("nll_sd")))
+    row = "pair" if "pairs" in best else "triplet"
+    share = explained(best.get("explained_low"), best.get("explained_high"))
+    first = f"{best['distance']} {claim} {score} nats per {row}, fitted by {best['estimator']}"
+    if share is None:
+        return f"{first}."
+    if share == "worse than guessing":
+        return f"{first}; {share}: its NLL lies above that of P = 1/2."
+    return f"{first}; {share} % of what any function of a triplet could explain."
+
+
+def _others(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record]) -> list[str]:
+    """How sure the first place is: whom it cannot be told apart from, and the next below."""
+    mine = {
+        other: record
+        for record in comparisons
+        if (record["measure"], record["estimator"]) == ("nll", best["estimator"])
+        and best["distance"] in (record["a"], record["b"])
+        for other in {record["a"], record["b"]} - {best["distance"]}
+    }
+    order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] in mine]
+    alike = [name for name in order if not mine[name]["different"]]
+    if not order:
+        several = len({record["distance"] for record in ranked}) > 1
+        return ["Differences between the distances were not tested."] if several and not comparisons else []
+    if not alike:
+        return [f"It is ahead of every other: {mine[order[0]]['sentence']}."]
+    if len(alike) == 1:
+        return [f"It is not alone: {mine[alike[0]]['sentence']}."]
+    return [f"It cannot be told apart from {join_names(alike, 6)}: {mine[alike[0]]['sentence']}."]
+
+
+def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:
+    sentences = []
+    for label in dict.fromkeys(record["estimator"] for record in ranked):
+        first = next(record for record in ranked if record["estimator"] == label)
+        if label != best["estimator"]:
+            score = with_error(first["nll"], first.get("nll_se", first.get("nll_sd")))
+            sentences.append(f"Under {label} the best is {first['distance']}, with NLL {score}.")
+    return sentences
+
+
+def _bare(ranked: Sequence[Record]) -> list[str]:
+    """Where the bare distances rank otherwise: a reader who knows 2AFC scores will look for that first."""
+    best = ranked[0]
+    same = [r for r in ranked if r["estimator"] == best["estimator"] and r.get("score_2afc_distance") is not None]
+    if len(same) < 2:
+        return []
+    first = max(same, key=lambda record: float(record["score_2afc_distance"]))
+    score = f"2AFC score {first['score_2afc_distance']:.1f} %"
+    if first["distance"] == best["distance"]:
+        return [f"It also agrees with the most votes as a bare distance ({score})."]
+    return [
+        f"As a bare distance {first['distance']} agrees with more votes ({score}; "
+        f"{best['distance']} {best['score_2afc_distance']:.1f} %)."
+    ]

@@ -1,0 +1,325 @@
+"""The result of an evaluation as one object: made by `twoafc.evaluate`, written to a folder, and read back from it."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from twoafc.diagnostics import Finding
+from twoafc.errors import DataError
+from twoafc.estimators import Fit, load
+from twoafc.inference import Bounds, Ceiling, Goodness, Record, VoteCeiling
+from twoafc.metrics import Ties, log_likelihood
+from twoafc.results import folder as folders
+from twoafc.results import tables
+from twoafc.results.folder import Key
+from twoafc.results.report.page import report_page, write_page
+from twoafc.table import ENDS
+
+COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
+"""Columns of the tested rows, beside their names and distances."""
+INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
+"""Scores that may be infinite."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit of one estimator, with one seed, to one distance; from counts, with the error that their bins cause."""
+
+    distance: str
+    estimator: str
+    seed: int | None
+    fit: Fit
+    binning: Any = None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the fit reports that it failed."""
+        return bool(getattr(self.fit, "diverged", False))
+
+
+class Result:
+    """Scores of distances on votes, with everything that they were computed from.
+
+    Parameters
+    ----------
+    scores : list of records
+        One per distance, estimator, seed, split and group, each measure with its error bar.
+    triplets : polars.DataFrame or None
+        P and NLL of every tested row, for each distance and estimator, in long form; None for counts.
+    runs : list of Run
+        The fits to the whole training table; from a folder, those whose models were saved.
+    notes : list of str
+        How the test was made, what was left out, which runs diverged.
+    comparisons : list of records
+        Paired differences between distances on the tested rows: see `twoafc.inference.comparisons`.
+    goodness : mapping of (distance, estimator) to Goodness
+        How well P describes the votes that it was tested on; with several seeds, the first that did not diverge.
+    error_bars : str
+        What the error bars describe, and by what rows are clustered.
+    ceiling : Ceiling or None
+        Floor and ceiling that the tested votes imply, whatever the distance; None for pairs.
+    findings : list of Finding
+        Problems and remarks about the tables: see `twoafc.check`.
+    votes : polars.DataFrame or None
+        The single votes on the tested rows, where their observers are known.
+    row : "triplet" or "pair"
+        Kind of the rows of the tables.
+    card : dict
+        Provenance: versions, tables with their hashes, settings, fits.
+    folder : Path, optional
+        Folder to read `triplets`, `votes` and `runs` from when they are first used.
+    """
+
+    def __init__(
+        self,
+        scores: list[Record],
+        triplets: pl.DataFrame | None = None,
+        runs: Sequence[Run] | None = None,
+        notes: Sequence[str] = (),
+        *,
+        comparisons: Sequence[Record] = (),
+        goodness: Mapping[tuple[str, str], Goodness] | None = None,
+        error_bars: str = "",
+        ceiling: Ceiling | None = None,
+        findings: Sequence[Finding] = (),
+        votes: pl.DataFrame | None = None,
+        row: str = "triplet",
+        card: Mapping[str, Any] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.scores, self.notes, self.comparisons = list(scores), list(notes), list(comparisons)
+        self.goodness, self.findings = dict(goodness or {}), list(findings)
+        self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
+        self.card: dict[str, Any] = dict(card or {})
+        self.folder = folder
+        if folder is None:
+            self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
+
+    def __repr__(self) -> str:
+        return f"Result({self.name}: {', '.join(dict.fromkeys(str(r['distance']) for r in self.scores))})"
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Result:
+        """Read a folder that `write` has written; frames and models are read when they are first used.
+
+        Anything else raises a `DataError`.
+        """
+        folder = Path(folder)
+        content = folders.read_json(folder)
+        try:
+            card, ceiling = content["card"], content.get("ceiling")
+            _ = card["settings"]["ties"]
+            return cls(
+                scores=[_with_infinity(record) for record in content["scores"]],
+                notes=card.get("notes") or [],
+                comparisons=content["comparisons"],
+                goodness={
+                    (record["distance"], record["estimator"]): Goodness.from_record(record)
+                    for record in content.get("goodness") or []
+                },
+                error_bars=str(card["error_bars"]),
+                ceiling=None if ceiling is None else _ceiling(ceiling),
+                findings=[Finding(**record) for record in content.get("findings") or []],
+                row="pair" if card.get("kind") == "pairs" else "triplet",
+                card=card,
+                folder=folder,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise folders.not_a_result(folder) from error
+
+    def write(self, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
+        """Write scores, tables, rows, models, figures and the report to a folder; an earlier result is replaced.
+
+        Parameters
+        ----------
+        data : mapping of file name to frame, optional
+            Tables to store beside the results.
+        """
+        folders.write_result(self, folder, data)
+
+    def report(self, path: str | Path, images: str | Path | None = None) -> Path:
+        """Write the report, one HTML file, and return its path.
+
+        Parameters
+        ----------
+        images : path, optional
+            Folder of the images that the tested table names.
+        """
+        return write_page(Path(path), report_page(self, images))
+
+    def replace(self, **changes: Any) -> Result:
+        """Return a copy with other values of some attributes."""
+        other = copy.copy(self)
+        other.__dict__.pop("_models", None)  # depends on the scores
+        other.__dict__.update(changes)
+        return other
+
+    @property
+    def name(self) -> str:
+        """The folder, for messages."""
+        return "the result" if self.folder is None else str(self.folder)
+
+    @cached_property
+    def triplets(self) -> pl.DataFrame | None:
+        """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
+        assert self.folder is not None
+        path = self.folder / f"{self.row}s.parquet"
+        if not path.is_file():
+            return None
+        frame = folders.read_parquet(path)
+        needed = COLUMNS | {self.row, *ENDS[self.k]}
+        if not set(frame.columns) >= needed:
+            missing = ", ".join(sorted(needed - set(frame.columns)))
+            raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
+        return frame
+
+    @cached_property
+    def votes(self) -> pl.DataFrame | None:
+        """The single votes on the tested rows, where their observers are known."""
+        assert self.folder is not None
+        path = self.folder / "votes.parquet"
+        return folders.read_parquet(path) if path.is_file() else None
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The fits to the whole training table; from a folder, those whose models were saved."""
+        return [Run(*key, load(path)) for key, path in self._models.items()]
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """`triplets`; a `DataError` where there are none, as for counts."""
+        if self.triplets is None:
+            raise DataError(f"single {self.row}s are needed; {self.name} has no {self.row}s.parquet")
+        return self.triplets
+
+    @property
+    def k(self) -> int:
+        """Distances of a row: 2 for triplets, 1 for pairs."""
+        return 1 if self.row == "pair" else 2
+
+    @property
+    def ties(self) -> Ties:
+        """Value of a tie in a 2AFC score."""
+        rule: Ties = self.card["settings"]["ties"]
+        return rule
+
+    @property
+    def error_bar_method(self) -> str:
+        """How the error bars were computed: analytic, bootstrap or refit."""
+        return str(self.card["settings"].get("error_bars", "analytic"))
+
+    @property
+    def fits(self) -> list[Key]:
+        """Distance, estimator and seed of every fit, in the order of the scores."""
+        train = (r for r in self.scores if (r["split"], r["group"]) == ("train", "all") and not r.get("runs"))
+        return list(dict.fromkeys((r["distance"], r["estimator"], r["seed"]) for r in train))
+
+    @property
+    def distances(self) -> list[str]:
+        """Names of the distances that were tested, in their order."""
+        return [str(name) for name in self.rows["distance"].unique(maintain_order=True)]
+
+    @property
+    def estimators(self) -> list[str]:
+        """Names of the estimators that were tested, in their order."""
+        return [str(name) for name in self.rows["estimator"].unique(maintain_order=True)]
+
+    def require_triplets(self, command: str) -> None:
+        """Raise a `DataError` if the rows are pairs."""
+        if self.row != "triplet":
+            raise DataError(
+                f"{command} needs results of triplets; {self.name} holds results of pairs; "
+                "use twoafc report or twoafc compare"
+            )
+
+    def model(self, distance: str, estimator: str) -> Fit | None:
+        """Return the fit of a distance and estimator, or None where none was saved; with several seeds, the first."""
+        if "runs" not in self.__dict__:
+            paths = (path for key, path in self._models.items() if key[:2] == (distance, estimator))
+            return next(map(load, paths), None)
+        fits = (run.fit for run in self.runs if (run.distance, run.estimator) == (distance, estimator))
+        return next((fit for fit in fits if hasattr(fit, "save")), None)
+
+    def fit(self, distance: str, estimator: str) -> Any:
+        """Return the fit of a distance and estimator as `model` does; a `DataError` where there is none."""
+        fit = self.model(distance, estimator)
+        if fit is None:
+            raise DataError(f"{self.name} has no model of {distance}, {estimator}")
+        return fit
+
+    @cached_property
+    def _models(self) -> dict[Key, Path]:
+        """Files of the saved models."""
+        assert self.folder is not None
+        paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
+        return {key: path for key, path in zip(self.fits, paths, strict=True) if path.is_file()}
+
+    def outcomes(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
+        """Every tested row with its votes, distances, P and NLL; by default for the first distance and estimator.
+
+        With several seeds P is the mean over those that did not diverge, and the NLL is that of this P.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels, ``n``, ``M``, ``distance``, ``estimator``, the distances of the row, ``P``, ``nll``.
+        """
+        distance = self._known("distance", self.distances, distance)
+        estimator = self._known("estimator", self.estimators, estimator)
+        rows = self.rows.filter(distance=distance, estimator=estimator)
+        runs = [run for run in rows.partition_by("seed", maintain_order=True) if not run["diverged"].any()]
+        finite = [run for run in runs if run["P"].is_finite().all()]
+        if not finite:
+            raise DataError(
+                f"every run of {distance}, {estimator} diverged; there is nothing to tell of its {self.row}s"
+            )
+        first = finite[0].drop("seed", "diverged")
+        if len(finite) == 1:
+            return first
+        P = np.mean([run["P"].to_numpy() for run in finite], axis=0)
+        nll = -log_likelihood(first["n"].to_numpy(), first["M"].to_numpy(), P)
+        return first.with_columns(P=pl.Series(P), nll=pl.Series(nll))
+
+    def _known(self, what: str, names: Sequence[str], asked: str | None) -> str:
+        names = list(dict.fromkeys(names))
+        if asked is not None and asked not in names:
+            raise DataError(f"no {what} {asked!r} in {self.name}; it has {', '.join(names)}")
+        return names[0] if asked is None else asked
+
+    def frame(self) -> pl.DataFrame:
+        """Return the scores as a frame."""
+        return pl.DataFrame(self.scores, infer_schema_length=None)
+
+    def summary(self) -> str:
+        """Return the table of the scores on tested votes as Markdown."""
+        return tables.markdown(tables.summary_table(self.scores, columns=tables.short(self.scores)))
+
+    def remarks(self) -> list[str]:
+        """What a reader of the tables should know: floor and ceiling, notes, and findings about the tables."""
+        return [*tables.ceiling_sentences(self.ceiling), *self.notes, *map(str, self.findings)]
+
+
+def _with_infinity(record: Record) -> Record:
+    """Restore an infinite NLL, which JSON cannot hold; that of runs that all diverged is unknown."""
+    if record.get("diverged") and record["diverged"] >= (record.get("runs") or 1):
+        return record
+    return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
+
+
+def _ceiling(record: Mapping[str, Any]) -> Ceiling:
+    """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
+    by_votes = tuple(VoteCeiling(**{name: _value(each) for name, each in one.items()}) for one in record["by_votes"])
+    return Ceiling(**{name: _value(value) for name, value in record.items() if name != "by_votes"}, by_votes=by_votes)
+
+
+def _value(value: Any) -> Any:
+    return Bounds(*map(_value, value)) if isinstance(value, list) else math.nan if value is None else value

@@ -1,0 +1,288 @@
+"""Score records as tables for people: rows of text, then Markdown or LaTeX; and what to know when reading them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twoafc.inference import Ceiling, Record
+
+
+@dataclass(frozen=True)
+class Column:
+    """One measure as people read it: the record's name, the heading, the decimals."""
+
+    name: str
+    heading: str
+    decimals: int
+
+
+COLUMNS = {
+    2: (
+        Column("nll", "NLL ↓", 4),
+        Column("explained", "explained %", 0),
+        Column("nll_simulated", "NLL if P were true", 4),
+        Column("nll_per_vote", "NLL per vote ↓", 4),
+        Column("agreement", "AJ % ↑", 2),
+        Column("score_2afc", "2AFC % ↑", 2),
+        Column("score_2afc_votes", "2AFC % of votes ↑", 2),
+        Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
+    ),
+    1: (
+        Column("nll", "NLL ↓", 4),
+        Column("nll_floor", "NLL of a constant P", 4),
+        Column("nll_simulated", "NLL if P were true", 4),
+        Column("nll_per_vote", "NLL per vote ↓", 4),
+        Column("agreement", "AJ % ↑", 2),
+        Column("average_precision", "AP % ↑, distance only", 2),
+        Column("average_precision_simulated", "AP if P were true", 2),
+    ),
+}
+"""Measures of triplets (2) and of pairs (1)."""
+GROUPED = {2: ("nll", "agreement", "score_2afc"), 1: ("nll", "agreement", "average_precision")}
+"""Measures that are shown by group."""
+
+
+BARS = "± standard error"
+READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
+MOST_GROUPS = 40
+"""A table of more groups than this serves no reader; scores.csv has them all."""
+
+
+def distances_per_row(scores: Sequence[Record]) -> int:
+    """Distances of a row of the scored tables: 2 of triplets, 1 of pairs."""
+    return 1 if "pairs" in scores[0] else 2
+
+
+def short(scores: Sequence[Record]) -> list[Column]:
+    """Measures of some scores that fit a terminal or a page."""
+    columns = COLUMNS[distances_per_row(scores)]
+    return [column for column in columns if not column.name.endswith(("_simulated", "_per_vote", "_votes"))]
+
+
+def reading(comparisons: Sequence[Record]) -> str:
+    """How a table of scores is read; there are letters only where distances were compared."""
+    return READING if comparisons else BARS
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header.
+
+    Attributes
+    ----------
+    caption : str
+    header : names of the columns
+    rows, foot : rows of cells, all of the header's length; those of the foot stand below a line
+    names : int
+        Columns that name the row and are read as text; the others are numbers.
+    """
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    foot: tuple[tuple[str, ...], ...] = ()
+    names: int = 2
+
+
+def summary_table(scores: Sequence[Record], *, split: str = "test", columns: Sequence[Column] = ()) -> Table:
+    """Every distance and estimator on one split, all rows pooled, the best likelihood first."""
+    columns = columns or COLUMNS[distances_per_row(scores)]
+    columns = [column for column in columns if column.name != "explained" or any("explained_low" in r for r in scores)]
+    records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
+    rows = [
+        (record["distance"], _estimator(record), *(_number(record, column) for column in columns)) for record in records
+    ]
+    first = records[0]
+    rows_of = "pairs" if "pairs" in first else "triplets"
+    caption = f"Scores on {split}: {first[rows_of]} {rows_of}, {first['votes']} votes"
+    return Table(caption, ("distance", "estimator", *(column.heading for column in columns)), tuple(rows))
+
+
+def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
+    """One measure by group, with the mean of groups and the pooled value last; None where there are no groups."""
+    column = next(column for column in COLUMNS[distances_per_row(scores)] if column.name == measure)
+    groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
+    if not 3 <= len(groups) <= MOST_GROUPS:
+        return None
+    groups = [group for group in groups if group not in ("mean", "all")] + ["mean", "all"]
+    records = {(r["distance"], r["estimator"], r["group"]): r for g in groups for r in _summarised(scores, split, g)}
+    pairs = sorted({key[:2] for key in records}, key=lambda pair: _order(records[(*pair, "all")]["nll"]))
+    # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
+    whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
+    rows = tuple(
+        (pair[0], _estimator(records[(*pair, "all")]), *(_number(records[(*pair, group)], column) for group in groups))
+        for pair in whole
+    )
+    return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
+
+
+def all_tables(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Table]:
+    """All tables of a result, in order."""
+    tables = [summary_table(scores), summary_table(scores, split="train")]
+    tables += [table for measure in GROUPED[distances_per_row(scores)] if (table := group_table(scores, measure))]
+    measures = dict.fromkeys(record["measure"] for record in comparisons)
+    return tables + [comparison_table(comparisons, measure) for measure in measures]
+
+
+def is_shown(record: Record, scores: Sequence[Record]) -> bool:
+    """Whether a record is what tables show of a distance and estimator: pooled, tested, over seeds if there are any."""
+    if (record["split"], record["group"]) != ("test", "all"):
+        return False
+    over = any(r.get("runs") for r in scores if r["estimator"] == record["estimator"])
+    return bool(record.get("runs")) or not over
+
+
+def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
+    """Records of one split and group; where there are several seeds, their summary alone."""
+    records = [record for record in scores if record["split"] == split and record["group"] == group]
+    summarised = {(record["distance"], record["estimator"]) for record in records if record.get("runs")}
+    return [r for r in records if r.get("runs") or (r["distance"], r["estimator"]) not in summarised]
+
+
+def _order(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def _estimator(record: Record) -> str:
+    """Name the estimator, with the runs that failed: a mean over the others must not pass for one over all."""
+    if not record.get("diverged"):
+        return str(record["estimator"])
+    runs = record.get("runs")
+    return (
+        f"{record['estimator']} ({record['diverged']} of {runs} diverged)"
+        if runs
+        else f"{record['estimator']} (diverged)"
+    )
+
+
+def _number(record: Record, column: Column) -> str:
+    """Write a value with its error bar, or its spread over seeds, and its letters."""
+    if column.name == "explained":
+        return explained(record.get("explained_low"), record.get("explained_high")) or "–"
+    value, spread = record.get(column.name), record.get(f"{column.name}_se", record.get(f"{column.name}_sd"))
+    if value is None:
+        return "–"
+    text = f"{value:.{column.decimals}f}"
+    text = text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
+    return " ".join([text, *([record[f"{column.name}_letters"]] if record.get(f"{column.name}_letters") else [])])
+
+
+def explained(low: float | None, high: float | None) -> str | None:
+    """Write the share explained, an interval in %; None where it is not known.
+
+    Examples
+    --------
+    >>> explained(38.7, 64.2), explained(-12.0, -3.0), explained(-2.0, 104.0)
+    ('39 to 64', 'worse than guessing', '0 to 100')
+    """
+    if low is None or high is None:
+        return None
+    if high < 0:
+        return "worse than guessing"
+    # Sampling can carry an end past what there is to explain; the record has it unchanged.
+    ends = [f"{min(max(end, 0.0), 100.0):.0f}" for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
+    """All pairs of distances under one measure, as one row each."""
+    column = next(column for columns in COLUMNS.values() for column in columns if column.name == measure)
+    places = column.decimals
+    rows = tuple(
+        (
+            f"{r['a']} – {r['b']}",
+            r["estimator"],
+            "–" if r["difference"] is None else f"{r['difference']:+.{places}f}",
+            "–" if r["se"] is None else f"{r['low']:+.{places}f} to {r['high']:+.{places}f}",
+            "–" if r["p"] is None else f"{r['p']:.2g}",
+            "–" if r["p_holm"] is None else f"{r['p_holm']:.2g}",
+        )
+        for r in comparisons
+        if r["measure"] == measure
+    )
+    header = ("distances", "estimator", "difference", "95 % interval", "p", "p (Holm)")
+    return Table(f"Paired differences of {column.heading}", header, rows)
+
+
+def markdown(table: Table) -> str:
+    r"""Write a table as Markdown.
+
+    Examples
+    --------
+    >>> print(markdown(Table("T", ("distance", "estimator", "NLL"), (("a|b", "density", "1.0"),))))
+    **T**
+    <BLANKLINE>
+    | distance | estimator | NLL |
+    |---|---|---:|
+    | a\|b | density | 1.0 |
+    <BLANKLINE>
+    """
+    lines = [[cell.replace("|", "\\|") for cell in row] for row in (table.header, *table.rows)]
+    body = [f"| {' | '.join(line)} |" for line in lines]
+    rule = "|---|---|" + "---:|" * (len(table.header) - 2)
+    return "\n".join([f"**{table.caption}**", "", body[0], rule, *body[1:], ""])
+
+
+def latex(table: Table, below: Sequence[str] = ()) -> str:
+    """Write a table as LaTeX, for the package booktabs, with notes printed below it."""
+    lines = [" & ".join(_escape(cell) for cell in row) + r" \\" for row in (table.header, *table.rows)]
+    top = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(table.caption)}}}"]
+    tabular = [rf"\begin{{tabular}}{{ll{'r' * (len(table.header) - 2)}}}", r"\toprule", lines[0], r"\midrule"]
+    notes = [rf"\par\smallskip{{\footnotesize\raggedright {_escape(note)}\par}}" for note in below]
+    return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", *notes, r"\end{table}", ""])
+
+
+def note_lines(notes: Sequence[str], ending: str) -> str:
+    """Write what a reader of the tables should know below them: a list for ``md``, comments for ``tex``."""
+    mark = {"md": "- ", "tex": "% "}[ending]
+    return "".join(f"{mark}{note}\n" for note in notes)
+
+
+def ceiling_sentences(ceiling: Ceiling | None) -> list[str]:
+    """Floor, ceiling and the agreement between people, one sentence each."""
+    if ceiling is None:
+        return []
+    floor = f"floor: P = 1/2 has NLL {ceiling.floor_nll:.4f} and 2AFC 50 %"
+    if not ceiling.known:
+        return [f"{floor}; {ceiling.note}"]
+    best = (
+        "ceiling: the best function of the triplet has "
+        f"NLL between {ceiling.nll_lowest:.4f} and {ceiling.nll_highest:.4f}, "
+        f"2AFC between {ceiling.score_2afc_lowest:.1f} and {ceiling.score_2afc_highest:.1f} %"
+    )
+    by_triplets, by_pairs = (
+        f"{value:.2f} %" if math.isnan(se) else f"{value:.2f} ± {se:.2f} %"
+        for value, se in (
+            (ceiling.human_triplets, ceiling.human_triplets_se),
+            (ceiling.human_pairs, ceiling.human_pairs_se),
+        )
+    )
+    people = (
+        f"people: one agrees with another on {by_triplets} of votes as the mean over triplets, "
+        f"{by_pairs} over all {ceiling.pairs} pairs"
+    )
+    return [floor, f"{best}; {ceiling.note}" if ceiling.note else best, people]
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "±": r"$\pm$",
+    "–": "--",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+} | {mark: f"\\{mark}" for mark in "&%$#_{}"}
+
+
+def _escape(text: str) -> str:
+    r"""Make text safe for LaTeX.
+
+    Examples
+    --------
+    >>> print(_escape("lpips_alex 5 % ±"))
+    lpips\_alex 5 \% $\pm$
+    """
+    return "".join(LATEX.get(mark, mark) for mark in text)

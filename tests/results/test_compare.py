@@ -1,0 +1,239 @@
+"""Comparing finished evaluations: on the triplets that they share, or a clear refusal."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from commands import refused as refused_command
+from drawing import plain_results
+from pairing import pairs
+from twoafc.cli import main
+from twoafc.errors import DataError
+from twoafc.estimators import Density, Network
+from twoafc.evaluation import Settings, evaluate
+from twoafc.results import compare_results
+from twoafc.table import Pairs, Triplets
+
+NOISE = {"a": 0.1, "bb": 1.2}
+
+
+def table(T: int, seed: int, noise: dict[str, float]) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    true = rng.lognormal(size=(2, T))
+    n = rng.binomial(3, true[0] ** 2 / (true[0] ** 2 + true[1] ** 2))
+    columns: dict[str, Any] = {"triplet": [f"t{k}" for k in range(T)], "n": n, "M": [3] * T}
+    for name, each in noise.items():
+        seen = true * np.exp(each * np.random.default_rng([seed, len(name)]).normal(size=(2, T)))
+        columns |= {f"{name}_d0": seen[0], f"{name}_d1": seen[1]}
+    return pl.DataFrame(columns)
+
+
+def write(folder: Path, test: pl.DataFrame, estimators: dict[str, Any] | None = None, **settings: Any) -> Path:
+    train = Triplets.from_frame(table(600, 1, {name: NOISE[name] for name in NOISE if f"{name}_d0" in test.columns}))
+    chosen = estimators or {"density": Density(sigma=0.1)}
+    found = evaluate(train, Triplets.from_frame(test), estimators=chosen, settings=Settings(**settings))
+    with plain_results():
+        found.write(folder)
+    return folder
+
+
+def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None:
+    write(tmp_path / "r", table(400, 2, NOISE))
+    found = compare_results([tmp_path / "r"])
+    told = json.loads((tmp_path / "r" / "scores.json").read_text())
+    assert found.comparisons == told["comparisons"]
+    assert len(found.comparisons) == 3
+    told_bars = "95 % intervals of the fitted surfaces on other triplets; each triplet stands alone"
+    assert found.notes == [f"400 triplets; {told_bars}"]
+    assert [(r["distance"], r["letters"]) for r in found.letters if r["measure"] == "nll"] == [("a", "a"), ("bb", "b")]
+    kept = pl.read_csv(tmp_path / "r" / "comparisons.csv")
+    assert kept["sentence"].to_list() == [record["sentence"] for record in found.comparisons]
+    record = next(r for r in told["scores"] if r["split"] == "test" and r["distance"] == "bb")
+    assert record["nll_letters"] == "b"
+    assert record["nll_low"] < record["nll"] < record["nll_high"]
+
+
+def test_two_folders_are_compared_on_the_triplets_they_share(tmp_path: Path) -> None:
+    whole = table(400, 2, NOISE)
+    both = write(tmp_path / "both", whole)
+    first = write(tmp_path / "first", whole.drop("bb_d0", "bb_d1"))
+    # Half of the rows, in another order.
+    part = whole.drop("a_d0", "a_d1")[::-1][:200]
+    second = write(tmp_path / "second", part)
+    found = compare_results([first, second])
+    assert found.notes[0] == f"{first}: 200 of 400 triplets are not in the others and are left out"
+    long = pl.read_parquet(both / "triplets.parquet").filter(pl.col("triplet").is_in(part["triplet"].to_list()))
+    a, b = (long.filter(distance=name)["nll"].to_numpy() for name in ("a", "bb"))
+    (record,) = (r for r in found.comparisons if r["measure"] == "nll")
+    assert (record["a"], record["b"]) == ("a", "bb")
+    assert record["difference"] == pytest.approx(a.mean() - b.mean(), rel=1e-9)
+    assert record["se"] == pytest.approx(np.std(a - b, ddof=1) / np.sqrt(200), rel=1e-6)
+
+
+def test_one_distance_in_two_folders_is_told_apart(tmp_path: Path) -> None:
+    whole = table(200, 2, {"a": 0.1})
+    write(tmp_path / "old", whole, {"any": Density(sigma=0.02)})
+    write(tmp_path / "new", whole, {"any": Density(sigma=0.1)})
+    found = compare_results([tmp_path / "old", tmp_path / "new"])
+    assert {found.comparisons[0]["a"], found.comparisons[0]["b"]} == {"a (old)", "a (new)"}
+
+
+def test_seeds_are_averaged_over_those_that_did_not_diverge(tmp_path: Path) -> None:
+    network = {"network": Network(epochs=1)}
+    write(tmp_path / "r", table(150, 2, NOISE), network, seeds=2)
+    found = compare_results([tmp_path / "r"])
+    long = pl.read_parquet(tmp_path / "r" / "triplets.parquet")
+    means = {name: long.filter(distance=name)["nll"].mean() for name in NOISE}
+    (record,) = (r for r in found.comparisons if r["measure"] == "nll")
+    assert record["difference"] == pytest.approx(-abs(means["a"] - means["bb"]), rel=1e-9)
+
+
+def refused(tmp_path: Path, *folders: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        compare_results(folders)
+    return str(caught.value).replace(str(tmp_path), "~")
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    whole = table(60, 2, NOISE)
+    good = write(tmp_path / "good", whole)
+    assert refused(tmp_path, good, good) == "a folder of results is given twice"
+    assert refused(tmp_path, tmp_path) == "~ is not a folder of results; it has no scores.json"
+    other = write(tmp_path / "other", whole.with_columns(triplet=pl.lit("u") + pl.col("triplet")))
+    assert refused(tmp_path, good, other) == (
+        "the folders share no triplet, by triplet; compare results on the same test table"
+    )
+    votes = write(tmp_path / "votes", whole.with_columns(n=3 - pl.col("n")))
+    told = refused(tmp_path, good, votes)
+    assert re.fullmatch(
+        r"the same triplet must have the same votes; t\d+ has n=\d, M=3 and, in ~/votes, n=\d, M=3 "
+        r"\(60 of 60 triplets\)",
+        told,
+    )
+    twice = write(tmp_path / "twice", whole.with_columns(triplet=pl.lit("t")))
+    assert refused(tmp_path, twice, good) == (
+        "~/twice has triplets of one name; give them a column triplet with a name for each"
+    )
+    lone = write(tmp_path / "lone", whole.drop("bb_d0", "bb_d1"))
+    assert refused(tmp_path, lone) == "two distances under one estimator are needed to compare; found a (density)"
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [], "comparisons": []}
+    (tmp_path / "scores.json").write_text(json.dumps(told))
+    (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
+    assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet is not a readable Parquet file: ")
+    pl.DataFrame({"triplet": ["a"], "n": [1], "M": [2], "P": [0.5], "seed": [None]}).write_parquet(
+        tmp_path / "triplets.parquet"
+    )
+    assert refused(tmp_path, tmp_path) == (
+        "~/triplets.parquet lacks d0, d1, distance, diverged, estimator, nll; it was not written by twoafc evaluate"
+    )
+
+
+def test_the_command_tells_it_in_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "r", table(400, 2, NOISE))
+    main(["compare", str(tmp_path / "r")])
+    told = capsys.readouterr().out
+    assert "a explains the votes better than bb: 0." in told
+    assert "a agrees with more votes than bb: " in told
+    assert "note: 400 triplets; 95 % intervals of the fitted surfaces on other triplets" in told
+    main(["compare", str(tmp_path / "r"), "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed) == ["comparisons", "letters", "notes"]
+    with pytest.raises(SystemExit) as caught:
+        main(["compare"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "twoafc: name at least one folder of results, as twoafc evaluate writes it\n"
+
+
+def write_pairs(folder: Path, test: Pairs) -> Path:
+    train = pairs(400, seed=1)
+    if len(test.distances) == 1:
+        train = train[next(iter(test.distances))]
+    with plain_results():
+        evaluate(train, test, estimators=["density"]).write(folder)
+    return folder
+
+
+def test_pairs_are_compared_within_a_folder_and_between_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = pairs(200, seed=2, pair=[f"p{k}" for k in range(200)], ref=[f"r{k % 50}" for k in range(200)])
+    both = compare_results([write_pairs(tmp_path / "both", test)])
+    assert both.notes[0].startswith("200 pairs; ")
+    good, poor = (write_pairs(tmp_path / name, test[name]) for name in ("good", "poor"))
+    between = compare_results([good, poor])
+    assert between.notes == ["200 pairs; clustered by ref"]
+    assert [record["measure"] for record in between.comparisons] == ["nll", "average_precision"]
+    for one, other in zip(both.comparisons, between.comparisons, strict=True):
+        assert one["sentence"] == other["sentence"]
+        for name in ("difference", "se", "p_holm"):
+            assert one[name] == pytest.approx(other[name], rel=1e-9)
+    assert both.letters == [pytest.approx(record) for record in between.letters]
+    main(["compare", str(good), str(poor)])
+    said = capsys.readouterr().out
+    assert "good explains the votes better than poor: " in said
+    assert "good puts same pairs first better than poor: " in said
+    assert "AP % ↑, distance only" in said
+    message = "--measure must be one of nll, average_precision for these results; found score_2afc"
+    assert refused_command(capsys, "compare", str(good), str(poor), "--measure", "score_2afc") == message
+    triplets = write(tmp_path / "triplets", table(60, 2, NOISE))
+    assert refused(tmp_path, good, triplets) == (
+        "folders must have rows of one kind; ~/good has pairs, ~/triplets triplets"
+    )
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    whole = table(200, 2, {"a": 0.1})
+    one = write(tmp_path / "one" / "results", whole, {"any": Density(sigma=0.02)})
+    two = write(tmp_path / "two" / "results", whole, {"any": Density(sigma=0.1)})
+    record = compare_results([one, two]).comparisons[0]
+    assert {record["a"], record["b"]} == {f"a ({one})", f"a ({two})"}
+    assert refused(tmp_path, one, tmp_path / "two" / ".." / "one" / "results") == "a folder of results is given twice"
+
+
+def observed(T: int, observers: int) -> pl.DataFrame:
+    """Single votes; observers differ in how well they see."""
+    rng = np.random.default_rng(3)
+    wide = table(T, 5, NOISE)
+    row = np.repeat(np.arange(T), 4)
+    observer = rng.integers(observers, size=4 * T)
+    share = (wide["n"].to_numpy() / 3)[row]
+    choice = rng.random(4 * T) < np.where(observer % 2, share, 1 - share)
+    return wide.drop("n", "M")[row].with_columns(observer=observer, choice=choice.astype(int))
+
+
+def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_path: Path) -> None:
+    votes = observed(120, 12)
+    both = write(tmp_path / "both", votes, ties="x0")
+    first = write(tmp_path / "first", votes.drop("bb_d0", "bb_d1"), ties="x0")
+    second = write(tmp_path / "second", votes.drop("a_d0", "a_d1"), ties="x0")
+    own, between = compare_results([both]), compare_results([first, second])
+    assert between.notes[-1] == "120 triplets; each triplet stands alone; votes by observer too"
+    for mine, other in zip(own.comparisons, between.comparisons, strict=True):
+        assert mine["se"] == pytest.approx(other["se"], rel=1e-9)
+        assert mine["difference"] == pytest.approx(other["difference"], rel=1e-9)
+    half = write(tmp_path / "half", votes.drop("a_d0", "a_d1"))
+    assert refused(tmp_path, first, half) == (
+        "folders must have one rule for ties; found half and x0: evaluate them alike"
+    )
+    refit = write(tmp_path / "refit", votes.drop("a_d0", "a_d1"), ties="x0", error_bars="refit", draws=3)
+    told = compare_results([first, refit]).notes[-1]
+    assert told == "a folder has its error bars by refit; these are by formula, of the fitted surfaces"
+
+
+def test_runs_that_diverged_are_left_out(tmp_path: Path) -> None:
+    whole = table(80, 2, NOISE)
+    good = write(tmp_path / "good", whole.drop("bb_d0", "bb_d1"))
+    bad = write(tmp_path / "bad", whole.drop("a_d0", "a_d1"))
+    frame = pl.read_parquet(bad / "triplets.parquet")
+    frame.with_columns(diverged=pl.lit(True)).write_parquet(bad / "triplets.parquet")
+    assert refused(tmp_path, good, bad) == "every run of bb diverged; there is nothing to compare"
+    (bad / "scores.json").write_text("{}")
+    assert refused(tmp_path, good, bad) == "~/bad/scores.json is not that of a result; run twoafc evaluate again"

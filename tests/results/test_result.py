@@ -1,0 +1,237 @@
+"""The result as one object: written to a folder and read back, of triplets and of pairs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import twoafc
+from commands import refused
+from drawing import plain_results
+from pairing import falling, pairs
+from twoafc import plots, worlds
+from twoafc.arrays import FloatArray
+from twoafc.cli import main
+from twoafc.errors import DataError
+from twoafc.estimators import Network, estimator
+from twoafc.evaluation import Settings, evaluate
+from twoafc.results import Result
+from twoafc.table import Pairs, Triplets
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    frame = worlds.simulate("weber", triplets=300, votes=3, seed=1)
+    table = Triplets.from_frame(
+        frame.rename({"d0": "a b_d0", "d1": "a b_d1"}).with_columns(**{"a/b_d0": frame["d0"], "a/b_d1": frame["d1"]})
+    )
+    folder = tmp_path_factory.mktemp("folder") / "results"
+    settings, names = Settings(folds=2, seeds=2), ("density", "network")
+    with plain_results():
+        evaluate(table, estimators=names, settings=settings).write(folder)
+    return folder
+
+
+def test_models_are_found_whatever_their_distances_are_called(finished: Path) -> None:
+    read = Result.read(finished)
+    assert read.fits == [
+        (name, label, seed)
+        for name in ("a b", "a/b")
+        for label, seed in (("density", None), ("network", 0), ("network", 1))
+    ]
+    a, b = (read.fit(name, "density") for name in ("a b", "a/b"))
+    assert np.array_equal(a.probability([0.1], [0.2]), b.probability([0.1], [0.2]))
+    assert len(read.rows) == 2 * 3 * 300
+    assert read.votes is None
+    assert (read.ties, read.error_bar_method) == ("half", "analytic")
+
+
+def test_asking_for_what_is_not_there(finished: Path) -> None:
+    read = Result.read(finished)
+    with pytest.raises(DataError, match=r"^no distance 'c' in .*results; it has a b, a/b$"):
+        read.outcomes("c")
+    with pytest.raises(DataError, match=r"^no estimator 'spline' in .*results; it has density, network$"):
+        read.outcomes(estimator="spline")
+    with pytest.raises(DataError, match=r"results has no model of a b, spline$"):
+        read.fit("a b", "spline")
+
+
+def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is not a folder of results; it has no scores\.json$"):
+        Result.read(tmp_path)
+    (tmp_path / "scores.json").write_text('{"card": 3}')
+    with pytest.raises(DataError, match=r"scores\.json is not that of a result; run twoafc evaluate again$"):
+        Result.read(tmp_path)
+    (tmp_path / "scores.json").write_text(
+        '{"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [], "comparisons": []}'
+    )
+    with pytest.raises(DataError, match=r"^single triplets are needed; .* has no triplets\.parquet$"):
+        _ = Result.read(tmp_path).rows
+    assert Result.read(tmp_path).triplets is None
+    (tmp_path / "triplets.parquet").write_text("no parquet")
+    with pytest.raises(DataError, match=r"triplets\.parquet is not a readable Parquet file: "):
+        _ = Result.read(tmp_path).triplets
+
+
+def same_folders(one: Path, other: Path) -> None:
+    """Check that two folders hold the same files with the same contents."""
+    names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert names == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
+    for name in names:
+        if name.suffix == ".parquet":
+            assert pl.read_parquet(one / name).equals(pl.read_parquet(other / name))
+        elif name.suffix not in (".npz", ".pdf", ".svg"):
+            assert (one / name).read_text(encoding="utf-8") == (other / name).read_text(encoding="utf-8"), name
+
+
+class Sure:
+    """An estimator of the user's own that is sure, wrong, and saves no model."""
+
+    def fit(self, table: Triplets) -> Sure:
+        return self
+
+    def probability(self, d0: FloatArray, d1: FloatArray) -> FloatArray:
+        return np.asarray(d0 > d1, dtype=np.float64)
+
+
+def test_a_result_that_is_read_writes_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Figures are named, not drawn: that is tested elsewhere, and takes longer than all the rest.
+    monkeypatch.setattr(plots, "save", lambda figure, *paths, dpi: [path.touch() for path in paths])
+    votes = {"choice": [0, 1, 1] * 60, "observer": [f"o{k % 7}" for k in range(180)]}
+    d = np.repeat(np.random.default_rng(0).lognormal(size=(2, 60)), 3, axis=1)
+    table = Triplets.from_frame(votes | {"triplet": np.repeat(np.arange(60), 3), "d0": d[0], "d1": d[1]})
+    chosen = {"density": estimator("density"), "network": Network(epochs=1), "sure": Sure()}
+    found = evaluate(table, estimators=chosen, settings=Settings(folds=2, seeds=2))
+    assert any(record["nll"] == np.inf for record in found.scores)
+    found.write(tmp_path / "one")
+    read = Result.read(tmp_path / "one")
+    assert read.scores == found.scores
+    assert read.ceiling == found.ceiling
+    assert read.findings == found.findings
+    assert read.votes is not None
+    assert found.votes is not None
+    assert read.votes.equals(found.votes)
+    assert read.remarks() == found.remarks()
+    assert read.summary() == found.summary()
+    assert [(run.distance, run.estimator, run.seed) for run in read.runs] == read.fits[:3]
+    for key, goodness in found.goodness.items():
+        assert read.goodness[key].sentences() == goodness.sentences()
+    read.write(tmp_path / "two")
+    same_folders(tmp_path / "one", tmp_path / "two")
+    path = found.report(tmp_path / "page.html")
+    assert path.read_text(encoding="utf-8") == (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
+
+
+# Pairs.
+
+PAIR_FILES = [
+    "comparisons.csv",
+    "figures",
+    "models",
+    "pairs.parquet",
+    "report.html",
+    "scores.csv",
+    "scores.json",
+    "tables.md",
+    "tables.tex",
+]
+
+
+@pytest.fixture(scope="module")
+def of_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    train = pairs(600, seed=1, group=["a", "b", "b"] * 200)
+    test = pairs(300, seed=2, group=["a", "b", "b"] * 100)
+    folder = tmp_path_factory.mktemp("pairs") / "results"
+    evaluate(train, test, estimators=["density", "spline"]).write(folder)
+    return folder
+
+
+def test_a_folder_of_pairs_holds_what_it_should(of_pairs: Path, tmp_path: Path) -> None:
+    assert sorted(os.listdir(of_pairs)) == PAIR_FILES
+    content = json.loads((of_pairs / "scores.json").read_text())
+    assert content["card"]["kind"] == "pairs"
+    assert content["card"]["data"]["train"]["pairs"] == 600
+    assert {"sigma": 1 / 44, "grid_size": 20}.items() <= content["card"]["fits"][0].items()
+    assert len(content["scores"]) == len(pl.read_csv(of_pairs / "scores.csv")) == 2 * 2 * 2 * 4
+    rows = pl.read_parquet(of_pairs / "pairs.parquet")
+    assert len(rows) == 4 * 300
+    assert sorted(os.listdir(of_pairs / "figures")) == [
+        f"curves-{name}.{ending}" for name in ("density", "spline") for ending in ("pdf", "svg")
+    ]
+    tested = rows.filter(distance="good", estimator="spline")
+    fit = twoafc.load(of_pairs / "models" / "good-spline.npz")
+    np.testing.assert_array_equal(fit.probability(tested["d"]), tested["P"].to_numpy())
+    text = (of_pairs / "tables.md").read_text()
+    assert "**AP % ↑, distance only by group on test**" in text
+    assert "good – poor" in text
+    assert r"\begin{table}" in (of_pairs / "tables.tex").read_text()
+    read = Result.read(of_pairs)
+    assert (read.row, read.k, read.ceiling, read.goodness) == ("pair", 1, None, {})
+    assert read.outcomes("poor", "density")["P"].len() == 300
+    read.write(tmp_path / "again")
+    same_folders(of_pairs, tmp_path / "again")
+
+
+def test_a_floor_that_is_infinite_is_restored(tmp_path: Path) -> None:
+    d = np.linspace(0, 1, 40)
+    train, test = (Pairs.from_frame({"n": [n] * 40, "M": [3] * 40, "d": d}) for n in (0, 1))
+    found = evaluate(train, test, estimators=["spline"])
+    found.write(tmp_path / "one")
+    read = Result.read(tmp_path / "one")
+    assert read.scores == found.scores
+    assert read.scores[-1]["nll_floor"] == np.inf
+    read.write(tmp_path / "two")
+    same_folders(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.parametrize("command", ["failures", "explore", "query --triplet 3"])
+def test_what_takes_triplets_refuses_pairs_in_one_line(
+    of_pairs: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *options = command.split()
+    said = refused(capsys, name, str(of_pairs), *options)
+    what = command.removesuffix(" 3")
+    assert said == (
+        f"{what} needs results of triplets; {of_pairs} holds results of pairs; use twoafc report or twoafc compare"
+    )
+
+
+def test_a_model_of_pairs_is_queried(of_pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["query", f"{of_pairs}/models/good-spline.npz", "--d", "0.5", "--votes", "3", "--observed", "1", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == ["d", "votes", "P", "standard_error", "counts"]
+    assert answer["P"] == pytest.approx(falling(np.log(0.5)), abs=0.1)
+    assert sum(count["probability"] for count in answer["counts"]) == pytest.approx(1)
+    main(["query", f"{of_pairs}/models/good-density.npz", "--d", "0.5", "--votes", "3"])
+    said = capsys.readouterr().out
+    assert "(standard error): the chance of same at d = 0.5" in said
+    assert "Counts of 3 votes for same" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (
+            "pairs",
+            "--d0 1 --d1 2 --votes 3",
+            "the model is of pairs and takes one distance; give --d instead of --d0 and --d1",
+        ),
+        ("pairs", "--d nan --votes 3", "distances must be finite; found d=nan"),
+        ("pairs", "--d 1 --votes 0", "votes must be at least 1; found 0"),
+        (
+            "triplets",
+            "--d 1 --votes 3",
+            "the model is of triplets and takes two distances; give --d0 and --d1",
+        ),
+    ],
+)
+def test_a_model_of_the_other_kind_is_refused(
+    of_pairs: Path, finished: Path, kind: str, options: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = of_pairs / "models" / "good-density.npz" if kind == "pairs" else finished / "models" / "a_b-density.npz"
+    assert refused(capsys, "query", str(model), *options.split()) == message
