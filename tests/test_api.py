@@ -56,6 +56,7 @@ for first in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_names_mean_the_same_whichever_is_used_first() -> None:
     """Each first in a package that is imported anew; a function may have the name of a module."""
     names = twoafc.__all__

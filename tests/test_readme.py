@@ -49,6 +49,7 @@ def test_the_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         main(arguments)
 
 
+@pytest.mark.slow
 def test_the_demo_prints_the_table_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "twoafc", "demo"], cwd=tmp_path, check=True, capture_output=True, text=True

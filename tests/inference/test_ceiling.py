@@ -61,6 +61,7 @@ def test_the_bounds_hold_the_truth_where_it_is_known(world: str, votes: list[int
         assert low <= high <= highest + 1e-6
 
 
+@pytest.mark.slow
 def test_the_joint_level_is_kept_where_the_truth_is_at_the_edge() -> None:
     # p is the same everywhere, which no other mixture with the same counts is: the bounds have the sampling error only.
     covered = []
@@ -71,6 +72,7 @@ def test_the_joint_level_is_kept_where_the_truth_is_at_the_edge() -> None:
     assert np.mean(covered) > 0.8
 
 
+@pytest.mark.slow
 def test_rare_disagreement_is_not_taken_for_none() -> None:
     covered = []
     for seed in range(80):
@@ -79,6 +81,7 @@ def test_rare_disagreement_is_not_taken_for_none() -> None:
     assert np.mean(covered) > 0.93
 
 
+@pytest.mark.slow
 def test_triplets_of_one_reference_widen_the_bounds_and_the_truth_stays_in() -> None:
     clustered, independent = [], []
     for seed in range(25):

@@ -113,6 +113,7 @@ def processes(client: Any) -> list[int]:
 # --- the same file ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed_in_the_middle(client: Any) -> None:
     trees.write_table(Path(), 100, sizes=(24, 24, 32))
     names = ["dask_distances:slow", "euclidean", "ssim"]
@@ -406,6 +407,7 @@ def wait_until(there: Any) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_interrupted_by_hand(client: Any, here: Path) -> None:
     trees.write_table(here, 100, sizes=(16,))
     run = command(client)
@@ -419,6 +421,7 @@ def test_interrupted_by_hand(client: Any, here: Path) -> None:
     assert Path("t.parquet").read_bytes() == Path("here.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_full_disk(client: Any, here: Path) -> None:
     run = command(client, before="import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))")
     out, said = run.communicate(timeout=30)

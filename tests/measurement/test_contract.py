@@ -81,6 +81,7 @@ def test_all_plain_distances_pass(name: str) -> None:
     assert report.name == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in DEEP if not name.startswith("pim")])
 def test_all_distances_with_a_network_pass(name: str, shared, monkeypatch) -> None:
     torch = pytest.importorskip("torch")

@@ -295,6 +295,7 @@ class Crash(BaseException):
     """What nothing catches, as nothing catches a kill."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["t.csv", "t.parquet"])
 def test_a_crash_at_any_step_of_writing_loses_nothing(here: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
     from twoafc.measurement.journal import Journal

@@ -112,6 +112,7 @@ def same_as_row_by_row(table: pl.DataFrame, data: datasets.Dataset, *names: str)
             np.testing.assert_array_equal(table[column].to_numpy(), values)
 
 
+@pytest.mark.slow
 def test_a_bapps_tree_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trees.write_bapps(here / "bapps", 40)
     main(["measure", "bapps", "--distance", "euclidean", "--distance", "ssim", "--out", "t.parquet", "--device", "cpu"])

@@ -402,7 +402,7 @@ def test_pairs_have_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     said = body(text)
     assert said.index("a explains these votes best: NLL") < said.index("Scores on test: 300 pairs, 900 votes")
     assert "nats per pair" in said
-    assert text.count("<svg") == 2 + 2
+    assert text.count("<svg") == 2 + 2 + 2  # scores, curves, reliability
     Path("r", "report.html").write_text("earlier")
     main(["report", "r"])
     assert capsys.readouterr().out.startswith("Report: r/report.html (")
