@@ -17,7 +17,6 @@ from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.density_curve import DensityCurve
 from twoafc.estimators.network import Network, NetworkFit
-from twoafc.estimators.origin import carrying, split
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.estimators.spline_curve import SplineCurve
 from twoafc.files import read_archive
@@ -61,6 +60,8 @@ Ours = Density | Network | Spline
 Surface = DensityFit | NetworkFit | SplineFit
 Curve = DensityCurve | SplineCurve
 Loaded = Surface
+CARRIED = "counts_"
+"""How the names begin of arrays that a model carries beside its own: those of the counts that it was fitted to."""
 SETTINGS: dict[str, Any] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
 AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
 FITS: dict[str, Callable[[dict[str, Any], dict[str, NDArray[Any]]], Surface | Curve]] = {
@@ -110,12 +111,13 @@ def load(path: str | Path) -> Surface | Curve:
     if missing:
         raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:
-        own, origin = split(arrays)
+        own = {key: each for key, each in arrays.items() if not key.startswith(CARRIED)}
+        carried = {key: each for key, each in arrays.items() if key not in own}
         fit = FITS[name](settings, own)
         foreign = set(own) - set(fit.arrays())
         if foreign:
             raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")
-        return fit if isinstance(fit, Curve) else carrying(fit, origin)
+        return fit if isinstance(fit, Curve) else dataclasses.replace(fit, carried=carried)
     except KeyError as error:
         raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
     except (TypeError, ValueError) as error:

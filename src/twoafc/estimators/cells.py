@@ -43,16 +43,14 @@ def gather(
     """
     times = np.ones(len(n), dtype=np.int64) if count is None else count
     sums = (n * times, M * times, n * n * times, n * M * times, M * M * times)
-    return gather_sums(z0, z1, *(each.astype(np.float64) for each in sums))
-
-
-def gather_sums(
-    z0: FloatArray, z1: FloatArray, n: FloatArray, M: FloatArray, nn: FloatArray, nM: FloatArray, MM: FloatArray
-) -> tuple[Cells, IntArray]:
-    """Gather places in cells, given the sums of n, M, n^2, n M and M^2 over the triplets at each; as `gather`."""
+    votes, all_votes, nn, nM, MM = (each.astype(np.float64) for each in sums)
     turned = z0 < z1
     upper, lower = np.where(turned, z1, z0), np.where(turned, z0, z1)
-    n, nn, nM = np.where(turned, M - n, n), np.where(turned, MM - 2 * nM + nn, nn), np.where(turned, MM - nM, nM)
+    chosen, nn, nM = (
+        np.where(turned, all_votes - votes, votes),
+        np.where(turned, MM - 2 * nM + nn, nn),
+        np.where(turned, MM - nM, nM),
+    )
     i, j = (np.clip((z + LIMIT) * (LATTICE / (2 * LIMIT)), 0, LATTICE - 1).astype(np.int64) for z in (upper, lower))
     place = i * LATTICE + j
     used = np.bincount(place, minlength=LATTICE**2) > 0
@@ -61,6 +59,6 @@ def gather_sums(
     def total(weights: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(cell, weights), dtype=np.float64)
 
-    votes = total(M)
-    means = (total(upper * M) / votes, total(lower * M) / votes)
-    return Cells(*means, total(n), votes, total(nn), total(nM), total(MM)), cell
+    sizes = total(all_votes)
+    means = (total(upper * all_votes) / sizes, total(lower * all_votes) / sizes)
+    return Cells(*means, total(chosen), sizes, total(nn), total(nM), total(MM)), cell

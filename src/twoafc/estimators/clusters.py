@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twoafc.arrays import IntArray
-from twoafc.counted import CountedTriplets
-from twoafc.table import Rows, Triplets, repeated_units
+from twoafc.table import Rows, Votes, repeated_units
 
 
 class Clusters(NamedTuple):
@@ -24,11 +23,5 @@ class Clusters(NamedTuple):
 
 def clusters_of(table: Rows) -> Clusters | None:
     """Find which triplets go together; None where each stands alone, or where counts have not kept their references."""
-    if isinstance(table, CountedTriplets):
-        kept = table.references
-        repeated = kept is not None and kept.ref.max() + 1 < kept.times.sum()
-        return Clusters(kept.ref, kept.row, kept.times) if kept is not None and repeated else None
-    if isinstance(table, Triplets):
-        units = repeated_units(table)
-        return None if units is None else Clusters(units, np.arange(len(table)), None)
-    return None
+    units = repeated_units(table) if isinstance(table, Votes) else None
+    return None if units is None else Clusters(units, np.arange(len(table)), table.count)

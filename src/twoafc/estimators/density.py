@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from numbers import Real
@@ -16,22 +16,17 @@ from scipy.special import xlogy
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
-from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_width
 from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.grid import NEIGHBOURS, Offset, interpolate, interpolated_variance
 from twoafc.estimators.kernel import (
-    OnLattice,
     SquaredSums,
     Sums,
     Width,
     kernel_sums,
-    place_sums,
-    squared_place_sums,
     squared_sums,
 )
-from twoafc.estimators.origin import Origin
 from twoafc.estimators.sandwich import binomial_covariance, observed_covariance
 from twoafc.files import save_archive
 from twoafc.table import Pairs, Rows, Triplets
@@ -89,7 +84,7 @@ class Density:
     @overload
     def fit(self, table: Pairs, *, uniform: Uniform | None = None) -> DensityCurve: ...
     @overload
-    def fit(self, table: Triplets | CountedTriplets, *, uniform: Uniform | None = None) -> DensityFit: ...
+    def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit: ...
     @overload
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
     def fit(self, table: Rows | Pairs, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
@@ -98,8 +93,6 @@ class Density:
             from twoafc.estimators.density_curve import fit_density
 
             return fit_density(self, table)
-        if isinstance(table, CountedTriplets):
-            return self._fit_counts(table, uniform or table.uniform)
         if uniform is None:
             uniform, u0, u1 = table.uniformised()
         else:
@@ -109,19 +102,6 @@ class Density:
         width, size, count = chosen.width, chosen.grid_size, table.count
         sums = kernel_sums(*data, width=width, grid_size=size, count=count)
         return DensityFit(chosen, uniform, sums, squared_sums(*data, width=width, grid_size=size, count=count))
-
-    def _fit_counts(self, table: CountedTriplets, uniform: Uniform) -> DensityFit:
-        """The same by places: a place has votes of many triplets, and places may lie on a lattice."""
-        u0, u1 = table.places.under(uniform)
-        rows = table.place
-        chosen = self if self._settled else self._chosen(table, (u0[rows], u1[rows], table.n, table.M))
-        votes, axis = table.votes, table.places.axis
-        lattice = None if axis is None else OnLattice(uniform(axis.d), axis.i, axis.j, axis.apart)
-        width, size = chosen.width, chosen.grid_size
-        weights = np.stack([votes.n, votes.M, votes.triplets, votes.log_coefficient])
-        products = np.stack([votes.nn, votes.nM, votes.MM, votes.M])
-        sums = place_sums(u0, u1, weights, width=width, grid_size=size, lattice=lattice)
-        return DensityFit(chosen, uniform, sums, squared_place_sums(u0, u1, products, width=width, grid_size=size))
 
     @property
     def _settled(self) -> bool:
@@ -155,7 +135,7 @@ class DensityFit:
     uniform: Uniform
     sums: Sums
     squared_sums: SquaredSums
-    origin: Origin | None = None
+    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
@@ -223,7 +203,7 @@ class DensityFit:
             **self.uniform.arrays(),
             "sums": np.stack(self.sums),
             "squared_sums": np.stack(self.squared_sums),
-            **(self.origin.arrays() if self.origin else {}),
+            **self.carried,
         }
 
     @classmethod

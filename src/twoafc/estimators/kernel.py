@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
@@ -15,8 +14,6 @@ CHUNK = 4096
 """Triplets handled at once, so that their kernels stay in the processor's cache."""
 WORK = 2**18
 """Multiplications in one matrix product: larger ones wake the other threads of BLAS, which cost more than they help."""
-DENSEST = 2**23
-"""Cells of a plane of bins that is worth having in full."""
 NEGLIGIBLE = 60.0
 """A kernel below exp(-60) counts as exp(-60): numbers that underflow slow the processor down and change nothing."""
 
@@ -90,72 +87,6 @@ def kernel_sums(
         n_c, M_c = n[order[start]], M[order[start]]
         total += np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])[:, None, None] * K
     return _mirrored(total, grid_size)
-
-
-def place_sums(
-    u0: FloatArray,
-    u1: FloatArray,
-    weights: FloatArray,
-    *,
-    width: Width,
-    grid_size: int,
-    lattice: OnLattice | None = None,
-) -> Sums:
-    """Sum the kernel over places, each of which has votes of many triplets: the same sums as `kernel_sums`.
-
-    Parameters
-    ----------
-    weights : array, shape (4, K)
-        Sums of n, M, 1 and log C(M, n) at each place.
-    lattice : OnLattice, optional
-        Where the places lie on a lattice: two products of matrices then take the place of all kernels.
-    """
-    if lattice is None or width.across != width.along or len(lattice.u) ** 2 > DENSEST:
-        return _mirrored(_at_places(u0, u1, weights, width, grid_size), grid_size)
-    rest = lattice.apart
-    beside = _at_places(u0[rest], u1[rest], weights[:, rest], width, grid_size)
-    return _mirrored(_on_lattice(lattice, weights, width, grid_size) + beside, grid_size)
-
-
-class OnLattice(NamedTuple):
-    """Places on a lattice: u of its B bins, the two bins of each of the K places, and which lie beside them."""
-
-    u: FloatArray
-    i: IntArray
-    j: IntArray
-    apart: NDArray[np.bool_]
-
-
-def _on_lattice(axis: OnLattice, weights: FloatArray, width: Width, grid_size: int) -> FloatArray:
-    """Sums over the places that lie on the lattice."""
-    (first, _), size = separable(grid_size, width), len(axis.u)
-    K = _kernel(first.nodes * first.scale, axis.u * first.scale, np.empty((grid_size, size)))
-    on = ~axis.apart
-    cell = axis.i[on] * size + axis.j[on]
-    step = max(WORK // (size * grid_size), 1)
-    total, plane = np.zeros((len(weights), grid_size, grid_size)), np.zeros((size, size))
-    for each, weight in zip(total, weights, strict=True):
-        plane.put(cell, weight[on])  # the same cells each time, one for each place
-        for a in range(0, size, step):
-            each += K[:, a : a + step] @ (plane[a : a + step] @ K.T)
-    return total
-
-
-def _at_places(u0: FloatArray, u1: FloatArray, weights: FloatArray, width: Width, grid_size: int) -> FloatArray:
-    """Sums over places anywhere."""
-    axes, points = separable(grid_size, width), turned(u0, u1, width)
-    block, nodes = _block(axes), len(axes[0].nodes)
-    total, room = np.zeros((len(weights), nodes, nodes)), np.empty((2, nodes, CHUNK))
-    for a in range(0, len(u0), CHUNK):
-        K0, K1 = (
-            _kernel(axis.nodes * axis.scale, u[a : a + CHUNK] * axis.scale, out)
-            for axis, u, out in zip(axes, points, room, strict=True)
-        )
-        for b in range(0, K0.shape[1], block):
-            some = slice(b, b + block)
-            for each, weight in zip(total, weights[:, a : a + CHUNK], strict=True):
-                each += (K0[:, some] * weight[some]) @ K1[:, some].T
-    return total
 
 
 def _block(axes: tuple[Axis, Axis]) -> int:
@@ -241,13 +172,7 @@ def squared_sums(
     They serve standard errors alone, where the cells cost about a thousandth; P itself comes from `kernel_sums`.
     """
     products = np.stack([n * n, n * M, M * M, M])
-    return squared_place_sums(u0, u1, products if count is None else products * count, width=width, grid_size=grid_size)
-
-
-def squared_place_sums(
-    u0: FloatArray, u1: FloatArray, products: FloatArray | IntArray, *, width: Width, grid_size: int
-) -> SquaredSums:
-    """Sum squared kernels over places, given the sums of n^2, n M, M^2 and M at each, shape (4, K)."""
+    products = products if count is None else products * count
     size = 2 * grid_size - 1
     (i, K0), (j, K1) = map(_celled, separable(size, width), turned(u0, u1, width))
     cell, shape = i * K1.shape[1] + j, (K0.shape[1], K1.shape[1])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from twoafc.arrays import FloatArray
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 
 USUAL = 1.5
@@ -31,7 +31,7 @@ class Scores(NamedTuple):
     stretch: float
 
 
-def normal_scores(uniform: Uniform, d0: FloatArray, d1: FloatArray, count: FloatArray | None = None) -> Scores:
+def normal_scores(uniform: Uniform, d0: FloatArray, d1: FloatArray, count: IntArray | None = None) -> Scores:
     """Give each distinct training distance the normal score of its mid-rank.
 
     Where triplets live on very different scales, hardly any compares distances on the two sides of the rank that

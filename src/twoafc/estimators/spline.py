@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -14,15 +14,13 @@ from scipy.special import ndtr
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, require_numbers
-from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.basis import PARTS, antisymmetric, antisymmetric_slopes, parts
-from twoafc.estimators.cells import Cells, gather, gather_sums
+from twoafc.estimators.cells import Cells, gather
 from twoafc.estimators.clusters import clusters_of
 from twoafc.estimators.dispersion import between_clusters, between_triplets
 from twoafc.estimators.monotone import nearest_monotone
 from twoafc.estimators.normal_scores import MOST_STRETCH, Scores, normal_scores
-from twoafc.estimators.origin import Origin
 from twoafc.estimators.penalised import LINKS, Problem, Solution, chances, lapse_of, normal, solve
 from twoafc.files import save_archive
 from twoafc.table import Pairs, Rows, Triplets
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
 OfScores = Callable[[FloatArray, FloatArray], FloatArray]
 """A function of the normal scores of d0 and d1."""
-ROUNDS = 10
-"""Rounds of scoring that a fit of known smoothness takes at most."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Spline:
     @overload
     def fit(self, table: Pairs) -> SplineCurve: ...
     @overload
-    def fit(self, table: Triplets | CountedTriplets) -> SplineFit: ...
+    def fit(self, table: Triplets) -> SplineFit: ...
     @overload
     def fit(self, table: Rows) -> SplineFit | SplineCurve: ...
     def fit(self, table: Rows | Pairs) -> SplineFit | SplineCurve:
@@ -111,33 +107,11 @@ class Spline:
 
 def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, IntArray]:
     """Gather the triplets of a table in cells; return also the map, the scores, and the cell of each row."""
-    if not isinstance(table, CountedTriplets):
-        uniform = table.uniformised()[0]
-        scores = normal_scores(uniform, *table.columns)
-        z0, z1 = (np.interp(d, uniform.values, scores.values) for d in table.columns)
-        return uniform, scores, *gather(z0, z1, table.n, table.M)
-    uniform, places, votes = table.uniform, table.places, table.votes
-    scores = normal_scores(uniform, places.d0, places.d1, votes.triplets)
-    z0, z1 = (np.interp(d, uniform.values, scores.values) for d in (places.d0, places.d1))
-    cells, cell = gather_sums(z0, z1, votes.n, votes.M, votes.nn, votes.nM, votes.MM)
-    return uniform, scores, cells, cell[table.place]
-
-
-def fit_alike(fit: SplineFit, table: Rows) -> SplineFit:
-    """Fit P to a table with the smoothness, the dispersion and the link that another fit has chosen."""
-    uniform, scores, cells, _ = _gathered(table)
-    part, roughness = parts(fit.size)
-    problem = Problem(cells, antisymmetric(cells.z0, cells.z1, fit.size), part, roughness, fit.link)
-    theta = fit.theta
-    for _ in range(ROUNDS):
-        before, theta = theta, problem.climb(theta, fit.precision, fit.dispersion)
-        if np.array_equal(theta, before):
-            break
-    if fit.settings.monotone:
-        information = problem.scores(theta)[-1][:-1, :-1] / fit.dispersion
-        fitted = np.diag(fit.precision[part] * roughness) + information
-        theta = np.append(nearest_monotone(theta[:-1], fitted, fit.size), theta[-1])
-    return replace(fit, uniform=uniform, scores=scores.values, theta=theta, origin=None)
+    uniform = table.uniformised()[0]
+    d0, d1 = table.columns
+    scores = normal_scores(uniform, d0, d1, table.count)
+    z0, z1 = (np.interp(d, uniform.values, scores.values) for d in (d0, d1))
+    return uniform, scores, *gather(z0, z1, table.n, table.M, table.count)
 
 
 def _size_of(theta: FloatArray) -> int:
@@ -210,8 +184,8 @@ class SplineFit:
         Prior precision of each of the `PARTS`: large where the data show no sign of it.
     dispersion : float
         Variation of the votes beyond the binomial; 1 at least.
-    origin : Origin, optional
-        The counts that it was fitted to.
+    carried : mapping of name to array
+        What a saved model holds beside its own arrays: see `twoafc.scale.carrying`.
     """
 
     settings: Spline
@@ -222,7 +196,7 @@ class SplineFit:
     covariance: FloatArray
     precision: FloatArray
     dispersion: float
-    origin: Origin | None = None
+    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -281,8 +255,7 @@ class SplineFit:
         """Arrays that a saved model holds."""
         own = {name: getattr(self, name) for name in ("scores", "theta", "covariance", "precision")}
         link = np.array(list(LINKS).index(self.link))
-        carried = self.origin.arrays() if self.origin else {}
-        return {**self.uniform.arrays(), **own, "dispersion": np.array(self.dispersion), "link": link, **carried}
+        return {**self.uniform.arrays(), **own, "dispersion": np.array(self.dispersion), "link": link, **self.carried}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SplineFit:

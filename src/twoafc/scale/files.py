@@ -1,4 +1,4 @@
-"""The files that a table lies in: found by path or pattern, and looked at before any long work begins."""
+"""The files of a table: listed from paths and patterns, and inspected before any long work begins."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import polars as pl
 from twoafc.errors import DataError
 from twoafc.table import LABELS, READABLE, all_named, csv_header
 
+Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
+"""Columns of each file, with their types where the file has them."""
 PARQUET = (".parquet", ".pq")
 END = 2**16
 """Bytes at either end that tell files apart: in Parquet the last hold the extremes of its columns."""

@@ -1,4 +1,4 @@
-"""What to evaluate, as a user names it: files, patterns and files of counts; read whole, or counted where too large."""
+"""Tables as a user names them: files, patterns and files of counts; read whole, or counted where they are too large."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twoafc.counts import Counts, Lattice, merge
-from twoafc.counts.twice import refuse_twice
-from twoafc.engine import count, size
-from twoafc.engine.parts import find_parts, is_remote
 from twoafc.errors import DataError
-from twoafc.evaluation.settings import Progress
+from twoafc.scale.dense import Progress
+from twoafc.scale.engines import count
+from twoafc.scale.files import find_parts, is_remote, size
+from twoafc.scale.lattice import Counts, Lattice
+from twoafc.scale.merging import load_counts
 
 COUNTS = ".npz"
 MOST_ROWS = 4_000_000
@@ -79,7 +79,7 @@ class Counting:
     per_octave : int or None
         Bins for each doubling of a distance; None for as many as files of counts beside them have, or the usual.
     keep_refs : bool
-        Count by reference too.
+        Count by reference.
     """
 
     engine: str | None = None
@@ -92,15 +92,15 @@ class Counting:
         """Count tables, and load files of counts, by role (train, test)."""
         self._check(sources)
         loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
-        held = [each.lattice.per_octave for counts in loaded.values() for each in counts.values()]
-        per_octave = next(iter(held), Lattice().per_octave) if self.per_octave is None else self.per_octave
+        used = [each.lattice.per_octave for counts in loaded.values() for each in counts.values()]
+        per_octave = next(iter(used), Lattice().per_octave) if self.per_octave is None else self.per_octave
         tables = {role: source for role, source in sources.items() if role not in loaded}
         made = {
             role: count(
                 list(source.parts),
                 distances=distances,
                 engine=self.engine,
-                lattice=Lattice(per_octave),
+                per_octave=per_octave,
                 keep_refs=self.keep_refs,
                 progress=progress,
             )
@@ -116,40 +116,24 @@ class Counting:
             raise ValueError(f"{idle} says how tables are counted; these are counts already, so leave it out")
 
     def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
-        """Say why tables were counted where the user did not ask for it, and where bins of two widths meet."""
-        said = []
+        """Explain why tables were counted where the user did not ask for it, and mention bins of unlike width."""
+        notes = []
         tables = [source for source in sources.values() if not source.holds_counts]
         if self.engine is None and tables:
             large = f"a table of more than {MOST_ROWS:,} rows is not read"
             why = large if any(source.is_large() for source in tables) else self._asked(sources)
-            said.append(f"counted by polars, since {why}; --engine chooses another")
+            notes.append(f"counted by polars, since {why}; --engine chooses another")
         widths = {role: {each.lattice.per_octave for each in found.values()} for role, found in counts.items()}
         if len(set.union(*widths.values())) > 1:
-            told = (f"{role} {' and '.join(map(str, sorted(each)))}" for role, each in widths.items())
-            said.append(f"counted in bins of unlike width; for each doubling of a distance, {', '.join(told)}")
-        return said
+            widths_of = (f"{role} {' and '.join(map(str, sorted(each)))}" for role, each in widths.items())
+            notes.append(f"counted in bins of unlike width; for each doubling of a distance, {', '.join(widths_of)}")
+        return notes
 
     def engine_of(self, source: Source) -> str:
-        """What counted a source; of files of counts that is not known here."""
+        """Return the engine that counted a source; of files of counts it is not known here."""
         return "counted before" if source.holds_counts else self.engine or "polars"
 
     def _asked(self, sources: Mapping[str, Source]) -> str:
         if any(source.holds_counts for source in sources.values()):
             return "the other table is counted already"
         return f"{'--keep-refs' if self.keep_refs else '--per-octave'} was asked for"
-
-
-def load_counts(files: Sequence[str]) -> dict[str, Counts]:
-    """Load files of counts, by distance; those of one distance are added up."""
-    found: dict[str, list[tuple[str, Counts]]] = {}
-    for file in files:
-        counts = Counts.load(file)
-        found.setdefault(counts.distance, []).append((file, counts))
-    added = {
-        distance: merge([each for _, each in held], names=[file for file, _ in held])
-        for distance, held in found.items()
-    }
-    # After they were added: counts of the same votes that are not alike are refused for that.
-    for held in found.values():
-        refuse_twice([each for _, each in held], [file for file, _ in held])
-    return added
