@@ -59,8 +59,9 @@ def normal_scores(uniform: Uniform, d0: FloatArray, d1: FloatArray, count: IntAr
     scores = ndtri(uniform.levels)
     if not len(d1) or len(scores) < 2:
         return Scores(scores, 1.0)
-    last = len(scores) - 1
-    ends = [np.minimum(np.searchsorted(uniform.values, end(d0, d1)), last) for end in (np.minimum, np.maximum)]
+    # By rank, for the distances of rows that stand for several triplets are means.
+    ranks = (uniform(end(d0, d1)) * uniform.at_most[-1] for end in (np.minimum, np.maximum))
+    ends = [np.searchsorted(uniform.at_most[:-1], rank) for rank in ranks]
     begun, done = (np.cumsum(np.bincount(end, count, len(scores)))[:-1] for end in ends)
     below = uniform.at_most[:-1] / uniform.at_most[-1]
     by_chance = 2 * below * (1 - below) * (len(d0) if count is None else count.sum())

@@ -349,6 +349,8 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
     """Find the columns that counting needs, and those of each distance."""
     pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
     votes = says_votes(columns)
+    if not pairs and distance_columns(columns):
+        raise DataError("tables of triplets can be counted; this is one of pairs")
     if not pairs:
         raise DataError(
             f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"

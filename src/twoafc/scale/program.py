@@ -217,7 +217,8 @@ def _alike(pairs: Pairs, columns: Sequence[str]) -> Any:
     for name in _described(columns):
         alike = alike & (nw.col(name) == nw.col(f"{name}{LEAST}"))
     for pair in pairs.values():
-        largest = nw.max_horizontal(*pair)
+        d0, d1 = (nw.col(name) for name in pair)
+        largest = nw.when(d0 > d1).then(d0).otherwise(d1)
         for name in pair:
             alike = alike & (nw.col(name) - nw.col(f"{name}{LEAST}") <= SAME_DISTANCE * largest)
     return alike

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from counting import tally
 from twoafc import worlds
 from twoafc.cli import main
-from twoafc.counts import tally
 from twoafc.errors import DataError
-from twoafc.evaluation import sources
+from twoafc.scale import sources
 from twoafc.table import Triplets
 
 
@@ -43,7 +43,7 @@ def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest
     common = ("--train", "votes-*.parquet", "--test", "test.parquet")
     main(["evaluate", *common, "--engine", "polars", "--keep-refs", "--out", "a"])
     said = capsys.readouterr().out
-    assert "note: counted in bins, 128 for each doubling of a distance" in said
+    assert "note: distance: counted in bins, 128 for each doubling of the distance" in said
     assert "clustered by ref" in said
     evaluate(*common, "--engine", "duckdb", "--keep-refs", "--out", "b")
     one, other = scores("a"), scores("b")
@@ -154,7 +154,7 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
         ),
         (
             ["--test", "same.csv", "--engine", "polars"],
-            PAIRS := ("tables of triplets can be counted; these are pairs, so leave --engine and its like out"),
+            PAIRS := "same.csv: tables of triplets can be counted; this is one of pairs",
         ),
     ],
 )
@@ -167,11 +167,3 @@ def test_what_cannot_be_done_with_counts_is_said_in_one_line(
         main(["evaluate", "--train", train, *arguments])
     assert capsys.readouterr().err == f"twoafc: {message}\n"
     assert not Path("results").exists()
-
-
-def test_pairs_lie_in_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for k in (1, 2):
-        Path(f"same-{k}.csv").write_text("n,M,d\n1,2,0.5\n")
-    with pytest.raises(SystemExit, match="2"):
-        main(["evaluate", "--train", "same-*.csv"])
-    assert capsys.readouterr().err == "twoafc: a table of pairs lies in one file; found 2, same-1.csv and others\n"

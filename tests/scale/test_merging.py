@@ -17,9 +17,9 @@ import pytest
 import twoafc
 from commands import refused
 from conftest import random_table
+from counting import tally
 from twoafc.cli import main
-from twoafc.counts import Counts, Lattice, tally
-from twoafc.estimators.origin import fit_counts
+from twoafc.scale import Counts, carried_by, fit_counts
 from twoafc.table import Triplets
 
 
@@ -54,7 +54,7 @@ def test_count_tells_what_it_wrote(capsys: pytest.CaptureFixture[str]) -> None:
     main(["count", "[ab].parquet", "--out", "new/counts", "--per-octave", "64", "--json"])
     told = json.loads(capsys.readouterr().out)
     counts = Counts.load("new/counts/distance.npz")
-    assert counts == tally(Triplets.read("all.parquet"), Lattice(64))
+    assert counts == tally(Triplets.read("all.parquet"), per_octave=64)
     assert told == [
         {
             "file": "new/counts/distance.npz",
@@ -124,7 +124,7 @@ def test_counts_of_new_votes_update_a_model(capsys: pytest.CaptureFixture[str]) 
         new = twoafc.load("new.npz")
         d0, d1 = np.random.default_rng(0).uniform(0, 3, (2, 50))
         np.testing.assert_array_equal(new.probability(d0, d1), whole.probability(d0, d1))
-        assert new.origin.counts == whole.origin.counts
+        assert carried_by(new) == carried_by(whole)
     assert refused(capsys, "merge", "new.npz", "b/distance.npz", "--out", "new.npz") == (
         "votes are merged once; b/distance.npz holds counts that are in new.npz already"
     )
@@ -143,8 +143,8 @@ def counted(out: str, votes: Any, name: str = "votes.parquet") -> str:
 
 def test_different_votes_of_small_sites_may_fall_into_the_same_cells(capsys: pytest.CaptureFixture[str]) -> None:
     one = counted("one", {"n": [1], "M": [1], "d0": [0.5], "d1": [0.25]})
-    two = counted("two", {"n": [1], "M": [1], "d0": [0.501], "d1": [0.2505]})
-    copy = counted("copy", {"n": [1], "M": [1], "d0": [0.501], "d1": [0.2505]}, "renamed.parquet")
+    two = counted("two", {"n": [1], "M": [1], "d0": [0.5], "d1": [0.25], "day": [2]})
+    copy = counted("copy", {"n": [1], "M": [1], "d0": [0.5], "d1": [0.25], "day": [2]}, "renamed.parquet")
     main(["merge", one, two, "--out", "sum.npz"])
     assert capsys.readouterr().out == (
         f"note: {one} and {two} have the same cells, from different files; the same votes would now count double\n"
@@ -198,7 +198,7 @@ def test_single_votes_are_told_of_wherever_their_counts_go(capsys: pytest.Captur
     assert {merged, alone} <= {*capsys.readouterr().out.splitlines()}
     data = json.loads(Path("out/scores.json").read_text())["card"]["data"]
     assert (data["train"]["rows"], data["test"]["rows"]) == ("unidentified votes and votes", "unidentified votes")
-    assert twoafc.load("out/models/distance-density.npz").origin.counts.rows == ("unidentified votes", "votes")
+    assert carried_by(twoafc.load("out/models/distance-density.npz"))[1].rows == ("unidentified votes", "votes")
     assert Counts.load("sum.npz").coarser().rows == ("unidentified votes", "votes")
 
 

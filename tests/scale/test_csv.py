@@ -1,4 +1,4 @@
-"""CSV as people write it: every engine takes and refuses the same files as memory does."""
+"""CSV as people write it: counting takes and refuses the same files as reading does."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counting import HEAD, LOCAL, ROWS, TAKEN, plainly, refusal
-from twoafc import engine
+from counting import HEAD, ROWS, TAKEN, plainly, refusal
+from twoafc import count
 from twoafc.errors import DataError
 from twoafc.table import Triplets
 
@@ -25,27 +25,10 @@ def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-QUICK = pytest.mark.parametrize("name", ["polars", "duckdb"])
-
-
-@QUICK
 @pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN)
-def test_what_memory_takes_is_taken(name: str, text: str) -> None:
+def test_what_memory_takes_is_taken(text: str) -> None:
     write(text)
-    assert engine.count("a.csv", engine=name) == plainly(Triplets.read("a.csv").to_frame().drop("triplet"))
-
-
-def test_dask_takes_it_too() -> None:
-    for column in ("group", "choice", ""):
-        parts = []
-        for case, text in TAKEN.items():
-            said = next((name for name in ("group", "choice") if name in text), "")
-            if said == column:
-                parts.append(Path(f"{case}.csv"))
-                parts[-1].write_bytes(text.encode())
-        columns = ["n", "M", "d0", "d1", *([column] if column == "group" else [])]
-        read = pl.concat(Triplets.read(part).to_frame().select(columns) for part in parts)
-        assert engine.count(parts, engine="dask") == plainly(read)
+    assert count("a.csv") == plainly(Triplets.read("a.csv").to_frame().drop("triplet"))
 
 
 REFUSED = {
@@ -64,43 +47,31 @@ REFUSED = {
 }
 
 
-@QUICK
 @pytest.mark.parametrize(("row", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_memory_refuses_is_refused(name: str, row: str, told: str) -> None:
+def test_what_memory_refuses_is_refused(row: str, told: str) -> None:
     write(f"{HEAD}{ROWS}{row}\n")
-    assert refusal("a.csv", engine=name) == f"a.csv: {told} (1 of 41 rows)"
+    assert refusal("a.csv") == f"a.csv: {told} (1 of 41 rows)"
     if "to be counted" not in told:
         with pytest.raises(DataError, match=r"^a\.csv: "):
             Triplets.read("a.csv")
 
 
-def test_dask_refuses_it_too() -> None:
-    for case in ("too few cells", "a thousand with a line", "a row after a blank line"):
-        test_what_memory_refuses_is_refused("dask", *REFUSED[case])
-
-
-@LOCAL
-def test_rows_with_more_values_than_columns_are_refused(name: str) -> None:
+def test_rows_with_more_values_than_columns_are_refused() -> None:
     write(f"{HEAD}1,2,.3,.4,9\n{ROWS}")
-    assert refusal("a.csv", engine=name) == (
-        "a.csv: a row must not have more values than there are columns; row 0 has 5"
-    )
+    assert refusal("a.csv") == ("a.csv: a row must not have more values than there are columns; row 0 has 5")
     write(f"{HEAD}{ROWS}1,2,.3,.4,9\n")
-    assert refusal("a.csv", engine=name).startswith("a.csv: not a readable CSV file: found more fields")
+    assert refusal("a.csv").startswith("a.csv: not a readable CSV file: found more fields")
     write("")
-    assert refusal("a.csv", engine=name) == "a.csv: the file is empty; expected a header and rows"
+    assert refusal("a.csv") == "a.csv: the file is empty; expected a header and rows"
 
 
 def test_a_column_of_text_in_a_frame_is_read_like_one_of_a_file() -> None:
     text = {"choice": ["true", " False "], "triplet": ["a", "a"], "d0": ["0.1", "0.1"], "d1": [0.2, 0.2]}
     frame = pl.LazyFrame(text)
-    assert engine.count(frame) == plainly(Triplets.from_frame(frame.collect()).to_frame())
+    assert count(frame) == plainly(Triplets.from_frame(frame.collect()).to_frame())
 
 
-def test_a_packed_file_that_is_cut_short_is_told_by_dask_too() -> None:
+def test_a_packed_file_that_is_cut_short_is_named() -> None:
     packed = gzip.compress((HEAD + ROWS * 50).encode())
     Path("a.csv.gz").write_bytes(packed[: len(packed) // 2])
-    for name in ("polars", "duckdb", "dask"):
-        told = refusal("a.csv.gz", engine=name)
-        assert told.startswith("a.csv.gz: ")
-        assert "An error occurred" not in told
+    assert refusal("a.csv.gz").startswith("a.csv.gz: ")

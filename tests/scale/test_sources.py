@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from commands import refused
-from twoafc import worlds
+from counting import tally
+from twoafc import evaluate, worlds
 from twoafc.cli import main
-from twoafc.counts import Lattice, tally
-from twoafc.evaluation import evaluate_counts
 from twoafc.table import Triplets
 
 
@@ -60,7 +59,7 @@ def test_notes_say_truly_why_a_table_was_counted() -> None:
 
 
 def test_bins_of_unlike_width_are_told() -> None:
-    tally(Triplets.read("train.parquet"), Lattice(64)).save("wide.npz")
+    tally(Triplets.read("train.parquet"), per_octave=64).save("wide.npz")
     notes = evaluated("--train", "wide.npz", "--test", "test.npz")["card"]["notes"]
     assert notes[0] == "counted in bins of unlike width; for each doubling of a distance, train 64, test 128"
 
@@ -81,4 +80,4 @@ def test_a_file_of_counts_may_have_a_bracket_in_its_name() -> None:
 def test_no_distances_are_called_none() -> None:
     counts = {"distance": tally(Triplets.read("train.parquet"))}
     with pytest.raises(ValueError, match=r"^train and test must share a distance; train has none, test has distance$"):
-        evaluate_counts({}, counts)
+        evaluate({}, counts)
