@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.counts import Counts
 from twoafc.estimators import DensityCurve, DensityFit, Estimator, NetworkFit, SplineCurve
 from twoafc.evaluation import Run, Settings
 from twoafc.inference import DRAWS
+from twoafc.scale import Counts
 from twoafc.table import Votes
 
 LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
@@ -59,7 +59,8 @@ def describe_counts(counts: Mapping[str, Counts], source: str | None = None) -> 
         "M": first.cells["M"].unique().sort().to_list(),
         "bins_per_octave": first.lattice.per_octave,
         "rows": " and ".join(first.rows),
-        "references": "kept" if first.clusters is not None else "not kept",
+        "references": "kept" if first.refs_kept else "not kept",
+        "widest_bin": {name: each.widest for name, each in counts.items()},
         "counts_sha256": {name: each.digest for name, each in counts.items()},
     }
     return told if source is None else told | {"source": source}
@@ -111,6 +112,4 @@ def _fit(run: Run) -> dict[str, Any]:
         told |= {"sigma": run.fit.settings.sigma, "grid_size": run.fit.settings.grid_size}
     if isinstance(run.fit, SplineCurve):
         told |= {"link": run.fit.link, "lapse": run.fit.lapse, "dispersion": run.fit.dispersion}
-    if run.binning is not None:
-        told["binning"] = asdict(run.binning)
     return told

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.counted import evaluate_counted
 from twoafc.cli.show import Several, Switch, progress, say, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twoafc.estimators import Estimator
+    from twoafc.evaluation import Evaluation, Settings
+    from twoafc.scale import Counting, Source
     from twoafc.table import Votes
 
 HINT = (
@@ -74,8 +78,8 @@ def evaluate(
     draws
         Tables to draw for bootstrap and refit.
     engine
-        Count the tables with this engine and fit and score from the counts, whatever their size; default: read them,
-        or count them with polars where they have some millions of rows.
+        Count the tables with this engine (CSV: polars alone) and fit and score from the counts, whatever their size;
+        default: read them, or count them with polars where they have some millions of rows.
     per_octave
         Bins for each doubling of a distance where tables are counted, a power of two; default 128.
     keep_refs
@@ -94,7 +98,7 @@ def evaluate(
     from twoafc.estimators import estimator as find
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
-    from twoafc.evaluation.sources import Counting, Source
+    from twoafc.scale import Counting, Source
     from twoafc.table import read_votes
 
     if test and folds is not None:
@@ -120,7 +124,7 @@ def evaluate(
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        found = evaluate_counted(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
+        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
         if json:
             print((out / "scores.json").read_text(encoding="utf-8"))
         elif not quiet:
@@ -139,6 +143,36 @@ def evaluate(
         tell(found, out)
         if set(chosen) == {"density"} and not given and found.row == "triplet":
             say(HINT)
+
+
+def _evaluate_counts(
+    sources: Mapping[str, Source],
+    estimators: Mapping[str, Estimator],
+    settings: Settings,
+    counting: Counting,
+    *,
+    distances: tuple[str, ...] | None,
+    out: Path,
+    quiet: bool,
+) -> Evaluation:
+    """Count the tables, fit and score from the counts, and write a folder of results."""
+    from dataclasses import replace
+
+    from twoafc import card, results
+    from twoafc.evaluation import evaluate
+    from twoafc.scale import carried_by
+
+    with progress(quiet) as show:
+        counts = counting.count(sources, distances, show)
+        found = evaluate(**counts, distances=distances, estimators=estimators, settings=settings, progress=show)
+    found = replace(found, notes=[*counting.notes(sources, counts), *found.notes])
+    data = {
+        role: card.describe_counts(each, sources[role].named) | {"engine": counting.engine_of(sources[role])}
+        for role, each in counts.items()
+    }
+    used: dict[str, Any] = {run.estimator: carried_by(run.fit)[0] for run in found.runs}  # type: ignore[arg-type]
+    results.write(found, out, card.of_evaluation(data, used, settings, found.runs))
+    return found
 
 
 def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None) -> None:

@@ -13,7 +13,6 @@ import polars as pl
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator, Fit
-from twoafc.evaluation.binning import Binning
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference.bootstrap import drawn_rows
 from twoafc.inference.errorbars import together
@@ -31,13 +30,12 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """One fit of one estimator, with one seed, on one distance; from counts, with what their bins cost it."""
+    """One fit of one estimator, with one seed, on one distance."""
 
     distance: str
     estimator: str
     seed: int | None
     fit: Fit
-    binning: Binning | None = None
 
     @property
     def diverged(self) -> bool:

@@ -21,7 +21,7 @@ from twoafc.inference.ceiling_votes import (
     part,
     people_agree,
 )
-from twoafc.inference.counted import AnyDependence
+from twoafc.inference.dependence import Dependence
 from twoafc.metrics import log_likelihood
 
 UNKNOWN = "M = 1 only: no ceiling can be known"
@@ -86,7 +86,7 @@ class Ceiling:
 
 
 def ceiling(
-    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | AnyDependence | None = None, level: float = 0.95
+    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | Dependence | None = None, level: float = 0.95
 ) -> Ceiling:
     """Find the floor and the ceiling of scores on some votes.
 
@@ -95,8 +95,8 @@ def ceiling(
     n, M : arrays of int, shape (T,)
         Of M people who judged each triplet, n chose x1.
     clusters : array, shape (T,), or Dependence, optional
-        Equal labels mark rows that go together, such as triplets of one reference. A `CountedDependence` says besides
-        how many triplets each row stands for.
+        Equal labels mark rows that go together, such as triplets of one reference. A `Dependence` may also
+        have the number of triplets that each row stands for.
     level : float
         Joint level of all bounds with sampling error.
 
@@ -181,7 +181,7 @@ def _ratio(gain: float, best: float) -> float | None:
 def assemble(
     n: IntArray,
     M: IntArray,
-    together: AnyDependence,
+    together: Dependence,
     averaged: dict[str, Bounds],
     records: tuple[VoteCeiling, ...],
     level: float,

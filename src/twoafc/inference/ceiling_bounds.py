@@ -10,7 +10,7 @@ from scipy.special import entr
 
 from twoafc.inference.ceiling_reach import Reach, within
 from twoafc.inference.ceiling_votes import people_agree
-from twoafc.inference.counted import AnyDependence
+from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixture import Function, Mixtures
 from twoafc.inference.mixture_votes import Histogram
 from twoafc.metrics import expected_nll_per_triplet
@@ -73,7 +73,7 @@ def bounds(mixtures: Mixtures, functions: dict[str, Function], limit: float) -> 
     }
 
 
-def of_one_M(histogram: Histogram, together: AnyDependence, level: float) -> VoteCeiling:
+def of_one_M(histogram: Histogram, together: Dependence, level: float) -> VoteCeiling:
     """Bound what the best function of a triplet gets on the triplets with one M; `together` is of these alone."""
     mixtures = Mixtures([histogram])
     # One vote identifies nothing: every mixture is within reach.

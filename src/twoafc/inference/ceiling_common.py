@@ -13,7 +13,7 @@ from twoafc.inference.ceiling import UNKNOWN, Ceiling, assemble, ceiling
 from twoafc.inference.ceiling_bounds import bounds, functions_of
 from twoafc.inference.ceiling_reach import across
 from twoafc.inference.ceiling_votes import TRIPLETS, by_number_of_votes, checked, dependence_of, part
-from twoafc.inference.counted import AnyDependence
+from twoafc.inference.dependence import Dependence
 from twoafc.inference.intervals import p_value
 from twoafc.inference.mixture import Function, Mixtures
 from twoafc.inference.mixture_votes import Histogram
@@ -42,7 +42,7 @@ class CommonMixture:
 
 
 def common_mixture(
-    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | AnyDependence | None = None, level: float = 0.95
+    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | Dependence | None = None, level: float = 0.95
 ) -> CommonMixture:
     """Test whether the chances p spread alike whatever M, and bound the ceiling as if they did.
 
@@ -91,7 +91,7 @@ def _averaged(shares: list[tuple[int, float]]) -> dict[str, Function]:
     return {name: averaged(name) for name in of_each[0][0]}
 
 
-def _unlike_agreement(histograms: list[Histogram], together: AnyDependence) -> tuple[float, str]:
+def _unlike_agreement(histograms: list[Histogram], together: Dependence) -> tuple[float, str]:
     """Test whether people agree equally often whatever M, pair by pair: p-value, and the most unlike pair in words.
 
     A mixture has one rate of agreement, and pairs of M are compared on the images that they share.

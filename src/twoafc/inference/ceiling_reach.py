@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import chi2, f
 
 from twoafc.arrays import FloatArray
-from twoafc.inference.counted import AnyDependence
+from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixture_votes import Histogram
 
 
@@ -46,13 +46,13 @@ class Reach:
         return max(alone, float(f.sf(statistic / (self.scale * self.freedom), self.freedom, self.units - 1)))
 
 
-def within(histogram: Histogram, fitted: FloatArray, together: AnyDependence) -> Reach:
+def within(histogram: Histogram, fitted: FloatArray, together: Dependence) -> Reach:
     """Distribution of one histogram's statistic; `together` says which of its triplets go together."""
     directions = np.eye(len(fitted))[:, 1:] - 1 / len(fitted)
     return _reach([histogram], fitted, directions, together)
 
 
-def across(histograms: list[Histogram], fitted: FloatArray, together: AnyDependence, *, common: bool) -> Reach:
+def across(histograms: list[Histogram], fitted: FloatArray, together: Dependence, *, common: bool) -> Reach:
     """Distribution of the statistic of several histograms: around one common mixture, or cell by cell.
 
     Around a common mixture the votes can move as far as the largest number of them identifies, floor(M/2) numbers.
@@ -69,7 +69,7 @@ def across(histograms: list[Histogram], fitted: FloatArray, together: AnyDepende
     return _reach(histograms, fitted, directions, together)
 
 
-def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArray, together: AnyDependence) -> Reach:
+def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArray, together: Dependence) -> Reach:
     freedom = directions.shape[1]
     if not together.kinds or not freedom:
         return Reach(max(freedom, 1))
@@ -92,7 +92,7 @@ def _reach(histograms: list[Histogram], fitted: FloatArray, directions: FloatArr
     return Reach(total**2 / squares, squares / total, units) if squares > 0 else Reach(freedom, 1.0, units)
 
 
-def _covariance(scores: FloatArray, together: AnyDependence) -> FloatArray:
+def _covariance(scores: FloatArray, together: Dependence) -> FloatArray:
     """Covariance of the sums of some scores over rows that go together, from the variances of sums of two of them."""
     first, second = np.triu_indices(scores.shape[1])
     weight = np.full(len(scores), 1 / together.times.sum())

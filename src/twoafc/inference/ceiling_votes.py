@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoafc.arrays import IntArray
-from twoafc.inference.counted import AnyDependence, CountedDependence
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixture_votes import Histogram
 
@@ -30,11 +29,11 @@ def checked(n: ArrayLike, M: ArrayLike) -> tuple[IntArray, IntArray]:
     return n.astype(np.int64), M.astype(np.int64)
 
 
-def dependence_of(clusters: ArrayLike | AnyDependence | None, size: int) -> AnyDependence:
+def dependence_of(clusters: ArrayLike | Dependence | None, size: int) -> Dependence:
     """Make clusters, as an array of labels, the dependence that they are."""
     if clusters is None:
         return Dependence(size, (), "each triplet stands alone")
-    if not isinstance(clusters, AnyDependence):
+    if not isinstance(clusters, Dependence):
         labels = np.asarray(clusters)
         if labels.shape != (size,):
             raise ValueError(f"clusters must have one label per row, {(size,)}; found {labels.shape}")
@@ -59,14 +58,14 @@ def by_number_of_votes(
     return made, rows
 
 
-def part(together: AnyDependence, rows: IntArray) -> AnyDependence:
+def part(together: Dependence, rows: IntArray) -> Dependence:
     """Say which of some rows go together."""
-    if isinstance(together, CountedDependence) or together.kinds:
+    if together.count is not None or together.kinds:
         return together.at(rows)
     return Dependence(len(rows), (), together.told)
 
 
-def people_agree(n: IntArray, M: IntArray, together: AnyDependence, *, pooled: bool = False) -> tuple[float, float]:
+def people_agree(n: IntArray, M: IntArray, together: Dependence, *, pooled: bool = False) -> tuple[float, float]:
     """How often two people agree on a triplet, per cent, with its standard error: unbiased from M = 2 on.
 
     The mean over triplets, or over all pairs of votes (pooled).
