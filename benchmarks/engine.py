@@ -55,11 +55,11 @@ def scan(pattern: str) -> dict[str, float]:
 
 
 def count(pattern: str, engine: str = "polars") -> dict[str, float]:
-    from twoafc import engine as engines
+    import twoafc
 
     seen: list[tuple[float, int]] = []
     start = time.perf_counter()
-    found = engines.count(pattern, engine=engine, progress=lambda done, *_: seen.append((time.perf_counter(), done)))
+    found = twoafc.count(pattern, engine=engine, progress=lambda done, *_: seen.append((time.perf_counter(), done)))
     done, counts = time.perf_counter(), found["lpips"]
     told = {"count": done - start, "rows": counts.triplets, "cells": len(counts.cells), "digest": counts.digest}
     if len(seen) > 1:
@@ -70,13 +70,12 @@ def count(pattern: str, engine: str = "polars") -> dict[str, float]:
 
 def whole(pattern: str) -> dict[str, float]:
     """Count, fit the density, and score it on the same counts: NLL, agreement, 2AFC and their error bars."""
-    from twoafc import Density, engine
-    from twoafc.evaluation.counted import evaluate_counts
+    import twoafc
 
     start = time.perf_counter()
-    counts = engine.count(pattern)
+    counts = twoafc.count(pattern)
     counted = time.perf_counter()
-    evaluate_counts(counts, counts, estimators={"density": Density()})
+    twoafc.evaluate(counts, counts, estimators=["density"])
     return {"count": counted - start, "evaluate": time.perf_counter() - counted, "all": time.perf_counter() - start}
 
 

@@ -1,31 +1,59 @@
-"""What tests of engines share: counts by the plain version, what is said of a refusal, and CSV as people write it."""
+"""What tests of counting share: counts by the obvious loop, the text of a refusal, and CSV as people write it."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from typing import Any
 
 import polars as pl
 import pytest
 
-from twoafc import engine
-from twoafc.counts import Counts, tally
+from twoafc import Counts, count
 from twoafc.errors import DataError
+from twoafc.scale import Lattice
 from twoafc.table import Triplets
 
 LOCAL = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
 """The engines that start at once."""
+KINDS = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
 
 
-def plainly(frame: pl.DataFrame, **options: Any) -> dict[str, Counts]:
-    """Count a table in memory, row by row."""
-    table = Triplets.from_frame(frame)
-    return {name: tally(table[name], **options) for name in table.distances}
+def plainly(source: pl.DataFrame | Triplets, *, per_octave: int = 128, keep_refs: bool = False) -> dict[str, Counts]:
+    """Count a table in memory by the obvious loop, which every engine must agree with."""
+    table = source if isinstance(source, Triplets) else Triplets.from_frame(source)
+    return {name: _counted(table[name], name, Lattice(per_octave), keep_refs) for name in table.distances}
+
+
+def tally(table: Triplets, **options: Any) -> Counts:
+    """Count a table with one distance in the same way."""
+    (counts,) = plainly(table, **options).values()
+    return counts
+
+
+def _counted(table: Triplets, name: str, lattice: Lattice, keep_refs: bool) -> Counts:
+    groups, group = table.groups or ([], [0] * len(table))
+    columns = [lattice.index(table.d0), lattice.index(table.d1), table.d0, table.d1, table.n, table.M]
+    cells: Counter[tuple[int, ...]] = Counter()
+    for t, (bin0, bin1, d0, d1, n, M) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        key = (int(group[t]), bin0, bin1, (d0 > d1) - (d0 < d1), n, M)
+        if keep_refs:
+            digest = hashlib.sha256(table.labels["ref"][t].encode()).digest()[:8]
+            key = (int.from_bytes(digest, "little"), *key)
+        cells[key] += 1
+    kinds = {**({"ref": pl.UInt64} if keep_refs else {}), **KINDS, "count": pl.Int64}
+    rows = [(*key, times) for key, times in sorted(cells.items())]
+    pooled = [*table.d0.tolist(), *table.d1.tolist()]
+    fine = Counter(Lattice(4096).index(pooled).tolist())
+    histogram = pl.DataFrame(sorted(fine.items()), {"bin": pl.Int32, "count": pl.Int64}, orient="row")
+    ends = (min(pooled) + 0.0, max(pooled) + 0.0)
+    return Counts(name, lattice, pl.DataFrame(rows, kinds, orient="row"), histogram, ends, tuple(groups))
 
 
 def refusal(source: Any, kind: type[Exception] = DataError, **options: Any) -> str:
-    """Tell what is said of a table that is not counted."""
+    """Return the message of a table that is not counted."""
     with pytest.raises(kind) as caught:
-        engine.count(source, **options)
+        count(source, **options)
     assert type(caught.value) is kind
     return str(caught.value)
 

@@ -14,17 +14,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoafc import counts, datasets, engine, fetch, metrics, plots, reproduce, worlds
+    from twoafc import datasets, fetch, metrics, plots, reproduce, worlds
     from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
     from twoafc.estimators import Density, Network, Spline, load
-    from twoafc.evaluation import Settings, evaluate, evaluate_counts
+    from twoafc.evaluation import Settings, evaluate
     from twoafc.measurement import check_distance, measure
+    from twoafc.scale import Counts, count
     from twoafc.table import Pairs, Triplets, join_columns
 
 __version__ = "0.1.0"
 __all__ = [
+    "Counts",
     "DataError",
     "Density",
     "Finding",
@@ -35,12 +37,10 @@ __all__ = [
     "Triplets",
     "check",
     "check_distance",
-    "counts",
+    "count",
     "datasets",
     "distance",
-    "engine",
     "evaluate",
-    "evaluate_counts",
     "fetch",
     "join_columns",
     "load",
@@ -53,6 +53,7 @@ __all__ = [
 
 # Found on first use, so that `import twoafc` is quick whatever the rest needs.
 _HOMES = {
+    "Counts": "twoafc.scale",
     "DataError": "twoafc.errors",
     "Density": "twoafc.estimators",
     "Finding": "twoafc.diagnostics",
@@ -63,9 +64,9 @@ _HOMES = {
     "Triplets": "twoafc.table",
     "check": "twoafc.diagnostics",
     "check_distance": "twoafc.measurement",
+    "count": "twoafc.scale",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
-    "evaluate_counts": "twoafc.evaluation",
     "join_columns": "twoafc.table",
     "load": "twoafc.estimators",
     "measure": "twoafc.measurement",

@@ -31,43 +31,43 @@ def count(
     distance
         A distance to count, once for each; default all.
     engine
-        What reads the tables.
+        What reads the tables; CSV is read by polars alone.
     per_octave
         Bins for each doubling of a distance, a power of two; counts add up only where it is the same.
     keep_refs
-        Count by reference too, for clustered error bars; needs a column ref.
+        Count by reference, for clustered error bars; needs a column ref.
     json
-        Print what was counted as JSON.
+        Print the files written as JSON.
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc.counts import Lattice
-    from twoafc.engine import count as run
     from twoafc.files import strict_json
     from twoafc.results import file_names
+    from twoafc.scale import count as run
 
     if not votes:
         raise ValueError("name at least one table of votes, or a pattern")
     if out.exists() and not out.is_dir():
         raise OSError(f"{out} is a file; counts are written to a folder")
     with progress(quiet) as show:
-        options = {"engine": engine, "lattice": Lattice(per_octave), "keep_refs": keep_refs, "progress": show}
-        found = run(list(votes), distances=distance, **options)  # type: ignore[arg-type]
+        found = run(
+            list(votes), distances=distance, engine=engine, per_octave=per_octave, keep_refs=keep_refs, progress=show
+        )
     files = dict(zip(file_names(list(found)), found.values(), strict=True))
     with _folder(out):
         for name, counts in files.items():
             counts.save(out / name)
-    told = [
+    written = [
         {"file": str(out / name), "distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
         | {"cells": len(counts.cells)}
         for name, counts in files.items()
     ]
     if json:
-        print(strict_json(told))
+        print(strict_json(written))
     elif not quiet:
-        rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in told]
+        rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in written]
         print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
-        notes = dict.fromkeys(note for counts in files.values() for note in counts.notes)
+        notes = dict.fromkeys(note for counts in files.values() for note in counts.vote_notes)
         say(*(f"note: {note}" for note in notes), f"Counts: {out}")
 
 

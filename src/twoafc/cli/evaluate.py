@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.counted import evaluate_counted
 from twoafc.cli.show import Several, Switch, progress, say, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twoafc.estimators import Estimator
+    from twoafc.evaluation import Settings
+    from twoafc.results import Result
+    from twoafc.scale import Counting, Source
     from twoafc.table import Votes
 
 HINT = (
@@ -74,8 +79,8 @@ def evaluate(
     draws
         Tables to draw for bootstrap and refit.
     engine
-        Count the tables with this engine and fit and score from the counts, whatever their size; default: read them,
-        or count them with polars where they have some millions of rows.
+        Count the tables with this engine (CSV: polars alone) and fit and score from the counts, whatever their size;
+        default: read them, or count them with polars where they have some millions of rows.
     per_octave
         Bins for each doubling of a distance where tables are counted, a power of two; default 128.
     keep_refs
@@ -93,8 +98,8 @@ def evaluate(
     from twoafc.estimators import estimator as find
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
-    from twoafc.evaluation.sources import Counting, Source
     from twoafc.results import check_folder, describe_files
+    from twoafc.scale import Counting, Source
     from twoafc.table import read_votes
 
     if test and folds is not None:
@@ -120,7 +125,7 @@ def evaluate(
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        found = evaluate_counted(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
+        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
         if json:
             print((out / "scores.json").read_text(encoding="utf-8"))
         elif not quiet:
@@ -140,6 +145,29 @@ def evaluate(
         tell(found, out)
         if set(chosen) == {"density"} and not given and found.row == "triplet":
             say(HINT)
+
+
+def _evaluate_counts(
+    sources: Mapping[str, Source],
+    estimators: Mapping[str, Estimator],
+    settings: Settings,
+    counting: Counting,
+    *,
+    distances: tuple[str, ...] | None,
+    out: Path,
+    quiet: bool,
+) -> Result:
+    """Count the tables, fit and score from the counts, and write a folder of results."""
+    from twoafc.evaluation import evaluate
+
+    with progress(quiet) as show:
+        counts = counting.count(sources, distances, show)
+        result = evaluate(**counts, distances=distances, estimators=estimators, settings=settings, progress=show)
+    result = result.replace(notes=[*counting.notes(sources, counts), *result.notes])
+    for role, source in sources.items():
+        result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}
+    result.write(out)
+    return result
 
 
 def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None) -> None:

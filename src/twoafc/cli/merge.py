@@ -24,7 +24,7 @@ def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) 
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc.merging import merge_files
+    from twoafc.scale import merge_files
 
     if out.suffix != ".npz":
         raise ValueError(f"merged counts and models are written as .npz; found {out.name}")

@@ -6,6 +6,7 @@ from .kernel import interpolate as interpolate
 from .kernel import kernel_sums as kernel_sums
 from .kernel import vote_products as vote_products
 from .models import AUTO as AUTO
+from .models import CARRIED as CARRIED
 from .models import Curve as Curve
 from .models import Estimator as Estimator
 from .models import Fit as Fit
@@ -16,11 +17,6 @@ from .models import estimator as estimator
 from .models import load as load
 from .network import Network as Network
 from .network import NetworkFit as NetworkFit
-from .origin import asked as asked
-from .origin import carried as carried
-from .origin import fit_counts as fit_counts
-from .origin import refit as refit
 from .spline import Spline as Spline
 from .spline import SplineCurve as SplineCurve
 from .spline import SplineFit as SplineFit
-from .spline import fit_alike as fit_alike

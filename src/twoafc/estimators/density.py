@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from numbers import Real
@@ -16,7 +16,6 @@ from scipy.special import xlogy
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
-from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.bandwidth import choose_sigma
 from twoafc.estimators.kernel import (
@@ -29,7 +28,6 @@ from twoafc.estimators.kernel import (
     surface_covariances,
     vote_products,
 )
-from twoafc.estimators.origin import Origin
 from twoafc.files import save_archive
 from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
 
@@ -80,15 +78,11 @@ class Density:
     @overload
     def fit(self, table: Pairs, *, uniform: Uniform | None = None) -> DensityCurve: ...
     @overload
-    def fit(self, table: Triplets | CountedTriplets, *, uniform: Uniform | None = None) -> DensityFit: ...
+    def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit: ...
     @overload
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
     def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
         """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
-        if isinstance(table, CountedTriplets):
-            from twoafc.estimators.counted import fit_density_to_counts
-
-            return fit_density_to_counts(self, table, uniform)
         if uniform is None:
             uniform, *columns = table.uniformised()
         else:
@@ -101,7 +95,8 @@ class Density:
             clusters = repeated_units(table)
         chosen = self
         if self.sigma == "auto":
-            chosen = with_sigma(self, choose_sigma(u, n, M, clusters, share=share, prior=self.prior, count=count))
+            sigma = choose_sigma(u, n, M, clusters, share=share, prior=self.prior, count=count)
+            chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, count=count)
         if table.k == 2:
@@ -110,11 +105,6 @@ class Density:
         asked = {"sigma": sigma, "prior": self.prior}
         covariances = curve_covariances(u[0], n, M, P, sums.M, **asked, clusters=clusters, count=count)
         return DensityCurve(chosen, uniform, share, sums, covariances)
-
-
-def with_sigma(settings: Density, sigma: float) -> Density:
-    """Return settings with a chosen width, and as many nodes as it takes to follow the kernel."""
-    return replace(settings, sigma=sigma, grid_size=max(settings.grid_size, ceil(1.5 / sigma)))
 
 
 def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
@@ -137,8 +127,8 @@ class KernelFit:
     sums : Sums
     covariances : array, shape (2, offsets, G, ...)
         Of P at neighbouring nodes, as observed and as binomial.
-    origin : Origin, optional
-        The counts that it was fitted to.
+    carried : mapping of name to array
+        What a saved model holds beside its own arrays: the counts that it was fitted to.
     """
 
     settings: Density
@@ -146,7 +136,7 @@ class KernelFit:
     share: float
     sums: Sums
     covariances: FloatArray
-    origin: Origin | None = None
+    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     k: ClassVar[int]
     kind: ClassVar[str]
@@ -176,7 +166,7 @@ class KernelFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
-        return {**self.uniform.arrays(), **own, **(self.origin.arrays() if self.origin else {})}
+        return {**self.uniform.arrays(), **own, **self.carried}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

@@ -14,7 +14,6 @@ from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityCurve, DensityFit
 from twoafc.estimators.network import Network, NetworkFit
-from twoafc.estimators.origin import carrying, split
 from twoafc.estimators.spline import Spline, SplineCurve, SplineFit
 from twoafc.files import read_archive
 
@@ -40,6 +39,8 @@ Ours = Density | Network | Spline
 Surface = DensityFit | NetworkFit | SplineFit
 Curve = DensityCurve | SplineCurve
 Loaded = Surface
+CARRIED = "counts_"
+"""How the names begin of arrays that a model carries beside its own: those of the counts that it was fitted to."""
 SETTINGS: dict[str, Any] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
 AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
 FITS: dict[str, type[Surface | Curve]] = {
@@ -84,12 +85,13 @@ def load(path: str | Path) -> Surface | Curve:
     if missing:
         raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:
-        own, origin = split(arrays)
+        own = {key: array for key, array in arrays.items() if not key.startswith(CARRIED)}
+        carried = {key: array for key, array in arrays.items() if key not in own}
         fit = FITS[name].restore(settings, own)
         foreign = set(own) - set(fit.arrays())
         if foreign:
             raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")
-        return fit if isinstance(fit, Curve) else carrying(fit, origin)
+        return dataclasses.replace(fit, carried=carried)
     except KeyError as error:
         raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
     except (TypeError, ValueError) as error:

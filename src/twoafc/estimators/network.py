@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,6 @@ from scipy.special import expit
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, log_coefficient, require_numbers
 from twoafc.errors import DataError
-from twoafc.estimators.origin import Origin
 from twoafc.files import save_archive
 from twoafc.table import Rows
 
@@ -146,8 +145,8 @@ class NetworkFit:
         L-BFGS the last one alone.
     chance_nll : float
         The same for P = 1/2.
-    origin : Origin, optional
-        The counts that it was fitted to.
+    carried : mapping of name to array
+        What a saved model holds beside its own arrays: the counts that it was fitted to.
 
     Examples
     --------
@@ -163,7 +162,7 @@ class NetworkFit:
     parameters: FloatArray
     training_nll: FloatArray
     chance_nll: float
-    origin: Origin | None = None
+    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     kind: ClassVar[str] = "network"
     """The name in the file of a model."""
@@ -206,11 +205,7 @@ class NetworkFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         own = {name: np.asarray(getattr(self, name)) for name in ("parameters", "training_nll", "chance_nll")}
-        return (
-            own
-            | (self.origin.arrays() if self.origin else {})
-            | ({} if self.uniform is None else self.uniform.arrays())
-        )
+        return own | dict(self.carried) | ({} if self.uniform is None else self.uniform.arrays())
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetworkFit:

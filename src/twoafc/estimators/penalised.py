@@ -65,18 +65,13 @@ def gather(
     (array([1.]), array([6.]), array([8.]), array([0, 0]))
     """
     times = 1 if count is None else count.astype(np.float64)
-    return gather_sums(z, *((column * times).astype(np.float64) for column in (n, M, n * n, n * M, M * M)))
-
-
-def gather_sums(
-    z: tuple[FloatArray, ...], n: FloatArray, M: FloatArray, nn: FloatArray, nM: FloatArray, MM: FloatArray
-) -> tuple[Cells, IntArray]:
-    """Gather places in cells, given the sums of n, M, n^2, n M and M^2 at each; as `gather`."""
+    votes, total_votes, nn, nM, MM = ((x * times).astype(np.float64) for x in (n, M, n * n, n * M, M * M))
     if len(z) == 2:
         z0, z1 = z
         turned = z0 < z1
         z = np.where(turned, z1, z0), np.where(turned, z0, z1)
-        n, nn, nM = np.where(turned, M - n, n), np.where(turned, MM - 2 * nM + nn, nn), np.where(turned, MM - nM, nM)
+        votes = np.where(turned, total_votes - votes, votes)
+        nn, nM = np.where(turned, MM - 2 * nM + nn, nn), np.where(turned, MM - nM, nM)
     place = np.zeros(len(n), dtype=np.int64)
     for x in z:
         along = np.clip((x + LIMIT) * (LATTICE / (2 * LIMIT)), 0, LATTICE - 1).astype(np.int64)
@@ -87,9 +82,9 @@ def gather_sums(
     def total(weights: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(cell, weights), dtype=np.float64)
 
-    votes = total(M)
-    means = tuple(total(x * M) / votes for x in z)
-    return Cells(means, total(n), votes, total(nn), total(nM), total(MM)), cell
+    sizes = total(total_votes)
+    means = tuple(total(x * total_votes) / sizes for x in z)
+    return Cells(means, total(votes), sizes, total(nn), total(nM), total(MM)), cell
 
 
 def logistic(f: FloatArray) -> tuple[FloatArray, FloatArray]:

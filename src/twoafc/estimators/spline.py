@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -14,11 +14,8 @@ from scipy.special import ndtr
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, require_numbers
-from twoafc.counted import CountedTriplets
 from twoafc.errors import DataError
 from twoafc.estimators.basis import MOST_STRETCH, PARTS, Scores, functions, normal_scores, parts, slopes
-from twoafc.estimators.counted import gathered_places
-from twoafc.estimators.origin import Origin
 from twoafc.estimators.penalised import (
     LINKS,
     PRECISE,
@@ -41,8 +38,6 @@ from twoafc.estimators.penalised import (
 from twoafc.files import save_archive
 from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
 
-ROUNDS = 10
-"""Rounds of scoring that a fit of known smoothness takes at most."""
 LEAST_FREEDOM = 1.5
 """Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
 worth less than that could not have been seen."""
@@ -95,7 +90,7 @@ class Spline:
     @overload
     def fit(self, table: Pairs) -> SplineCurve: ...
     @overload
-    def fit(self, table: Triplets | CountedTriplets) -> SplineFit: ...
+    def fit(self, table: Triplets) -> SplineFit: ...
     @overload
     def fit(self, table: Rows) -> SplineFit | SplineCurve: ...
     def fit(self, table: Rows) -> SplineFit | SplineCurve:
@@ -118,8 +113,6 @@ class Spline:
 
 def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, Dispersion]:
     """Gather the rows of a table in cells; return also the map, the scores, and how to measure the dispersion."""
-    if isinstance(table, CountedTriplets):
-        return gathered_places(table)
     uniform, *u = table.uniformised()
     scores = normal_scores(uniform, *u, count=table.count)
     z = tuple(np.interp(d, uniform.values, scores.values) for d in table.columns)
@@ -129,26 +122,6 @@ def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, Dispersion]:
         return uniform, scores, cells, between_rows(cells)
     n = np.where(z[0] < z[1], table.M - table.n, table.n) if table.k == 2 else table.n
     return uniform, scores, cells, between_clusters(cell, clusters, n, table.M, table.count)
-
-
-def fit_alike(fit: SplineFit, table: Rows) -> SplineFit:
-    """Fit P to a table with the smoothness, the dispersion and the link that another fit has chosen."""
-    uniform, scores, cells, _ = _gathered(table)
-    part, roughness = parts(fit.size, fit.k)
-    problem = Problem(cells, functions(cells.z, fit.size), part, roughness, fit.link)
-    theta = fit.theta
-    for _ in range(ROUNDS):
-        before, theta = theta, problem.climb(theta, fit.precision, fit.dispersion)
-        if np.array_equal(theta, before):
-            break
-    if fit.settings.monotone:
-        theta = _monotone(theta, problem.scores(theta)[-1] / fit.dispersion, fit.precision[part] * roughness)
-    return replace(fit, uniform=uniform, scores=scores.values, theta=theta, origin=None)
-
-
-def _monotone(theta: FloatArray, information: FloatArray, penalty: FloatArray) -> FloatArray:
-    fitted = np.diag(penalty) + information[:-1, :-1]
-    return np.append(nearest_monotone(theta[:-1], fitted, _surface_size(theta)), theta[-1])
 
 
 def _surface_size(theta: FloatArray) -> int:
@@ -202,8 +175,8 @@ class PenalisedFit:
         Prior precision of each of the `PARTS`: large where the data show no sign of it.
     dispersion : float
         Variation of the votes beyond the binomial; 1 at least.
-    origin : Origin, optional
-        The counts that it was fitted to.
+    carried : mapping of name to array
+        What a saved model holds beside its own arrays: the counts that it was fitted to.
     """
 
     settings: Spline
@@ -214,7 +187,7 @@ class PenalisedFit:
     covariance: FloatArray
     precision: FloatArray
     dispersion: float
-    origin: Origin | None = None
+    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     k: ClassVar[int]
     kind: ClassVar[str]
@@ -236,7 +209,8 @@ class PenalisedFit:
         covariance: FloatArray = np.asarray((inverse + inverse.T) / 2, dtype=np.float64)
         theta = solution.theta
         if settings.monotone:
-            theta = _monotone(theta, solution.information, solution.precision[part] * roughness)
+            fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
+            theta = np.append(nearest_monotone(theta[:-1], fitted, size), theta[-1])
         return cls(settings, uniform, scores, link, theta, covariance, solution.precision, solution.dispersion)
 
     @property
@@ -272,7 +246,7 @@ class PenalisedFit:
             for name in ("scores", "theta", "covariance", "precision", "dispersion")
         }
         link = np.array(list(LINKS).index(self.link))
-        return {**self.uniform.arrays(), **own, "link": link, **(self.origin.arrays() if self.origin else {})}
+        return {**self.uniform.arrays(), **own, "link": link, **self.carried}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

@@ -1,4 +1,3 @@
-from .counted import evaluate_counts as evaluate_counts
 from .evaluation import evaluate as evaluate
 from .settings import Progress as Progress
 from .settings import Settings as Settings

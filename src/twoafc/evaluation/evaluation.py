@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from typing import cast
 
 import polars as pl
 
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
-from twoafc.estimators import AUTO, Estimator, Spline, estimator
+from twoafc.estimators import AUTO, Density, Estimator, Network, Spline, Surface, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.loop import Prediction, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.reach import ceiling_of, with_explained
@@ -26,13 +27,29 @@ from twoafc.evaluation.records import (
 )
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import Goodness, Record, Together, Values, goodness_of_fit, mean_values, together
-from twoafc.results import Result, Run, describe_table, make_card
-from twoafc.table import Votes, assign_folds, split_key
+from twoafc.results import Result, Run, describe_counts, describe_table, make_card
+from twoafc.scale import Counts, carrying
+from twoafc.table import Votes, split_key, split_rows
+
+ABSENT = (
+    "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
+    "are left out"
+)
+UNCHECKED = Finding(
+    "unchecked",
+    "note",
+    "both",
+    None,
+    "the tables were counted, not checked",
+    "what twoafc check looks at is in single triplets",
+    "run it on a part of them",
+)
+BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time"
 
 
 def evaluate(
-    train: Votes,
-    test: Votes | None = None,
+    train: Votes | Mapping[str, Counts],
+    test: Votes | Mapping[str, Counts] | None = None,
     *,
     distances: Sequence[str] | None = None,
     estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
@@ -43,9 +60,11 @@ def evaluate(
 
     Parameters
     ----------
-    train, test : Triplets or Pairs, both of one kind
+    train, test : Triplets or Pairs, both of one kind, or counts of distances (see `twoafc.count`)
         P is fitted on `train`. Without `test` the training table is cross-validated, whole references at a time where
-        they are known, and the scores of the split "test" are those of rows left out.
+        they are known, and the scores of the split "test" are those of rows left out. Scores of counts are those of the
+        triplets but for the width of the bins; what needs single triplets is absent: comparisons, goodness of fit,
+        findings, triplets.
     distances : names, default all that both tables have
     estimators : names, or a mapping of a name of your own to an estimator
 
@@ -61,15 +80,21 @@ def evaluate(
     500
     """
     settings = settings or Settings()
-    _check_kinds(train, test, settings)
     chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
+    if not isinstance(train, Votes) or not isinstance(test, Votes | None):
+        if isinstance(train, Votes) or isinstance(test, Votes):
+            raise TypeError("train and test must both be tables, or both counts of distances")
+        return _evaluate_counts(train, test, distances, chosen, settings, progress)
+    _check_kinds(train, test, settings)
+    counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
-    fold = None if test is not None else assign_folds(train, settings.folds, seed=settings.seed)
+    fold = None
     if test is None:
-        key = split_key(train)
-        notes.append(f"no test table: {settings.folds}-fold cross-validation, split by {key}")
+        by = "; folds split triplets, not references" if counted and split_key(train) == train.row else None
+        notes.append(f"no test table: {settings.folds}-fold cross-validation{by or f', split by {split_key(train)}'}")
+        train, fold = split_rows(train, settings.folds, seed=settings.seed)
     way = _way(train, test, names, chosen, settings, progress)
     links: dict[str, Together] = {}
     scores: list[Record] = []
@@ -95,25 +120,27 @@ def evaluate(
     notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
     if settings.seeds > 1:
         scores += summaries(scores, units)
-    comparisons = _comparisons(unseen, links["test"], way)
+    comparisons = [] if counted else _comparisons(unseen, links["test"], way)
     scores = with_letters(scores, comparisons)
     reach = ceiling_of(unseen[0], links["test"]) if train.k == 2 else None
     if reach is not None:
         scores = with_explained(scores, [(one, links["test"]) for one in unseen], reach)
-    tables = {"train": train} | ({} if test is None else {"test": test})
+    tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
     data = {role: describe_table(table) for role, table in tables.items()}
     return Result(
         row=train.row,
         scores=scores,
-        triplets=pl.concat([tested(one) for one in unseen]),
+        triplets=None if counted else pl.concat([tested(one) for one in unseen]),
         runs=runs,
         notes=notes,
         comparisons=comparisons,
-        goodness=_goodness(unseen, links["test"]),
+        goodness={} if counted else _goodness(unseen, links["test"]),
         error_bars=_worded(f"{way.told}; {links['test'].told}", train.row),
         ceiling=reach,
         votes=_ballots(unseen[0].prediction.votes),
-        findings=_checked(names, train, test),
+        findings=[replace(UNCHECKED, table="both" if test is not None else "train")]
+        if counted
+        else _checked(names, train, test),
         card=make_card(data, chosen, asdict(settings), runs),
     )
 
@@ -133,6 +160,59 @@ def _floor(train: Votes, scores: Sequence[Record]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _ByDistance:
+    """Counts by distance, as `shared_distances` looks at tables."""
+
+    distances: Mapping[str, Counts]
+
+
+def _evaluate_counts(
+    train: Mapping[str, Counts],
+    test: Mapping[str, Counts] | None,
+    distances: Sequence[str] | None,
+    estimators: Mapping[str, Estimator],
+    settings: Settings,
+    progress: Progress | None,
+) -> Result:
+    """Evaluate counts distance by distance, for each has rows of its own; fits carry their counts."""
+    names, notes = shared_distances(_ByDistance(train), None if test is None else _ByDistance(test), distances)
+    chosen, notes_of_estimators = _for_counts(estimators)
+    of_counts = [note for table in (train, test) if table for name in names for note in table[name].vote_notes]
+    results: list[Result] = []
+    runs: list[Run] = []
+    for name in names:
+        table = replace(train[name], distance=name).table()
+        other = test and (table if test[name] is train[name] else replace(test[name], distance=name).table())
+        results.append(evaluate(table, other or None, estimators=chosen, settings=settings, progress=progress))
+        for run in results[-1].runs:
+            asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)  # type: ignore[arg-type]
+            runs.append(replace(run, fit=carrying(cast("Surface", run.fit), asked, train[name])))
+    of_bins = [note for name in names for note in train[name].bin_notes]
+    of_results = [note for result in results for note in result.notes]
+    data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
+    return results[0].replace(
+        scores=[record for result in results for record in result.scores],
+        runs=runs,
+        notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
+        card=make_card(data, chosen, asdict(settings), runs),
+    )
+
+
+def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, Density | Network | Spline], list[str]]:
+    """Choose estimators that can be fitted to counts, L-BFGS instead of Adam; and what a reader should know of that."""
+    chosen: dict[str, Density | Network | Spline] = {}
+    notes = []
+    for name, each in estimators.items():
+        if not isinstance(each, Density | Network | Spline):
+            raise ValueError(f"counts can be fitted by density, spline and network; {name} takes triplets")
+        if isinstance(each, Network) and each.solver == "adam":
+            each = replace(each, solver="lbfgs")
+            notes.append(BY_LBFGS)
+        chosen[name] = each
+    return chosen, notes
+
+
 def _ballots(table: Votes) -> pl.DataFrame | None:
     """Single votes by the name of their triplet."""
     if table.votes is None or "observer" not in table.votes.columns:
@@ -144,6 +224,12 @@ def _ballots(table: Votes) -> pl.DataFrame | None:
 def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
     if test is not None and test.k != train.k:
         raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
+    if test is not None and (train.count is None) != (test.count is None):
+        raise DataError("train and test must both be counts, or both tables of single triplets")
+    if train.count is not None and settings.error_bars != "analytic":
+        raise ValueError(
+            f"error bars of counts are analytic; {settings.error_bars} draws triplets, and counts have none"
+        )
     if train.k == 1 and settings.ties != "half":
         raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
 

@@ -16,7 +16,6 @@ from scipy.special import entr
 from scipy.stats import chi2, f
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.counted import AnyDependence, CountedDependence
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.mixtures import Function, Histogram, Mixtures
 from twoafc.metrics import expected_nll_per_triplet, log_likelihood
@@ -124,7 +123,7 @@ class Ceiling:
 
 
 def estimate_ceiling(
-    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | AnyDependence | None = None, level: float = 0.95
+    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | Dependence | None = None, level: float = 0.95
 ) -> Ceiling:
     """Estimate the floor and the ceiling of scores from votes.
 
@@ -133,8 +132,8 @@ def estimate_ceiling(
     n, M : arrays of int, shape (T,)
         Of M people who judged each triplet, n chose x1.
     clusters : array, shape (T,), or Dependence, optional
-        Equal labels mark dependent rows, such as triplets of one reference. A `CountedDependence` also gives the
-        number of triplets that each row stands for.
+        Equal labels mark dependent rows, such as triplets of one reference. A `Dependence` may also have
+        the number of triplets that each row stands for.
     level : float
         Joint level of all bounds with sampling error.
 
@@ -259,7 +258,7 @@ def best_scores(M: int) -> dict[str, Function]:
     }
 
 
-def _ceiling_of_one_M(histogram: Histogram, dependence: AnyDependence, level: float) -> VoteCeiling:
+def _ceiling_of_one_M(histogram: Histogram, dependence: Dependence, level: float) -> VoteCeiling:
     """Bound the best scores on the triplets with one M; `dependence` is of these triplets alone."""
     mixtures = Mixtures(histogram)
     # One vote identifies nothing: every mixture is possible.
@@ -299,11 +298,11 @@ def _checked_votes(n: ArrayLike, M: ArrayLike) -> tuple[IntArray, IntArray]:
     return n.astype(np.int64), M.astype(np.int64)
 
 
-def as_dependence(clusters: ArrayLike | AnyDependence | None, size: int) -> AnyDependence:
+def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Dependence:
     """Turn labels of clusters into a `Dependence`."""
     if clusters is None:
         return Dependence(size, (), "each triplet stands alone")
-    given = clusters if isinstance(clusters, AnyDependence) else np.asarray(clusters)
+    given = clusters if isinstance(clusters, Dependence) else np.asarray(clusters)
     shape = given.shape if isinstance(given, np.ndarray) else (given.size,)
     if shape != (size,):
         raise ValueError(f"clusters must have one label per row, {(size,)}; found {shape}")
@@ -312,9 +311,9 @@ def as_dependence(clusters: ArrayLike | AnyDependence | None, size: int) -> AnyD
     return given
 
 
-def _subset(dependence: AnyDependence, rows: IntArray) -> AnyDependence:
+def _subset(dependence: Dependence, rows: IntArray) -> Dependence:
     """Dependence among some of the rows."""
-    if isinstance(dependence, CountedDependence) or dependence.kinds:
+    if dependence.count is not None or dependence.kinds:
         return dependence.at(rows)
     return Dependence(len(rows), (), dependence.told)
 
@@ -337,7 +336,7 @@ def histograms_by_votes(
 
 
 def agreement_of_people(
-    n: IntArray, M: IntArray, dependence: AnyDependence, *, pooled: bool = False
+    n: IntArray, M: IntArray, dependence: Dependence, *, pooled: bool = False
 ) -> tuple[float, float]:
     """How often two people agree on a triplet, per cent, with its standard error; unbiased for M >= 2.
 
@@ -398,7 +397,7 @@ class DevianceLaw:
         return max(independent, float(f.sf(statistic / (self.scale * self.freedom), self.freedom, self.units - 1)))
 
 
-def deviance_law(histogram: Histogram, fitted: FloatArray, dependence: AnyDependence) -> DevianceLaw:
+def deviance_law(histogram: Histogram, fitted: FloatArray, dependence: Dependence) -> DevianceLaw:
     """Distribution of the statistic of a histogram; `dependence` is of its triplets."""
     directions = np.eye(len(fitted))[:, 1:] - 1 / len(fitted)
     freedom = directions.shape[1]
@@ -419,7 +418,7 @@ def deviance_law(histogram: Histogram, fitted: FloatArray, dependence: AnyDepend
     return DevianceLaw(total**2 / squares, squares / total, units) if squares > 0 else DevianceLaw(freedom, 1.0, units)
 
 
-def _covariance(scores: FloatArray, dependence: AnyDependence) -> FloatArray:
+def _covariance(scores: FloatArray, dependence: Dependence) -> FloatArray:
     """Covariance of sums of scores over dependent rows, from the variances of sums of two of them."""
     first, second = np.triu_indices(scores.shape[1])
     weight = np.full(len(scores), 1 / dependence.times.sum())

@@ -46,6 +46,9 @@ class Dependence:
         kind. Without any, every row stands alone.
     told : str
         The same in words.
+    count : array of int, shape (T,), optional
+        Triplets that each row stands for, with the same influence and weight each. Those of a row without labels are
+        independent; default one.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Dependence:
     size: int
     kinds: tuple[IntArray, ...]
     told: str
+    count: IntArray | None = None
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
@@ -72,8 +76,19 @@ class Dependence:
 
     @property
     def times(self) -> IntArray:
-        """Triplets that each row stands for: one (see `CountedDependence`)."""
-        return np.ones(self.size, dtype=np.int64)
+        """Triplets that each row stands for."""
+        return np.ones(self.size, dtype=np.int64) if self.count is None else self.count
+
+    def _summed(self, column: FloatArray) -> FloatArray:
+        """Sum what the triplets of a row share, where rows are clustered: they are then one part of a set."""
+        if self.count is None or not self.kinds:
+            return column
+        return (column.T * self.count).T
+
+    @property
+    def _independent(self) -> IntArray | None:
+        """Number of independent triplets of each row, where rows stand for several and none are clustered."""
+        return None if self.kinds else self.count
 
     @property
     def _alone(self) -> Sharing:
@@ -100,6 +115,11 @@ class Dependence:
         array, shape (count, k)
             NaN where one set holds all the weight of a stratum.
         """
+        if self._independent is not None:
+            with np.errstate(divide="ignore"):
+                factor = np.where(weight < 1 - 1e-12, self._independent / (1 - weight), np.nan)
+            return _by_stratum(factor[:, None] * influence**2, strata, count)
+        influence, weight = self._summed(influence), self._summed(weight)
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
         parts = [each.sign * _squares(each, influence, weight, stratum, count) for each in self.sharings]
         total: FloatArray = np.sum(parts, axis=0)
@@ -110,7 +130,7 @@ class Dependence:
 
     def own_share(self, weight: FloatArray, strata: IntArray) -> FloatArray:
         """Factor 1 / sqrt(1 - s) of each row, s the share of its stratum that its largest set holds; NaN where all."""
-        largest = np.zeros(self.size)
+        largest, weight = np.zeros(self.size), self._summed(weight)
         for labels in self.kinds or (np.arange(self.size),):
             dense: IntArray = np.unique(labels, return_inverse=True)[1]
             place = np.unique(strata * len(dense) + dense, return_inverse=True)[1]
@@ -125,9 +145,14 @@ class Dependence:
         """
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
         variance = self.variance(influence, np.zeros(self.size), stratum, count)
-        of, sums = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, count)
-        shared = (sums[:, -1] > 1) | (len(self.sharings) == 1)
-        cubes = [np.bincount(of, column * column * column * shared, minlength=count) for column in sums[:, :-1].T]
+        if self._independent is not None:
+            # Products, not a power, which numpy takes by way of logarithms.
+            sums = _by_stratum(self._independent[:, None] * influence * influence * influence, strata, count)
+            return np.divide(sums, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
+        influence = self._summed(influence)
+        of, of_sets = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, count)
+        shared = (of_sets[:, -1] > 1) | (len(self.sharings) == 1)
+        cubes = [np.bincount(of, column * column * column * shared, minlength=count) for column in of_sets[:, :-1].T]
         return np.divide(np.stack(cubes, axis=1), variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
     def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
@@ -136,7 +161,10 @@ class Dependence:
         Where rows share labels of several kinds, the kind with the fewest units decides.
         """
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        fewest = np.full(count, np.inf)
+        if self._independent is not None:
+            total = _by_stratum((self._independent * weight**2)[:, None], strata, count)[:, 0]
+            return np.asarray(1 / np.maximum(total, np.finfo(np.float64).tiny))
+        fewest, weight = np.full(count, np.inf), self._summed(weight)
         for labels in self.kinds or (np.arange(self.size),):
             which, share = _shares(labels, weight, stratum)
             squares = np.bincount(which, share**2, minlength=count)
@@ -152,7 +180,7 @@ class Dependence:
         if len(self.sharings) == 1:
             return np.full((count, influence.shape[1]), np.inf)
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        of, sums = _sums(self.sharings[0], influence, stratum, count)
+        of, sums = _sums(self.sharings[0], self._summed(influence), stratum, count)
         sets = np.maximum(np.bincount(of, minlength=count), 1)[:, None]
         squares, fourths = (
             np.stack([np.bincount(of, column**power, minlength=count) for column in sums.T], axis=1) for power in (2, 4)
@@ -165,8 +193,17 @@ class Dependence:
 
     def at(self, rows: IntArray) -> Dependence:
         """The dependence of some of the rows, any of them several times."""
+        if self.count is not None:
+            return Dependence(len(rows), tuple(labels[rows] for labels in self.kinds), self.told, self.count[rows])
         kinds = self.kinds or (np.arange(self.size),)
         return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.told)
+
+
+def _by_stratum(columns: FloatArray, strata: IntArray | None, count: int) -> FloatArray:
+    """Sum columns over the rows of each stratum: shape (count, k)."""
+    if strata is None:
+        return np.asarray(columns.sum(axis=0))[None, :]
+    return np.stack([np.bincount(strata, column, minlength=count) for column in columns.T], axis=1)
 
 
 def _sharing(labels: IntArray, again: NDArray[np.bool_], count: int) -> Sharing:
@@ -218,18 +255,24 @@ def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) 
     return of, np.stack([np.bincount(place, column[rows], minlength=len(of)) for column in columns.T], axis=1)
 
 
-def find_dependence(labels: pl.DataFrame) -> Dependence:
+NOT_KEPT = "not clustered: the counts keep no references"
+
+
+def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Dependence:
     """Find which rows of a table go together, from its labels.
 
     Triplets with the same reference do. Where the other images recur too, with another reference or as one, so do all
-    triplets that share any image; and where rows are one observer's, those of the same observer.
+    triplets that share any image; and where rows are one observer's, those of the same observer. With `count`, a row
+    stands for several triplets of one reference.
 
     Examples
     --------
     >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).told
     'each triplet stands alone'
     """
-    size = len(labels)
+    if count is not None and "ref" not in labels.columns:
+        return Dependence(len(labels), (), NOT_KEPT, count)
+    size = len(labels) if count is None else int(count.sum())
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
     few = bool(references) and _distinct(labels, references) < min(FEWEST, size)
@@ -249,9 +292,8 @@ def find_dependence(labels: pl.DataFrame) -> Dependence:
     told = f"clustered by {' and by '.join(words)}" if words else "each triplet stands alone"
     given = ["references"] if few else []
     given += ["observers"] if known < min(FEWEST, size) else []
-    return Dependence(
-        size, tuple(kinds), f"{told}; the few {' and '.join(given)} are taken as given" if given else told
-    )
+    told = f"{told}; the few {' and '.join(given)} are taken as given" if given else told
+    return Dependence(len(labels), tuple(kinds), told, count)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:

@@ -14,7 +14,6 @@ import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import Dependence, find_dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
@@ -42,14 +41,14 @@ LEAST = 0.5
 class Together:
     """How the triplets of a table go together: by images, and by observers where single votes are known."""
 
-    rows: AnyDependence
+    rows: Dependence
     votes: Ballots | None = None
     few_observers: bool = False
 
     @property
     def drawable(self) -> Dependence:
         """How rows go together that are single triplets, so that tables can be drawn from them."""
-        assert isinstance(self.rows, Dependence)
+        assert self.rows.count is None
         return self.rows
 
     @property
@@ -111,7 +110,7 @@ def together(table: Votes) -> Together:
     """Find how the triplets of a table go together."""
     votes = ballots(table)
     few = votes is None and table.votes is not None and "observer" in table.votes.columns
-    return Together(find_dependence(table.labels), votes, few)
+    return Together(find_dependence(table.labels, table.count), votes, few)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
-from twoafc.inference.counted import AnyDependence
 from twoafc.inference.dependence import FEWEST, Dependence
 from twoafc.table import Votes
 
@@ -35,7 +34,7 @@ class Ballots:
     observer: IntArray
 
     def variance(
-        self, moved: FloatArray, weight: FloatArray, rows: AnyDependence, strata: IntArray, count: int
+        self, moved: FloatArray, weight: FloatArray, rows: Dependence, strata: IntArray, count: int
     ) -> FloatArray:
         """Variance that votes of one observer on different images add to weighted means, shape (count, k).
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from twoafc.estimators import DensityCurve, DensityFit, Estimator, NetworkFit, SplineCurve
 from twoafc.inference import DRAWS
+from twoafc.scale import Counts
 from twoafc.table import Votes
 
 if TYPE_CHECKING:
-    from twoafc.counts import Counts
     from twoafc.results.result import Run
 
 LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
@@ -64,7 +64,8 @@ def describe_counts(counts: Mapping[str, Counts]) -> dict[str, Any]:
         "M": first.cells["M"].unique().sort().to_list(),
         "bins_per_octave": first.lattice.per_octave,
         "rows": " and ".join(first.rows),
-        "references": "kept" if first.clusters is not None else "not kept",
+        "references": "kept" if first.refs_kept else "not kept",
+        "widest_bin": {name: each.widest for name, each in counts.items()},
         "counts_sha256": {name: each.digest for name, each in counts.items()},
     }
 
@@ -122,6 +123,4 @@ def _fit(run: Run) -> dict[str, Any]:
         record |= {"sigma": run.fit.settings.sigma, "grid_size": run.fit.settings.grid_size}
     if isinstance(run.fit, SplineCurve):
         record |= {"link": run.fit.link, "lapse": run.fit.lapse, "dispersion": run.fit.dispersion}
-    if run.binning is not None:
-        record["binning"] = asdict(run.binning)
     return record

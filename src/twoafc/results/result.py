@@ -32,13 +32,12 @@ INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
 
 @dataclass(frozen=True)
 class Run:
-    """One fit of one estimator, with one seed, to one distance; from counts, with the error that their bins cause."""
+    """One fit of one estimator, with one seed, to one distance."""
 
     distance: str
     estimator: str
     seed: int | None
     fit: Fit
-    binning: Any = None
 
     @property
     def diverged(self) -> bool:

@@ -1,6 +1,7 @@
 from .folds import assign_folds as assign_folds
 from .folds import repeated_units as repeated_units
 from .folds import split_key as split_key
+from .folds import split_rows as split_rows
 from .folds import split_units as split_units
 from .join import join_columns as join_columns
 from .merging import QUADRUPLE as QUADRUPLE
@@ -35,6 +36,7 @@ from .rules import numbers_of as numbers_of
 from .rules import refuse as refuse
 from .rules import says_votes as says_votes
 from .votes import ENDS as ENDS
+from .votes import SAME_DISTANCE as SAME_DISTANCE
 from .votes import Pairs as Pairs
 from .votes import Triplets as Triplets
 from .votes import Votes as Votes

@@ -11,7 +11,7 @@ Groups = tuple[list[str], IntArray]
 
 
 class Rows(Protocol):
-    """Votes and distances, row by row: `Triplets`, or `CountedTriplets`, whose rows stand for several each."""
+    """Votes and distances, row by row: one row may stand for several triplets."""
 
     k: ClassVar[int]
     row: ClassVar[str]

@@ -1,0 +1,17 @@
+from .engines import ENGINES as ENGINES
+from .engines import count as count
+from .files import Size as Size
+from .files import find_parts as find_parts
+from .files import fingerprints as fingerprints
+from .files import size as size
+from .lattice import Counts as Counts
+from .lattice import Lattice as Lattice
+from .merging import Merged as Merged
+from .merging import carried_by as carried_by
+from .merging import carrying as carrying
+from .merging import fit_counts as fit_counts
+from .merging import load_counts as load_counts
+from .merging import merge as merge
+from .merging import merge_files as merge_files
+from .sources import Counting as Counting
+from .sources import Source as Source

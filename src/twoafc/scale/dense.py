@@ -1,0 +1,303 @@
+"""Counting with polars in a fraction of a group-by's time: most rows are added to an array at their own place.
+
+A sample shows where the bulk of the distances lies. Rows of that window are added to a dense array, one addition each,
+while polars reads on; all other rows, and any that break a rule, are set aside and counted by a group-by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.scale.lattice import BIN_KEY, FINE, Lattice, ShortArray, summed
+from twoafc.table import MOST_VOTES, RESERVED_GROUPS
+
+ROOM = 48_000_000
+"""Places of all dense arrays together, four bytes each."""
+ASIDE = 2_000_000
+"""Rows set aside before they are counted."""
+FULL = 2**31 - 2**26
+"""Rows after which an array is emptied, so that no place can overflow."""
+STEP = 65536
+"""Rows handled at once, so that what is made of them stays in the processor's cache."""
+MOST_M, MOST_PAIRS, MOST_GROUPS = 30, 2**12, 64
+"""Values of M, pairs of n and M, and groups that there is room for."""
+SPAN = 2**18
+"""Places of the array turned into cells at once, for the same reason."""
+NOWHERE = -1
+"""The place of a row that has none."""
+GROUP = "\0group"
+
+Pairs = Mapping[str, tuple[str, str]]
+Progress = Callable[[int, int, str], None]
+
+
+class Found(NamedTuple):
+    """The result of counting one distance: cells with the names of groups, the fine histogram, and the extremes.
+
+    Rows that break a rule of the table have bin0 = -1.
+    """
+
+    cells: pl.DataFrame
+    histogram: pl.DataFrame
+    ends: tuple[float, float]
+
+    @property
+    def lawful(self) -> bool:
+        """Whether no row breaks a rule."""
+        names = self.cells["group"].unique().to_list() if "group" in self.cells.columns else []
+        return bool((self.cells["bin0"] >= 0).all()) and not {None, "", *RESERVED_GROUPS} & {*names}
+
+
+@dataclass(frozen=True)
+class Window:
+    """The rows that have a place in the dense array: bins from `low` on, M from `fewest` to `most`, some groups.
+
+    Places are in the order of the cells of counts: group, bin of d0, bin of d1, sign, n, M. Bins that differ show the
+    sign; for equal ones the three signs stand side by side.
+    """
+
+    lattice: Lattice
+    low: int
+    width: int
+    fewest: int
+    most: int
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sample: pl.DataFrame, d: tuple[str, str], lattice: Lattice, room: int) -> Window:
+        """Choose the window that holds most of a sample within some room; its rows need not be lawful."""
+        M = sample["M"].cast(pl.Int64, strict=False).drop_nulls().clip(1).to_numpy()
+        fewest = int(M.min()) if len(M) else 1
+        most = min(int(M.max()), fewest + MOST_M) if len(M) else 1
+        if (most - fewest + 1) * (most + 1) > MOST_PAIRS:
+            fewest = most = 1
+        groups: tuple[str, ...] = ()
+        if "group" in sample.columns:
+            groups = tuple(sorted(sample["group"].drop_nulls().value_counts(sort=True)["group"].head(MOST_GROUPS)))
+        window = cls(lattice, 2, 1, fewest, most, groups)
+        bins = np.concatenate([lattice.index(_floats(sample[name])) for name in d])
+        bins = bins[(bins >= 2) & (bins < lattice.bins - 1)]
+        # A small table is not worth a large array.
+        room = min(room, 400 * len(sample)) // (len(window.pairs) * max(len(groups), 1))
+        widest = max(math.isqrt(room) - 2, 1)
+        if not len(bins):
+            return window
+        # Room for the tails, which a sample does not show.
+        spare = int(bins.max() - bins.min()) // 10
+        low = max(int(bins.min()) - spare, 2)
+        width = min(int(bins.max()) + spare, lattice.bins - 2) - low + 1
+        if width > widest:
+            held = np.cumsum(np.concatenate([[0], np.bincount(bins - low, minlength=width)]))
+            low += int(np.argmax(held[widest:] - held[: len(held) - widest]))
+        return cls(lattice, low, min(width, widest), fewest, most, groups)
+
+    @cached_property
+    def pairs(self) -> ShortArray:
+        """Each n and M, shape (., 2), in the order of their numbers."""
+        found = [(n, M) for n in range(self.most + 1) for M in range(max(n, self.fewest), self.most + 1)]
+        return np.array(found, dtype=np.int32)
+
+    @cached_property
+    def _start(self) -> ShortArray:
+        """Number of the pair (n, M) less M, for each n."""
+        least = np.maximum(np.arange(self.most + 1), self.fewest)
+        return (np.cumsum(np.concatenate([[0], self.most + 1 - least[:-1]])) - least).astype(np.int32)
+
+    @property
+    def places(self) -> int:
+        """Size of the dense array."""
+        return max(len(self.groups), 1) * self.width * (self.width + 2) * len(self.pairs)
+
+    def pair(self, n: ShortArray, M: ShortArray) -> ShortArray:
+        """Number of each row's n and M among the pairs, or `NOWHERE`."""
+        code = self._start.take(n, mode="clip")
+        code += M
+        if n.min(initial=0) < 0 or M.min() < self.fewest or M.max() > self.most or not (n <= M).all():
+            code[(n < 0) | (n > M) | (self.fewest > M) | (self.most < M)] = NOWHERE
+        return code
+
+    def place(
+        self, bins: tuple[ShortArray, ShortArray], d: tuple[FloatArray, FloatArray], pair: ShortArray
+    ) -> IntArray:
+        """Place of each row within the part of its group, or `NOWHERE`."""
+        s0, s1 = (each - np.int32(self.low) for each in bins)
+        apart = s0 - s1
+        same = np.flatnonzero(apart == 0)
+        apart >>= np.int32(31)  # -1 where s1 is the larger: quicker than to compare and cast
+        line = s0 * np.int32(self.width + 2)
+        line += s1
+        line -= apart
+        line -= apart
+        line[same] += 1 + (d[0][same] > d[1][same]).astype(np.int32) - (d[0][same] < d[1][same])
+        place = np.multiply(line, len(self.pairs), dtype=np.int64)
+        place += pair
+        least, most = min(s0.min(), s1.min(), pair.min()), max(s0.max(), s1.max())
+        if least < 0 or most >= self.width:
+            place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
+        return np.asarray(place)
+
+    def unfolded(self, dense: ShortArray) -> pl.DataFrame:
+        """Turn the dense array into cells, in order."""
+        parts = [self._cells(dense[start : start + SPAN], start) for start in range(0, len(dense), SPAN)]
+        frame = pl.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        return (
+            frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
+            if self.groups
+            else frame.drop("group")
+        )
+
+    def _cells(self, dense: ShortArray, start: int) -> dict[str, NDArray[Any]]:
+        """Cells of some places of the array, the first of which is `start`."""
+        held = np.flatnonzero(dense != 0)  # quicker than of the numbers themselves
+        cell, pair = _divided(held.astype(np.int32) + np.int32(start), len(self.pairs))
+        line, column = _divided(cell, self.width + 2)
+        group, s0 = _divided(line, self.width)
+        ahead = column - s0
+        return {
+            "group": group,
+            "bin0": s0 + np.int32(self.low),
+            "bin1": column - np.clip(ahead, 0, 2) + np.int32(self.low),
+            "sign": np.array([1, -1, 0, 1, -1], dtype=np.int8).take(np.clip(ahead, -1, 3) + 1),
+            "n": self.pairs[:, 0].take(pair),
+            "M": self.pairs[:, 1].take(pair),
+            "count": dense.take(held).astype(np.int64),
+        }
+
+
+def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:
+    """Quotient and remainder, many times quicker than numpy's divmod."""
+    quotient = x // np.int32(by)
+    return quotient, x - quotient * np.int32(by)
+
+
+class _Tally:
+    """One distance's dense array, the rows that have no place in it, and the fine histogram."""
+
+    def __init__(self, d: tuple[str, str], window: Window) -> None:
+        self.d, self.window = d, window
+        self.dense = np.zeros(window.places, dtype=np.int32)
+        self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for what is no distance
+        self.ends = (np.inf, -np.inf)
+        self.since = 0
+        self.aside: list[pl.DataFrame] = []
+        self.cells: list[pl.DataFrame] = []
+
+    def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, group: ShortArray | None) -> None:
+        d0, d1 = (_floats(batch[name]) for name in self.d)
+        for start in range(0, len(batch), STEP):
+            some = slice(start, start + STEP)
+            d = d0[some], d1[some]
+            fine = FINE.index(d[0]), FINE.index(d[1])
+            for each in fine:
+                np.add.at(self.fine, each, 1)
+            bins = tuple(FINE.coarsened(each, self.window.lattice) for each in fine)
+            place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
+            if group is not None:
+                part = self.window.places // max(len(self.window.groups), 1)
+                place = np.where((place < 0) | (group[some] < 0), NOWHERE, place + part * group[some].astype(np.int64))
+            if place.min() < 0:
+                self.aside.append(batch[some].filter(pl.Series(place == NOWHERE)))
+                place = place[place >= 0]
+            np.add.at(self.dense, place, np.int32(1))  # of the array's own type: any other is thirty times slower
+        lows, highs = zip(*((each.min(), each.max()) for each in (d0, d1)), strict=True)
+        self.ends = (min(self.ends[0], *lows), max(self.ends[1], *highs))
+        self.since += len(batch)
+        if sum(map(len, self.aside)) > ASIDE or self.since > FULL:
+            self.settle()
+
+    def settle(self) -> None:
+        """Turn the rows that were set aside, and an array that may be full, into cells."""
+        if self.aside:
+            self.cells.append(by_group(pl.concat(self.aside), self.d, self.window.lattice))
+            self.aside = []
+        if self.since > FULL:
+            self.cells.append(self.window.unfolded(self.dense))
+            self.dense[:], self.since = 0, 0
+
+    def result(self) -> Found:
+        self.settle()
+        cells = self.window.unfolded(self.dense)
+        del self.dense
+        bins = np.flatnonzero(self.fine[:-1])
+        histogram = pl.DataFrame({"bin": bins, "count": self.fine[bins]})
+        found = [cells, *(each.select(cells.columns) for each in self.cells)]
+        return Found(pl.concat(found), summed(BIN_KEY, histogram), (float(self.ends[0]), float(self.ends[1])))
+
+
+def count_densely(
+    frame: pl.LazyFrame,
+    sample: pl.DataFrame,
+    pairs: Pairs,
+    lattice: Lattice,
+    rows: int | None,
+    progress: Progress | None = None,
+) -> dict[str, Found]:
+    """Count all distances of a polars frame in one pass.
+
+    Parameters
+    ----------
+    frame, sample
+        All rows, and some of them; with n, M, the columns of the distances and maybe group.
+    rows : int or None
+        How many there are, where that is known.
+    """
+    tallies = {name: _Tally(d, Window.of(sample, d, lattice, ROOM // len(pairs))) for name, d in pairs.items()}
+    groups = list(next(iter(tallies.values())).window.groups)
+    if groups:
+        number = pl.col("group").replace_strict(groups, range(len(groups)), default=NOWHERE, return_dtype=pl.Int32)
+        frame = frame.with_columns(number.alias(GROUP))
+    done = 0
+    for batch in frame.collect_batches(maintain_order=False, engine="streaming"):
+        if batch.is_empty():
+            continue
+        n, M = _whole(batch["n"]), _whole(batch["M"])
+        group = _filled(batch[GROUP], NOWHERE) if groups else None
+        for tally in tallies.values():
+            tally.add(batch, n, M, group)
+        done += len(batch)
+        if progress:
+            progress(done, max(rows or 0, done), "rows")
+    return {name: tallies.pop(name).result() for name in pairs}
+
+
+def by_group(rows: pl.DataFrame, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
+    """Count rows by a group-by; those that break a rule of the table stand under bin0 = -1."""
+    (d0, d1), (n, M) = ((_floats(rows[name]) for name in names) for names in (d, ("n", "M")))
+    bin0, bin1 = lattice.index(d0), lattice.index(d1)
+    with np.errstate(invalid="ignore"):
+        lawful = (bin0 >= 0) & (bin1 >= 0) & (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES)
+        lawful &= (n == np.floor(n)) & (np.floor(M) == M)
+        sign = np.sign(d0 - d1)
+    columns = {"bin0": bin0, "bin1": bin1, "sign": sign, "n": n, "M": M}
+    kept = {name: np.where(lawful, column, -1).astype(np.int32) for name, column in columns.items()}
+    cells = pl.DataFrame(kept).with_columns(pl.col("sign").cast(pl.Int8))
+    if "group" in rows.columns:
+        cells = cells.with_columns(rows["group"])
+    return cells.group_by(cells.columns).agg(count=pl.len().cast(pl.Int64))
+
+
+def _whole(votes: pl.Series) -> ShortArray:
+    """Numbers of votes; -1, which is none, for what is missing, broken or too large."""
+    whole = votes.cast(pl.Int32, strict=False)
+    if not votes.dtype.is_integer():
+        whole = whole.set(whole != votes, -1)
+    return _filled(whole, -1)
+
+
+def _floats(column: pl.Series) -> FloatArray:
+    return _filled(column.cast(pl.Float64), np.nan)
+
+
+def _filled(column: pl.Series, instead: float) -> NDArray[Any]:
+    """Values of a column; where one is missing, another that is none."""
+    # Asked first: polars takes long to fill nothing.
+    return (column.fill_null(instead) if column.null_count() else column).to_numpy()

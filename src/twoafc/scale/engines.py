@@ -1,0 +1,568 @@
+"""`count`: a table of any size to counts, read by polars, DuckDB, Dask or Spark.
+
+An engine reads the needed columns by name, files with other types apart: some engines fail at numbers of another
+width. CSV is read by polars alone.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import logging
+import os
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twoafc.errors import DataError, require
+from twoafc.scale.dense import Found, Pairs, Progress, count_densely
+from twoafc.scale.files import (
+    Schemas,
+    broken_kind,
+    check_alike,
+    csv_head,
+    find_parts,
+    fingerprints,
+    first_line,
+    is_bare,
+    is_parquet,
+    is_remote,
+    schemas,
+    size,
+)
+from twoafc.scale.lattice import KEY, REF_KEY, TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice, summed
+from twoafc.scale.program import (
+    broken_choice,
+    broken_counts,
+    broken_distance,
+    broken_name,
+    collected,
+    count_by_program,
+    identifying,
+    merged_votes,
+    unlike_votes,
+)
+from twoafc.table import (
+    LABELS,
+    RESERVED_GROUPS,
+    Votes,
+    Where,
+    choices_of,
+    counts_of,
+    distance_columns,
+    finite_column,
+    labels_of,
+    refuse,
+    row_name,
+    says_votes,
+)
+
+SAMPLE = 100_000
+SLICE = 1_000_000
+"""Rows that are checked together."""
+ROW = "\0row"
+Columns = Sequence[str] | None
+"""Those that are needed; None for all, of files whose columns are not known yet."""
+
+
+def count(
+    source: Any,
+    *,
+    distances: Sequence[str] | None = None,
+    engine: str | None = None,
+    per_octave: int = 128,
+    keep_refs: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Counts]:
+    """Count the triplets of a table of any size on a lattice of raw distances.
+
+    Parameters
+    ----------
+    source : path, pattern, list of paths, Triplets, or any frame that narwhals knows
+        Parquet or CSV files (s3:// and the like where the engine reads them), or a frame of polars, DuckDB, Dask,
+        PySpark, pandas or arrow. Columns as those of `Triplets`; distances must be at least 0.
+    distances : sequence of str, optional
+        Those to count; default all.
+    engine : {"polars", "duckdb", "dask", "spark"}, optional
+        What reads files; default polars, which alone reads CSV. A frame is counted by its own engine.
+    per_octave : int
+        Bins for each doubling of a distance, a power of two; counts add up only where it is the same.
+    keep_refs : bool
+        Count by reference, which clustered error bars need; as large as the table where references hardly repeat.
+    progress : callable(done, total, what), optional
+        Called with the number of rows counted; by polars alone.
+
+    Returns
+    -------
+    dict of name to Counts
+
+    Notes
+    -----
+    Single votes (``choice``) are merged into triplets by the engine first, where columns identify these; else each
+    vote is a triplet with M = 1.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.LazyFrame({"n": [3, 0], "M": [5, 2], "ssim_d0": [0.4, 0.1], "ssim_d1": [0.2, 0.3]})
+    >>> count(table)
+    {'ssim': Counts(ssim: 2 triplets, 7 votes, 2 cells, 128 bins per octave)}
+    """
+    lattice = Lattice(per_octave)
+    table = _opened(source, engine, distances, keep_refs)
+    try:
+        rows = table.rows()
+        found = table.counted_densely(lattice, rows, progress) if table.is_dense and not keep_refs else {}
+        made = {}
+        for name in table.pairs:
+            counted = found.pop(name) if name in found else table.counted(name, lattice, keep_refs)
+            made[name] = _counts(name, _lawful(counted, table, name, lattice, keep_refs), table, lattice)
+            seen = made[name].votes if table.holds_votes else made[name].triplets
+            # An engine may pass over files that it takes for its own notes.
+            if rows is not None and seen != rows:
+                raise DataError(
+                    f"{table.engine} counted {seen} of the {rows} rows of {table.named}; count with another engine"
+                )
+        return made
+    except (DataError, ImportError, MemoryError):
+        raise
+    # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
+    except Exception as error:
+        _check_parts(table)
+        for part in table.parts:
+            _frame_of(table.engine, [part], table.schemas, None)
+        raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
+
+
+def _lawful(found: Found, table: Table, name: str, lattice: Lattice, keep_refs: bool) -> Found:
+    """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
+    if found.cells.is_empty():
+        raise table.error("the table has no rows")
+    lost = keep_refs and bool((found.cells["ref"].is_null() | (found.cells["ref"] == "")).any())
+    if found.lawful and not lost:
+        return found
+    _check_parts(table)
+    _check_frame(table)
+    found = table.counted(name, lattice, keep_refs, packed=False)
+    if (found.cells["bin0"] < 0).any():
+        raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
+    return found
+
+
+def _counts(name: str, found: Found, table: Table, lattice: Lattice) -> Counts:
+    cells, groups, key = found.cells, (), KEY
+    if "group" in cells.columns:
+        groups = tuple(sorted(cells["group"].unique()))
+        number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
+        cells = cells.with_columns(number)
+    else:
+        cells = cells.with_columns(group=pl.lit(0, dtype=pl.Int32))
+    if "ref" in cells.columns:
+        cells, key = cells.with_columns(_reference_digests(cells["ref"])), REF_KEY
+    ends = (found.ends[0] + 0.0, found.ends[1] + 0.0)  # never -0.0
+    origin = (fingerprints(table.parts), (table.kind,))
+    return Counts(name, lattice, summed(key, cells), found.histogram, ends, groups, (), *origin)
+
+
+def _reference_digests(refs: pl.Series) -> pl.Series:
+    """Give each reference a number that is the same at every site and does not tell its name."""
+    distinct = refs.unique().to_list()
+    digests = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in distinct]
+    return refs.replace_strict(distinct, pl.Series(digests, dtype=pl.UInt64), return_dtype=pl.UInt64)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of votes and distances, not yet read.
+
+    Parameters
+    ----------
+    engine : str
+        What reads it.
+    frame : narwhals.LazyFrame
+        Its rows, with the columns that are needed.
+    known : mapping of str to str
+        Those columns, with their names in the frame.
+    pairs : mapping of name to columns
+        The distances.
+    parts : list of str
+        The files; none where a frame was given.
+    schemas : mapping of part to its columns
+        Of the local files.
+    """
+
+    engine: str
+    frame: Any
+    known: Mapping[str, str]
+    pairs: Pairs
+    parts: list[str]
+    schemas: Schemas
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed, by the names that the files give them."""
+        return list(self.known)
+
+    @property
+    def known_pairs(self) -> Pairs:
+        """The distances, by the names of their columns in the frame."""
+        return {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
+
+    @property
+    def holds_votes(self) -> bool:
+        """Whether rows are single votes."""
+        return "choice" in self.columns
+
+    @property
+    def kind(self) -> str:
+        """What a row is."""
+        if not self.holds_votes:
+            return TRIPLETS
+        return VOTES if identifying(self.columns) else UNIDENTIFIED
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the quick pass can count it: polars, and rows that are triplets already."""
+        return isinstance(nw.to_native(self.frame), pl.LazyFrame) and not self.holds_votes
+
+    @property
+    def named(self) -> str:
+        """The files, or that there are none, in a word or two."""
+        return _listed(self.parts) if self.parts else "the table"
+
+    def error(self, rule: str) -> DataError:
+        """Make an error of a broken rule, with the files where there are any."""
+        return DataError(f"{self.named}: {rule}" if self.parts else rule)
+
+    def rows(self) -> int | None:
+        """Return the number of rows; None where only reading all of them would show it."""
+        return size(self.parts).rows if self.parts else None
+
+    def counted(self, name: str, lattice: Lattice, refs: bool, *, packed: bool = True) -> Found:
+        """Count one distance by the program that serves every engine."""
+        by = [label for label in ("group", "ref") if label in self.columns and (refs or label != "ref")]
+        frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
+        return count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
+
+    def counted_densely(self, lattice: Lattice, rows: int | None, progress: Progress | None) -> dict[str, Found]:
+        """Count all distances in one pass of polars."""
+        plain = [pl.col(name).cast(pl.String) if name == "group" else name for name in self.columns]
+        local = [part for part in self.schemas if not is_bare(part)]
+        # Some rows of the first, the middle and the last part that have any: days and sites differ.
+        some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
+        frame = nw.to_native(self.frame)
+        heads = [_as_numbers(_polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
+        sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
+        return count_densely(frame.select(plain), sample, self.pairs, lattice, rows, progress)
+
+
+def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, keep_refs: bool) -> Table:
+    """Open files, or take a frame of any library that narwhals knows."""
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if isinstance(source, str | os.PathLike | list | tuple):
+        return _opened_files(source, engine or "polars", distances, keep_refs)
+    if isinstance(source, Votes):
+        source = source.to_frame()
+    try:
+        frame: Any = nw.from_native(pl.DataFrame(source) if isinstance(source, Mapping) else source)
+    except TypeError as error:
+        kind = type(source).__name__
+        raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
+    if engine is not None:
+        raise ValueError("an engine is chosen for files; a frame is counted by its own")
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise DataError(f"names of columns must be text; found {name!r}")
+    if isinstance(frame, nw.DataFrame):
+        frame = nw.from_native(frame.to_polars().lazy())
+    schema = frame.collect_schema()
+    columns, pairs = _needed(schema.names(), distances, keep_refs)
+    native = nw.to_native(frame)
+    for name in columns:
+        if (name in LABELS or not isinstance(native, pl.LazyFrame)) and (rule := broken_kind(name, schema[name])):
+            raise DataError(f"{rule}; the column holds {schema[name]}")
+    if isinstance(native, pl.LazyFrame):
+        known = {name: name for name in columns}
+        return Table("polars", nw.from_native(_as_numbers(native.select(columns))), known, pairs, [], {})
+    kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
+    known = _spoken(kind, columns)
+    if list(known.values()) != columns:
+        frame = nw.from_native(_spark_selected(native, columns)).lazy()
+    return Table(kind, frame.select(*known.values()), known, pairs, [], {})
+
+
+def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Table:
+    parts = find_parts(source)
+    if engine != "polars" and not is_parquet(parts[0]):
+        raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
+    found = schemas(parts)
+    # The columns of the part that has most: another that lacks one is named.
+    most = max(found, key=lambda part: len(found[part])) if found else parts[0]
+    names = list(found[most]) if found else _frame_of(engine, parts, found, None).collect_schema().names()
+    try:
+        columns, pairs = _needed(names, distances, keep_refs)
+    except DataError as error:
+        raise DataError(f"{most}: {error}") from error
+    check_alike(found, columns)
+    known = _spoken(engine, columns)
+    frame = _frame_of(engine, parts, found, columns).select(*known.values())
+    if engine == "polars":
+        frame = nw.from_native(_as_numbers(nw.to_native(frame)))
+    return Table(engine, frame, known, pairs, parts, found)
+
+
+def _frame_of(engine: str, parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+    """Open the parts; one that the engine cannot read is named."""
+    try:
+        frame = nw.from_native(ENGINES[engine](parts, found, columns)).lazy()
+        frame.collect_schema()
+        return frame
+    except (DataError, ImportError):
+        raise
+    # Engines have errors of many kinds for a file that is not there, not theirs to read or not as they expect it.
+    except Exception as error:
+        if len(parts) > 1:
+            for part in parts:
+                _frame_of(engine, [part], found, columns)
+            raise DataError(f"{engine} cannot read {_listed(parts)} together: {first_line(error)}") from error
+        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
+            raise
+        raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
+
+
+def _listed(parts: Sequence[str]) -> str:
+    more = len(parts) - 1
+    return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")
+
+
+def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
+    """Find the columns that counting needs, and those of each distance."""
+    pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
+    votes = says_votes(columns)
+    if not pairs and distance_columns(columns):
+        raise DataError("tables of triplets can be counted; this is one of pairs")
+    if not pairs:
+        raise DataError(
+            f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
+        )
+    if isinstance(distances, str):
+        raise ValueError(f"distances must be a list of names; found the text {distances!r}")
+    if distances is not None and not list(distances):
+        raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
+    for name in distances or ():
+        if name not in pairs:
+            raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")
+    pairs = {name: pair for name, pair in pairs.items() if distances is None or name in distances}
+    if keep_refs and "ref" not in columns:
+        raise DataError(f"refs can be kept where there is a column ref; found {', '.join(columns)}")
+    kept = ["group"] if "group" in columns else []
+    kept += identifying(columns) if votes else []
+    kept += ["ref"] if keep_refs and "ref" not in kept else []
+    return [*(["choice"] if votes else ["n", "M"]), *kept, *(name for pair in pairs.values() for name in pair)], pairs
+
+
+def _polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
+    """Scan a file as a table in memory is read: all columns text, rows without any value left out."""
+    if not is_remote(path):
+        head = csv_head(path)
+        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names), "skip_lines": head.blank}
+    frame = pl.scan_csv(path, infer_schema=False, **scan)
+    return frame.filter(pl.any_horizontal(pl.exclude(scan.get("row_index_name", ())).is_not_null()))
+
+
+def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Read numbers from the columns of text that should have some; true and false are the choices 1 and 0."""
+    texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
+    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
+    numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
+    return frame.with_columns(each.cast(pl.Float64, strict=False) for each in numbers)
+
+
+def _polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.LazyFrame:
+    if not is_parquet(parts[0]):
+        read = (_polars_csv(part, glob=is_remote(part)) for part in parts)
+        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
+    # In the names of local files a bracket or a star is no pattern; columns that only some parts have are not needed.
+    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
+    options["extra_columns"] = "ignore"
+    if columns is None:
+        return pl.scan_parquet(list(parts), **options)
+    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, found, columns)]
+    if len(frames) == 1:
+        return frames[0]
+    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
+    return pl.concat(frame.select(kinds) for frame in frames)
+
+
+def _duckdb_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+    duckdb = require("duckdb", extra="cluster")
+    _refuse_like_names("duckdb", found)
+    frames = []
+    for alike in _alike(parts, found, columns):
+        frame = duckdb.read_parquet(_escaped(alike), union_by_name=True, hive_partitioning=False)
+        frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _dask_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+    """Read the parts with Dask; where a distributed client is open, its workers do the work."""
+    frames = require("dask.dataframe", extra="cluster")
+    named = None if columns is None else list(columns)
+    # Folders named group=x would otherwise be taken for a second column of that name.
+    options = {"columns": named, "dataset": {"partitioning": None}}
+    read = [frames.read_parquet(_escaped(alike), **options) for alike in _alike(parts, found, columns)]
+    if len(read) == 1 or named is None:
+        return read[0]
+    kinds = {name: "string" if name in LABELS else "float64" for name in named}
+    return frames.concat([frame.astype(kinds) for frame in read])
+
+
+def _spark_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+    """Read the parts with Spark, in the session that is open or a local one; columns have the names of `_spoken`."""
+    sql = require("pyspark.sql", extra="spark")
+    _refuse_like_names("spark", found)
+    for part in parts:
+        if os.path.basename(part).startswith(("_", ".")):
+            raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
+        if not is_remote(part) and ":" in os.path.abspath(part):
+            raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
+    session = sql.SparkSession.getActiveSession() or _started(sql)
+    frames = []
+    for alike in _alike(parts, found, columns):
+        escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
+        paths = [part if is_remote(part) else f"file://{path}" for part, path in zip(alike, escaped, strict=True)]
+        frame = session.read.parquet(*paths)
+        frames.append(frame if columns is None else _spark_selected(frame, columns))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _started(sql: Any) -> Any:
+    """Start a local Spark session whose virtual machine writes to a file that nobody sees: errors are raised anyway."""
+    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
+    # Spark prints what it raises, too.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    shown = os.dup(2)
+    with tempfile.TemporaryFile() as unseen:
+        os.dup2(unseen.fileno(), 2)
+        try:
+            return builder.getOrCreate()
+        # Whatever it is, no Java most often, Spark has written it before it ended.
+        except Exception as error:
+            unseen.seek(0)
+            lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
+            raise OSError(f"spark did not start: {lines[0].strip()}") from error
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
+
+
+def _spark_selected(frame: Any, columns: Sequence[str]) -> Any:
+    """Take columns of a Spark frame by their place, under the names of `_spoken`."""
+    places = [frame.columns.index(name) for name in columns]
+    numbered = frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
+    return numbered.select(*(f"column_{place}" for place in places)).toDF(*_spoken("spark", columns).values())
+
+
+def _spoken(engine: str, columns: Sequence[str]) -> dict[str, str]:
+    """Names of columns in the frame of an engine: Spark takes a dot or a backtick in one for a sign of its own."""
+    odd = {name for name in columns if engine == "spark" and not re.fullmatch(r"\w+", name)}
+    return {name: f"needed_{place}" if name in odd else name for place, name in enumerate(columns)}
+
+
+def _alike(parts: Sequence[str], found: Schemas, columns: Columns) -> list[list[str]]:
+    """Parquet files that can be read at once, since their columns have the same types."""
+    types = defaultdict(list)
+    for part in parts:
+        types[tuple(str(found[part].get(name)) for name in columns or ()) if part in found else ()].append(part)
+    return list(types.values())
+
+
+def _escaped(parts: Sequence[str]) -> list[str]:
+    return [part if is_remote(part) else glob.escape(part) for part in parts]
+
+
+def _refuse_like_names(engine: str, found: Schemas) -> None:
+    """Refuse columns that the engine would take for one another."""
+    for part, columns in found.items():
+        lower: dict[str, str] = {}
+        for name in columns:
+            other = lower.setdefault(name.lower(), name)
+            if other != name:
+                raise DataError(
+                    f"{part}: {engine} cannot tell the columns {other} and {name} apart; rename one, or count with "
+                    "polars or dask"
+                )
+
+
+ENGINES: dict[str, Callable[[Sequence[str], Schemas, Columns], Any]] = {
+    "polars": _polars_frame,
+    "duckdb": _duckdb_frame,
+    "dask": _dask_frame,
+    "spark": _spark_frame,
+}
+
+
+def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
+    """Raise a `DataError` that names the first rule that some rows break, if they break any."""
+    labels_of(frame, where)
+    choices_of(frame, where) if "choice" in frame.columns else counts_of(frame, where)
+    for name in (name for pair in pairs.values() for name in pair):
+        values = finite_column(frame, name, where)
+        refuse(values < 0, f"{name} must be at least 0 to be counted", where, _described(name, values))
+
+
+def _described(name: str, values: NDArray[np.float64]) -> Callable[[int], str]:
+    return lambda row: f"{name}={values[row]}"
+
+
+def _named_rows(numbers: pl.Series) -> Where:
+    return lambda row: row_name(numbers[row])
+
+
+def _check_parts(table: Table) -> None:
+    """Go through the local files, a slice at a time, and raise a `DataError` for the first that breaks a rule."""
+    for part in (part for part in table.parts if not is_remote(part)):
+        kind = "Parquet" if is_parquet(part) else "CSV"
+        try:
+            for numbers, rows in _slices(part, table.columns):
+                _check_rows(rows, table.pairs, _named_rows(numbers))
+        except DataError as error:
+            raise DataError(f"{part}: {error}") from error
+        except (pl.exceptions.PolarsError, OSError, EOFError) as error:
+            raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
+
+
+def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+    """Rows of a part, some at a time, with their numbers; rows without any value are numbered too, and left out."""
+    options: dict[str, Any] = {"glob": False, "row_index_name": ROW}
+    frame = pl.scan_parquet(part, **options) if is_parquet(part) else _polars_csv(part, **options)
+    first = 0
+    while len(rows := frame.select(ROW, *columns).slice(first, SLICE).collect()):
+        yield rows[ROW], rows.drop(ROW)
+        first += len(rows)
+
+
+def _check_frame(table: Table) -> None:
+    """Look for a broken rule among the rows of a lazy frame that may break one; only those are collected."""
+    odd = broken_choice() if table.holds_votes else broken_counts()
+    for name in (name for pair in table.known_pairs.values() for name in pair):
+        odd = odd | broken_distance(name)
+    for name in (name for name in table.columns if name in LABELS):
+        odd = odd | broken_name(name, RESERVED_GROUPS if name == "group" else ())
+    found = collected(table.frame.filter(odd).select(*table.known.values()).head(1000))
+    try:
+        names = {name: column for column, name in table.known.items()}
+        _check_rows(found.rename(names), table.pairs, lambda row: "a row")
+    except DataError as error:
+        # How many break a rule is not known: only some of them were collected.
+        raise DataError(re.sub(r" \(\d+ of \d+ rows\)$", "", str(error))) from error

@@ -1,0 +1,569 @@
+"""A fixed lattice of raw distances, and the counts of triplets on it, which add up exactly and are used as rows.
+
+A cell has the bins of d0 and d1, the sign of d0 - d1, n, M, the group (and the reference where it was kept) and the
+number of its triplets. A histogram of all distances on much finer bins gives the map to [0, 1] and, for each bin, the
+distance at which its triplets stand: the one whose rank is the mean of theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import Uniform
+from twoafc.errors import DataError
+from twoafc.files import read_archive, save_archive
+from twoafc.table import Triplets
+
+ShortArray = NDArray[np.int32]
+
+OCTAVES = 80
+"""Doublings that the bins span, half of them below 1: from 9e-13 to 1e12, so that any unit of a distance will do."""
+LOWEST, HIGHEST = 2.0 ** (-OCTAVES // 2), 2.0 ** (OCTAVES // 2)
+FINEST = 4096
+UPPER = 1 if sys.byteorder == "little" else 0
+"""Which half of a 64-bit float has its exponent and the bits of its bin; halves are quicker to work with."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Bins of a distance: each doubling of it, from one power of two to the next, is cut into so many of one width.
+
+    A bin is the exponent of a float and the first bits after its point: no edge is rounded, so that every engine and
+    every machine agrees on it. Bin 0 holds d = 0 alone, bin 1 what lies between 0 and 9e-13, the last bin 1.1e12 and
+    more; bins without any distance cost nothing, for counts are sparse.
+
+    Parameters
+    ----------
+    per_octave : int
+        Bins for each doubling of the distance, a power of two up to 4096. 128 gives a distance whose bulk spans a
+        factor of 50 some 700 bins; one that varies by less (0.8 to 1, say) needs more, 512 or 1024.
+
+    Examples
+    --------
+    >>> Lattice(2).index([0.0, 1e-13, 1.0, 1.4, 1.5, 2.0, 1e300, -1.0])
+    array([  0,   1,  82,  82,  83,  84, 162,  -1], dtype=int32)
+    """
+
+    per_octave: int = 128
+
+    def __post_init__(self) -> None:
+        p = self.per_octave
+        if isinstance(p, bool) or not isinstance(p, int) or not 1 <= p <= FINEST or p & (p - 1):
+            raise ValueError(f"per_octave must be a power of two from 1 to {FINEST}; found {p}")
+
+    @property
+    def bins(self) -> int:
+        """Number of bins, with the three at the ends."""
+        return self.per_octave * OCTAVES + 3
+
+    @property
+    def _shift(self) -> int:
+        """Bits of a 64-bit float that lie behind those of its bin."""
+        return 53 - self.per_octave.bit_length()
+
+    @property
+    def _first(self) -> int:
+        """The bits of a float, shifted, of bin 0 if the lattice went on below: bin i has ``_first + i``."""
+        return int(np.array(LOWEST).view(np.int64) >> self._shift) - 2
+
+    def index(self, d: ArrayLike) -> ShortArray:
+        """Bin of each distance, which every engine must agree with; -1 for what is negative or not finite."""
+        d = np.asarray(d, dtype=np.float64)
+        flat = np.ascontiguousarray(d).reshape(-1)
+        place = flat.view(np.int32)[UPPER::2] >> np.int32(self._shift - 32)
+        place -= np.int32(self._first)
+        if place.size and (place.min() < 2 or place.max() >= self.bins - 1):
+            place = np.where(flat > 0, np.clip(place, 1, self.bins - 1), 0).astype(np.int32)
+            place[~((flat >= 0) & np.isfinite(flat))] = -1
+        return place.reshape(d.shape)
+
+    def coarsened(self, index: ShortArray, to: Lattice) -> ShortArray:
+        """Bins of a coarser lattice that bins of this one lie in."""
+        steps = np.int32((self.per_octave // to.per_octave).bit_length() - 1)
+        place = ((index - np.int32(2)) >> steps) + np.int32(2)
+        if index.size and index.min() < 1:
+            place = np.where(index > 0, place, index)
+        return np.asarray(place, dtype=np.int32)
+
+    @property
+    def edges(self) -> FloatArray:
+        """Ends of the bins, shape (bins + 1,): bin i spans edges[i] to edges[i + 1], the upper end left out.
+
+        Examples
+        --------
+        >>> edges = Lattice(2).edges
+        >>> edges[:5] / LOWEST, edges[-2:]
+        (array([0. , 0. , 1. , 1.5, 2. ]), array([1.09951163e+12,            inf]))
+        """
+        spaced = (np.arange(2, self.bins, dtype=np.int64) + self._first) << self._shift
+        return np.concatenate([[0.0, 0.0], spaced.view(np.float64), [np.inf]])
+
+    def middles(self, index: IntArray | ShortArray) -> FloatArray:
+        """Middle of some bins; of the last, which has no end, its lower edge."""
+        edges = self.edges
+        upper = edges[index + 1]
+        return np.where(np.isfinite(upper), (edges[index] + upper) / 2, edges[index])
+
+
+FINE = Lattice(FINEST)
+"""Bins of the histogram of all distances."""
+
+Key = Mapping[str, type[pl.DataType]]
+KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
+REF_KEY: Key = {"ref": pl.UInt64, **KEY}
+BIN_KEY: Key = {"bin": pl.Int32}
+
+
+def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
+    """Add up the counts of rows with one key; each key once, in order, in columns of fixed types.
+
+    Examples
+    --------
+    >>> summed({"n": pl.Int64}, pl.DataFrame({"n": [1, 0, 1], "count": [1, 1, 3]})).rows()
+    [(0, 1), (1, 4)]
+    """
+    types: Key = {**key, "count": pl.Int64}
+    rows = pl.concat(frame.select(pl.col(name).cast(kind) for name, kind in types.items()) for frame in frames)
+    code = _code(rows, [name for name in key if name != "ref"])
+    if code is None:
+        return rows.group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
+    # One number for the key: grouped and sorted many times quicker than as many columns.
+    if "ref" in key:
+        keyed = rows.with_columns(code=pl.Series(code)).group_by("ref", "code")
+        return keyed.agg(pl.exclude("count").first(), pl.col("count").sum()).sort("ref", "code").drop("code")
+    if (code[1:] > code[:-1]).all():
+        return rows
+    order = np.argsort(code, kind="stable")  # next to no time where most rows are in order
+    code = code[order]
+    first = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
+    count = np.add.reduceat(rows["count"].to_numpy()[order], first)
+    return rows[order[first]].with_columns(pl.Series("count", count))
+
+
+def _code(rows: pl.DataFrame, key: Sequence[str]) -> IntArray | None:
+    """One number for each key, in the order of the keys; None where they are too many, or there are no rows."""
+    if rows.is_empty():
+        return None
+    ends = {name: (int(rows[name].min()), int(rows[name].max())) for name in key}  # type: ignore[arg-type]
+    if math.prod(most - least + 1 for least, most in ends.values()) >= 2**63:
+        return None
+    code = np.zeros(len(rows), dtype=np.int64)
+    for name, (least, most) in ends.items():
+        if most > least:
+            code *= most - least + 1
+            code += rows[name].to_numpy()
+            code -= least
+    return code
+
+
+TRIPLETS, VOTES, UNIDENTIFIED = "triplets", "votes", "unidentified votes"
+"""What the rows of a table that was counted may be."""
+NOTES = {
+    VOTES: "single votes were merged into triplets before they were counted: votes on one triplet must be counted "
+    "together, for in counts that are added they are several triplets",
+    UNIDENTIFIED: "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1",
+}
+KIND, FORMAT = "counts", 2
+"""What a file of counts contains, as its archive names it, and the number of its format."""
+BEYOND = 0.005
+"""Share of the distances beyond the ends of the lattice from which on a reader is warned."""
+WIDEST = 0.02
+"""Share of the distances in one bin from which on a reader is warned: a little less than the paper's kernel width."""
+MOST = 200_000
+"""Cells that are used as they are; where there are more, those that lie close together become one row."""
+STEPS, NORMAL_STEPS = 100, 8
+"""Steps of rank, and of its normal score, within which cells are close together."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counts:
+    """Triplets of one distance, counted; made by `twoafc.count`, added by `twoafc.scale.merge`.
+
+    Attributes
+    ----------
+    distance : str
+        Name of the distance.
+    lattice : Lattice
+        Bins of d0 and d1.
+    cells : polars.DataFrame
+        ``group`` (a number among `groups`), ``bin0``, ``bin1``, ``sign`` of d0 - d1, ``n``, ``M`` and ``count``, the
+        number of triplets, at least 1; each key once, in order. First ``ref``, a digest of its name, where refs were
+        kept.
+    histogram : polars.DataFrame
+        ``bin`` of the finest lattice and ``count`` of distances in it, d0 and d1 together.
+    ends : tuple of two floats
+        The smallest and the largest distance.
+    groups : tuple of str
+        Names of the groups, sorted; none where the table has no column of groups, and every ``group`` is 0 then.
+    parts : tuple of str
+        Digests of the counts that were added to make these; none where they were counted.
+    files : tuple of str
+        Fingerprints of the files that they were counted from; none where these are not known.
+    rows : tuple of str
+        What the rows of the tables were: ``triplets``, ``votes``, or ``unidentified votes``.
+
+    Examples
+    --------
+    >>> from twoafc import count
+    >>> counts = count({"n": [3, 3, 0], "M": [5, 5, 2], "ssim_d0": [0.4, 0.4, 0], "ssim_d1": [0.2, 0.2, 0]})["ssim"]
+    >>> counts
+    Counts(ssim: 3 triplets, 12 votes, 2 cells, 128 bins per octave)
+    >>> print(*counts.cells.rows(), sep=chr(10))
+    (0, 0, 0, 0, 0, 2, 1)
+    (0, 4942, 4814, 1, 3, 5, 2)
+    >>> counts.table().count
+    array([1, 2])
+    """
+
+    distance: str
+    lattice: Lattice
+    cells: pl.DataFrame
+    histogram: pl.DataFrame
+    ends: tuple[float, float]
+    groups: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    rows: tuple[str, ...] = (TRIPLETS,)
+
+    def __repr__(self) -> str:
+        refs = ", refs kept" if self.refs_kept else ""
+        return (
+            f"Counts({self.distance}: {self.triplets} triplets, {self.votes} votes, {len(self.cells)} cells, "
+            f"{self.lattice.per_octave} bins per octave{refs})"
+        )
+
+    def __len__(self) -> int:
+        return self.triplets
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counts) and self.digest == other.digest and self.cells.equals(other.cells)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def refs_kept(self) -> bool:
+        """Whether triplets were counted by reference."""
+        return "ref" in self.cells.columns
+
+    @cached_property
+    def triplets(self) -> int:
+        """Number of triplets counted."""
+        return int(self.cells["count"].sum())
+
+    @cached_property
+    def votes(self) -> int:
+        """Number of votes on them."""
+        return int((self.cells["count"] * self.cells["M"]).sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the counts: the same for the same votes, whatever parts they came in, with refs or without."""
+        digest = hashlib.sha256(repr((self.distance, self.lattice, self.groups, self.ends)).encode())
+        cells = summed(KEY, self.cells) if self.refs_kept else self.cells
+        for column in (*cells.iter_columns(), *self.histogram.iter_columns()):
+            digest.update(column.to_numpy().tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def uniform(self) -> Uniform:
+        """The map of the distances to [0, 1]."""
+        values = FINE.middles(self.histogram["bin"].to_numpy())
+        # Many distances may share the largest value (or the smallest), if they were clipped: it must be exact.
+        values[[0, -1]] = self.ends if len(values) > 1 else np.mean(self.ends)
+        return Uniform(values, np.cumsum(self.histogram["count"].to_numpy()))
+
+    def table(self) -> Triplets:
+        """Return the counts as a table whose rows stand for `count` triplets each, at their mean ranks.
+
+        d0 = d1 in the rows of ties, and d0 - d1 has the sign of the triplets in all others. Where there are more than
+        200,000 cells, those within 1/100 of rank and 1/8 of normal score of each other become one row.
+        """
+        cells = self.cells
+        bin0, bin1 = cells["bin0"].to_numpy(), cells["bin1"].to_numpy()
+        sign, count = cells["sign"].to_numpy(), cells["count"].to_numpy()
+        rank, spread = self._ranks
+        apart = np.flatnonzero((bin0 == bin1) & (sign != 0))
+        u0, u1 = rank[bin0], rank[bin1]
+        u0[apart] += sign[apart] * spread[bin0[apart]]
+        u1[apart] -= sign[apart] * spread[bin0[apart]]
+        labels = {name: cells[name].to_numpy() for name in ("group", "n", "M", *(["ref"] if self.refs_kept else []))}
+        if len(cells) > MOST:
+            step = _steps(rank)
+            labels, sign, count, u0, u1 = _joined(labels, step[bin0], step[bin1], sign, count, u0, u1)
+        d0, d1 = self.uniform.inverse(u0), self.uniform.inverse(u1)
+        # Two ranks in a row may give one distance, by rounding.
+        wrong = np.sign(d0 - d1) != sign
+        high, low = np.maximum(d0[wrong], d1[wrong]), np.minimum(d0[wrong], d1[wrong])
+        low = np.where(low == high, np.nextafter(low, 0), low)
+        d0[wrong], d1[wrong] = np.where(sign[wrong] > 0, (high, low), (low, high))
+        named = {"triplet": pl.Series(np.arange(len(count))).cast(pl.String)}
+        if self.groups:
+            named["group"] = pl.Series(self.groups).gather(labels["group"])
+        if self.refs_kept:
+            named["ref"] = pl.Series(labels["ref"]).cast(pl.String)
+        n, M = (labels[name].astype(np.int64) for name in ("n", "M"))
+        distances = {self.distance: (d0, d1)}
+        return Triplets(n, M, distances, pl.DataFrame(named), count=count.astype(np.int64), uniform=self.uniform)
+
+    @cached_property
+    def _ranks(self) -> tuple[FloatArray, FloatArray]:
+        """Mean rank of the distances in each bin, and how far two that differ lie from it on average."""
+        count, levels = self.histogram["count"].to_numpy(), self.uniform.levels
+        bins = FINE.coarsened(self.histogram["bin"].to_numpy(), self.lattice)
+        held = np.maximum(np.bincount(bins, count, self.lattice.bins), 1)
+        mean = np.bincount(bins, count * levels, self.lattice.bins) / held
+        squares = (levels - mean[bins]) ** 2 + (count / count.sum()) ** 2 / 12
+        # Of two distances spread evenly over a bin the larger lies a sixth of it above the middle, on average.
+        return mean, np.sqrt(np.bincount(bins, count * squares, self.lattice.bins) / held / 3)
+
+    @property
+    def widest(self) -> float:
+        """Largest share of the distances in one bin, of bins in which most pairs of distances differ."""
+        bins = FINE.coarsened(self.histogram["bin"].to_numpy(), self.lattice)
+        held = np.bincount(bins, self.histogram["count"].to_numpy(), self.lattice.bins)
+        within = self.cells.filter(pl.col("bin0") == pl.col("bin1"))
+        differ, ties = (
+            np.bincount(some["bin0"], some["count"], self.lattice.bins)
+            for some in (within.filter(pl.col("sign") != 0), within.filter(sign=0))
+        )
+        return float((held * (differ > ties)).max() / held.sum())
+
+    @property
+    def beyond(self) -> float:
+        """Share of the distances that are so small or large that the lattice has one bin for them."""
+        outside = self.histogram.filter(pl.col("bin").is_in([1, FINE.bins - 1]))["count"].sum()
+        return float(outside / (2 * self.triplets))
+
+    @property
+    def vote_notes(self) -> list[str]:
+        """What a reader should know of the votes that were counted."""
+        return [NOTES[kind] for kind in self.rows if kind in NOTES]
+
+    @property
+    def bin_notes(self) -> list[str]:
+        """What a reader should know of the bins: how wide they are, and a warning where they are too wide."""
+        per_octave, widest = self.lattice.per_octave, self.widest
+        notes = [
+            f"{self.distance}: counted in bins, {per_octave} for each doubling of the distance; "
+            f"no bin of several values holds more than {100 * widest:.2g} % of the distances"
+        ]
+        if self.beyond >= BEYOND:
+            notes.append(
+                f"warning: {self.distance}: {self.beyond:.1%} of the distances lie below {LOWEST:.0e} or above "
+                f"{HIGHEST:.0e}; all of these share a bin, so multiply the distance by a constant"
+            )
+        elif widest >= WIDEST:
+            wanted = per_octave * 2 ** math.ceil(math.log2(max(2.0, widest / WIDEST)))
+            remedy = "no number of bins will do: subtract from the distance what all have in common"
+            if wanted <= FINEST:
+                remedy = f"count again with --per-octave {wanted}"
+            notes.append(f"warning: {self.distance}: one bin holds {widest:.0%} of the distances; {remedy}")
+        return notes
+
+    def coarser(self) -> Counts:
+        """Return the counts that the lattice with half as many bins would have given.
+
+        Examples
+        --------
+        >>> from twoafc import count
+        >>> counts = count({"n": [1, 1], "M": [2, 2], "d0": [0.404, 0.405], "d1": [0.2, 0.2]})["distance"]
+        >>> len(counts.cells), len(counts.coarser().cells)
+        (2, 1)
+        """
+        lattice = Lattice(self.lattice.per_octave // 2)
+        bins = {name: pl.Series(self.lattice.coarsened(self.cells[name].to_numpy(), lattice)) for name in BINS}
+        cells = summed(REF_KEY if self.refs_kept else KEY, self.cells.with_columns(**bins))
+        return replace(self, lattice=lattice, cells=cells, parts=())
+
+    def save(self, path: str | Path) -> None:
+        """Write the counts as .npz; a crash leaves the old file or none."""
+        save_archive(path, KIND, *self.stored())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Counts:
+        """Read counts back; a file of another kind, or one that was changed, is refused with a `DataError`."""
+        kind, card, arrays = read_archive(path)
+        if kind != KIND:
+            raise DataError(f"{path} holds no counts; it holds a model of kind {kind!r}")
+        try:
+            return cls.restore(card, arrays)
+        except DataError as error:
+            raise DataError(f"{path} holds no usable counts; {error}") from error
+
+    def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings as plain values, and arrays, of a file; a model that was fitted to counts holds them too."""
+        card = {
+            "format": FORMAT,
+            "distance": self.distance,
+            "per_octave": self.lattice.per_octave,
+            "ends": list(self.ends),
+            "groups": list(self.groups),
+            "parts": list(self.parts),
+            "files": list(self.files),
+            "rows": list(self.rows),
+        }
+        return card, _packed(self.cells) | _packed(self.histogram, "histogram_")
+
+    @classmethod
+    def restore(cls, card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Counts:
+        """Take back what `stored` gave; what no counting can have given is refused."""
+        if card.get("format") != FORMAT:
+            raise DataError(f"they are of format {card.get('format', 1)}, this version reads {FORMAT}: count again")
+        lists = ("groups", "parts", "files", "rows")
+        if not all(_is_names(card.get(name)) for name in lists) or not isinstance(card.get("distance"), str):
+            raise DataError("the card of counts must name distance, groups, parts, files and rows as text")
+        groups, rows, ends = card["groups"], card["rows"], card.get("ends")
+        if groups != sorted(set(groups)):
+            raise DataError("groups must be names in order, each once; those of the file are not")
+        if not rows or not {*rows} <= {TRIPLETS, *NOTES}:
+            raise DataError(f"rows must be {TRIPLETS} or {' or '.join(NOTES)}; those of the file are not")
+        if not isinstance(ends, list) or [type(end) for end in ends] != [float, float]:
+            raise DataError("ends must be the smallest and the largest distance; those of the file are not")
+        try:
+            lattice = Lattice(card["per_octave"])
+        except (KeyError, ValueError) as error:
+            raise DataError(str(error)) from error
+        key = REF_KEY if "ref" in arrays else KEY
+        counts = cls(
+            card["distance"],
+            lattice,
+            _unpacked(arrays, key),
+            _unpacked({name[10:]: each for name, each in arrays.items() if name.startswith("histogram_")}, BIN_KEY),
+            (ends[0], ends[1]),
+            *(tuple(card[name]) for name in lists),
+        )
+        foreign = sorted({*arrays} - {*counts.stored()[1]})
+        if foreign:
+            raise DataError(f"the file holds {foreign[0]}, which no counts have")
+        counts._check(key)
+        return counts
+
+    def _check(self, key: Key) -> None:
+        """Refuse counts that no counting can have given."""
+        M, n, sign, last = pl.col("M"), pl.col("n"), pl.col("sign"), self.lattice.bins - 1
+        bin0, bin1 = pl.col("bin0"), pl.col("bin1")
+        rules = {
+            "count must be at least 1": pl.col("count") >= 1,
+            "M must be at least 1": M >= 1,
+            "n must lie in [0, M]": (n >= 0) & (n <= M),
+            "group must be one of the groups": pl.col("group").is_between(0, max(len(self.groups), 1) - 1),
+            "bins must lie on the lattice": bin0.is_between(0, last) & bin1.is_between(0, last),
+            "sign must be that of d0 - d1": sign.is_between(-1, 1) & ((bin0 == bin1) | (sign == (bin0 - bin1).sign())),
+            "d0 = d1 = 0 must have sign 0": (bin0 > 0) | (bin1 > 0) | (sign == 0),
+        }
+        kept = self.cells.select(**{rule: holds.all() for rule, holds in rules.items()}).row(0, named=True)
+        for rule, holds in kept.items():
+            if not holds:
+                raise DataError(f"{rule}; in the file some are not")
+        if not self.cells.equals(summed(key, self.cells)):
+            raise DataError("each key must stand once, in order; in the file they do not")
+        fine, low, high = self.histogram["bin"].to_numpy(), *self.ends
+        if not (fine.min() >= 0 and fine.max() < FINE.bins and (np.diff(fine) > 0).all()):
+            raise DataError("bins of the histogram must lie on the finest lattice, in order; in the file they do not")
+        if not (0 <= low <= high) or FINE.index([low, high]).tolist() != [fine[0], fine[-1]]:
+            raise DataError("ends must be the smallest and the largest distance; those of the file are not")
+        size = self.lattice.bins
+        pooled = sum(np.bincount(self.cells[name], self.cells["count"], size) for name in BINS)
+        bins = FINE.coarsened(fine, self.lattice)
+        if not np.array_equal(pooled, np.bincount(bins, self.histogram["count"].to_numpy(), size)):
+            raise DataError("the histogram must count the distances of the cells; that of the file does not")
+
+
+BINS = ("bin0", "bin1")
+
+
+def _steps(rank: FloatArray) -> IntArray:
+    """Number the steps of rank and of normal score in which bins lie, in order."""
+    with np.errstate(divide="ignore"):
+        score = np.clip(ndtri(rank), -9, 9)
+    places = np.stack([np.floor(rank * STEPS), np.floor(score * NORMAL_STEPS)])
+    used = rank > 0
+    step = np.zeros(len(rank), dtype=np.int64)
+    step[used] = np.cumsum(np.any(np.diff(places[:, used], prepend=-99), axis=0)) - 1
+    return step
+
+
+def _joined(
+    labels: dict[str, NDArray[Any]],
+    step0: IntArray,
+    step1: IntArray,
+    sign: NDArray[np.int8],
+    count: IntArray,
+    u0: FloatArray,
+    u1: FloatArray,
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.int8], IntArray, FloatArray, FloatArray]:
+    """Join cells of the same labels, steps and sign to rows at their mean ranks."""
+    number, of_labels = _distinct(list(labels.values()))
+    row, first = _distinct([number, step0, step1, sign.astype(np.int64) + 1])
+    total = np.bincount(row, count)
+    means = [np.bincount(row, count * u) / total for u in (u0, u1)]
+    kept = {name: column[of_labels][number[first]] for name, column in labels.items()}
+    return kept, sign[first], total.astype(np.int64), means[0], means[1]
+
+
+def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
+    """Number the combinations of columns that occur: the number of each row's, and a row of each."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    size = 1
+    for column in columns:
+        most = int(column.max()) + 1
+        if size * most >= 2**62:
+            code = np.unique(code, return_inverse=True)[1]
+            column = np.unique(column, return_inverse=True)[1]
+            size, most = int(code.max()) + 1, int(column.max()) + 1
+        code *= most
+        code += column
+        size *= most
+    if size > 2**22:
+        _, first, number = np.unique(code, return_index=True, return_inverse=True)
+        return number, first
+    place = np.full(size, -1)
+    place[code[::-1]] = np.arange(len(code))[::-1]
+    used = place >= 0
+    return (np.cumsum(used) - 1)[code], place[used]
+
+
+def _packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Columns as arrays of the narrowest whole numbers that hold them."""
+    arrays = {}
+    for column in frame.iter_columns():
+        values = column.to_numpy()
+        ends = map(np.min_scalar_type, (int(values.min()), int(values.max())))
+        arrays[f"{prefix}{column.name}"] = values.astype(np.result_type(*ends))
+    return arrays
+
+
+def _unpacked(arrays: Mapping[str, NDArray[Any]], key: Key) -> pl.DataFrame:
+    columns = {}
+    kinds: Key = {**key, "count": pl.Int64}
+    for name, kind in kinds.items():
+        array = arrays.get(name)
+        if array is None:
+            raise DataError(f"the file has no array {name}")
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise DataError(f"{name} must be a row of whole numbers; that of the file is not")
+        columns[name] = pl.Series(array).cast(kind, strict=False)
+    if len({len(column) for column in columns.values()}) > 1 or not len(columns["count"]):
+        raise DataError("the arrays of counts must have one length, at least 1; those of the file have not")
+    frame = pl.DataFrame(columns)
+    if sum(frame.null_count().row(0)):
+        raise DataError("the numbers of counts must be of their size; some of the file are too large")
+    return frame
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)

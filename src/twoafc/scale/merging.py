@@ -1,0 +1,212 @@
+"""Adding counts, and models that carry the counts they were fitted to: votes stay at their site, counts travel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from twoafc import estimators
+from twoafc.errors import DataError
+from twoafc.estimators import CARRIED, Loaded, Ours, Surface
+from twoafc.files import read_archive
+from twoafc.scale.lattice import BIN_KEY, KEY, KIND, REF_KEY, Counts, summed
+
+CARD = f"{CARRIED}card"
+SURE = 100
+"""Cells that never hold the same numbers by chance; fewer may, at small sites."""
+
+
+def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Counts:
+    """Add counts of parts, days or sites: exactly what counting all their triplets together gives.
+
+    The refs are kept where all of them kept theirs.
+
+    Parameters
+    ----------
+    counts : sequence of Counts
+        Of one distance, on one lattice; all with groups, or all without.
+    names : sequence of str, optional
+        What errors call them.
+    """
+    if not counts:
+        raise ValueError("there must be counts to merge; found none")
+    names = names or [f"part {place}" for place in range(len(counts))]
+    first = counts[0]
+    for name, other in zip(names, counts, strict=True):
+        _check_alike(names[0], first, name, other)
+    if len(counts) == 1:
+        return first
+    groups = tuple(sorted({group for each in counts for group in each.groups}))
+    return Counts(
+        first.distance,
+        first.lattice,
+        summed(
+            REF_KEY if all(each.refs_kept for each in counts) else KEY,
+            *(_renumbered(each.cells, each.groups, groups) for each in counts),
+        ),
+        summed(BIN_KEY, *(each.histogram for each in counts)),
+        (min(each.ends[0] for each in counts), max(each.ends[1] for each in counts)),
+        groups,
+        tuple(sorted({digest for each in counts for digest in each.parts or (each.digest,)})),
+        tuple(sorted({file for each in counts for file in each.files})),
+        tuple(sorted({kind for each in counts for kind in each.rows})),
+    )
+
+
+def _check_alike(one: str, a: Counts, other: str, b: Counts) -> None:
+    """Refuse counts that cannot be added, with the reason."""
+    if a.distance != b.distance:
+        raise DataError(f"counts of one distance add; {one} counts {a.distance}, {other} {b.distance}")
+    if a.lattice != b.lattice:
+        raise DataError(
+            f"counts on one lattice add; {one} has {a.lattice.per_octave} bins per octave, {other} "
+            f"{b.lattice.per_octave}: count one of them again, or take the finer ones on wider bins (Counts.coarser)"
+        )
+    if bool(a.groups) != bool(b.groups):
+        with_groups, without = (one, other) if a.groups else (other, one)
+        raise DataError(f"counts add where all have groups or none has; {with_groups} has them, {without} has not")
+
+
+def _renumbered(cells: pl.DataFrame, old: Sequence[str], new: Sequence[str]) -> pl.DataFrame:
+    """Number the groups of one part as those of all parts together are."""
+    if not old:
+        return cells
+    place = np.array([new.index(name) for name in old], dtype=np.int32)
+    return cells.with_columns(group=pl.Series(place[cells["group"].to_numpy()]))
+
+
+def load_counts(files: Sequence[str]) -> dict[str, Counts]:
+    """Load files of counts, by distance; those of one distance are added up."""
+    found: dict[str, list[tuple[str, Counts]]] = {}
+    for file in files:
+        counts = Counts.load(file)
+        found.setdefault(counts.distance, []).append((file, counts))
+    return {distance: _merged_once(*zip(*named, strict=True)) for distance, named in found.items()}
+
+
+def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
+    """Add counts, none of which may hold votes of another."""
+    # Added first: counts of the same votes that are not alike are refused for that.
+    total = merge(counts, names=names)
+    for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
+        if set(a.files) & set(b.files) or (_share(a, b) and not _by_chance(a, b)):
+            raise DataError(f"votes are merged once; {other} holds counts that are in {one} already")
+    return total
+
+
+def _doubtful(counts: Sequence[Counts], names: Sequence[str]) -> Iterator[str]:
+    """Name counts that have the same few cells though they came from different files."""
+    for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
+        if _share(a, b) and _by_chance(a, b):
+            yield f"{one} and {other} have the same cells, from different files; the same votes would now count double"
+
+
+def _share(a: Counts, b: Counts) -> bool:
+    return bool({*(a.parts or (a.digest,))} & {*(b.parts or (b.digest,))})
+
+
+def _by_chance(a: Counts, b: Counts) -> bool:
+    return bool(a.files and b.files) and min(len(a.cells), len(b.cells)) < SURE
+
+
+def carrying(fit: Surface, estimator: Ours, counts: Counts) -> Surface:
+    """Give a fit the counts that it was fitted to and the settings that were asked for (a chosen sigma was auto)."""
+    card, arrays = counts.stored()
+    text = json.dumps({"asked": asdict(estimator), "counts": card}).encode()
+    carried = {CARD: np.frombuffer(text, dtype=np.uint8)} | {f"{CARRIED}{name}": each for name, each in arrays.items()}
+    return replace(fit, carried=carried)
+
+
+def fit_counts(estimator: Ours, counts: Counts) -> Surface:
+    """Fit P to counts; the model carries them, so that `merge_files` can fit it anew with new votes.
+
+    Examples
+    --------
+    >>> from twoafc import Density, count, worlds
+    >>> counts = count(worlds.simulate("weber", triplets=3000, votes=2))["distance"]
+    >>> fit = fit_counts(Density(sigma=0.1), counts)
+    >>> bool(fit.probability(2.0, 1.0) > 0.7), carried_by(fit)[1] == counts
+    (True, True)
+    """
+    return carrying(estimator.fit(counts.table()), estimator, counts)
+
+
+def carried_by(model: Surface) -> tuple[Ours, Counts]:
+    """Return the settings that were asked for of a model, and the counts that it carries."""
+    if CARD not in model.carried:
+        raise DataError("the model carries no counts")
+    arrays = {name.removeprefix(CARRIED): each for name, each in model.carried.items() if name != CARD}
+    try:
+        card: dict[str, Any] = json.loads(model.carried[CARD].tobytes().decode())
+        estimator = type(model.settings)(**card["asked"])
+        counts = Counts.restore(card["counts"], arrays)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"the counts that the model carries are not usable: {error}") from error
+    if model.uniform is not None and model.uniform.at_most[-1] != 2 * counts.triplets:
+        raise DataError("the map must be of the counts that the model carries; it is of another number of triplets")
+    return estimator, counts
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """The result of merging files.
+
+    Attributes
+    ----------
+    made : Counts, or a fit that carries its counts
+        Both have ``save(path)``.
+    counts : Counts
+        The sum.
+    notes : list of str
+        What a reader should know of it.
+    """
+
+    made: Counts | Loaded
+    counts: Counts
+    notes: list[str]
+
+
+def merge_files(paths: Sequence[str | Path]) -> Merged:
+    """Add the counts of some files; where there are models among them, fit their estimator anew to the sum.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Files of counts, and models of one estimator and its settings that carry counts; of one distance, on one
+        lattice, no votes twice.
+    """
+    if len(paths) < 2:
+        raise ValueError(f"name two files to merge, or more; found {len(paths)}")
+    names = sorted(map(str, paths), key=lambda name: read_archive(name)[0] == KIND)  # models first
+    settings: dict[str, Ours] = {}
+    counts = []
+    for name in names:
+        if read_archive(name)[0] == KIND:
+            counts.append(Counts.load(name))
+            continue
+        model = estimators.load(name)
+        if CARD not in getattr(model, "carried", {}):
+            raise DataError(
+                f"only models fitted to counts can be merged; {name} carries none: "
+                "fit it with twoafc evaluate --engine, or merge the tables"
+            )
+        try:
+            settings[name], carried = carried_by(cast("Surface", model))
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from error
+        counts.append(carried)
+        one, other = repr(settings[names[0]]), repr(settings[name])
+        if one != other:
+            raise DataError(f"models of one estimator and its settings merge; {names[0]} is {one}, {name} {other}")
+    total = _merged_once(names, counts)
+    made = fit_counts(settings[names[0]], total) if settings else total
+    lost = any(each.refs_kept for each in counts) and not total.refs_kept
+    refs = ["not all files kept their refs; error bars of the sum are not clustered"] if lost else []
+    return Merged(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])

@@ -1,0 +1,235 @@
+"""Counting as one lazy program, the same for every engine that narwhals knows; single votes are merged first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from twoafc.scale.dense import Found
+from twoafc.scale.lattice import BIN_KEY, FINE, HIGHEST, LOWEST, OCTAVES, Lattice, summed
+from twoafc.table import MOST_VOTES, QUADRUPLE, SAME_DISTANCE, TRIPLET
+
+Pairs = Mapping[str, tuple[str, str]]
+
+FEW = 1024
+"""Votes on one triplet that fit into the packed key; with more, n and M are columns of their own."""
+TURNED, LEAST = "twoafc_turned", "_twoafc_least"
+
+
+def count_by_program(
+    frame: Any, d: tuple[str, str], lattice: Lattice, *, by: Sequence[str] = (), packed: bool = True
+) -> Found:
+    """Count the rows of a lazy frame by bins of d0 and d1, sign, n, M and labels, and all distances by fine bins.
+
+    Bins, sign, n and M make one whole number, for engines group by one column much quicker than by five. A row that
+    breaks a rule of the table, or does not fit into the packed key, is counted under bin0 = -1.
+    """
+    x0, x1 = (nw.col(name).cast(nw.Float64) for name in d)
+    bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
+    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+    sign = nw.when(x0 > x1).then(nw.lit(2)).otherwise(nw.when(x0 < x1).then(nw.lit(0)).otherwise(nw.lit(1)))
+    lawful = is_lawful(n, M) & (bin0 >= 0) & (bin1 >= 0)
+    place = (bin0.cast(nw.Int64) * lattice.bins + bin1.cast(nw.Int64)) * 3 + sign.cast(nw.Int64)
+    labels = [nw.col(name).cast(nw.String) for name in by]
+    if packed:
+        pair = n.cast(nw.Int64) * FEW + M.cast(nw.Int64)
+        key = nw.when(lawful & (M < FEW)).then(place * FEW**2 + pair).otherwise(nw.lit(-1))
+        keyed, keys = frame.select(key.alias("key"), *labels), ["key", *by]
+    else:
+        key = nw.when(lawful).then(place).otherwise(nw.lit(-1))
+        keyed, keys = frame.select(key.alias("key"), n.alias("n"), M.alias("M"), *labels), ["key", "n", "M", *by]
+    cells = collected(keyed.group_by(*keys).agg(nw.len().alias("count")))
+    cells = _unpacked(cells.with_columns(pl.col("key").fill_null(-1).cast(pl.Int64)), lattice, packed)
+    pooled = nw.concat([frame.select(x.alias("x")) for x in (x0, x1)])
+    fine = pooled.select("x", bin_of(nw.col("x"), FINE).alias("bin")).group_by("bin")
+    found = collected(
+        fine.agg(nw.len().alias("count"), nw.col("x").min().alias("low"), nw.col("x").max().alias("high"))
+    )
+    found = found.filter(pl.col("bin") >= 0)
+    ends = (float(found["low"].min() or 0.0), float(found["high"].max() or 0.0))  # type: ignore[arg-type]
+    return Found(cells, summed(BIN_KEY, found), ends)
+
+
+def bin_of(x: Any, lattice: Lattice) -> Any:
+    """Lattice.index of a column of floats; -1 for what is no distance.
+
+    Engines cannot work with bits, but powers of two are exact, and so is all arithmetic with them. Only the logarithm
+    is rounded, and that does no harm: just below a power of two, and just above it, the bins of the octave before and
+    of the octave after it, carried on, are the same.
+
+    Still a float when it leaves: an engine's cast to a whole number may round, or stop at a NaN.
+    """
+    inside = x.clip(LOWEST / 2, HIGHEST)
+    octave = (inside.log() * (1 / math.log(2))).floor()
+    k = octave * lattice.per_octave + ((inside / 2.0**octave - 1) * lattice.per_octave).floor()
+    place = (k + (OCTAVES // 2 * lattice.per_octave + 2)).clip(1, lattice.bins - 1)
+    # Not x < inf: DuckDB takes that as true for a NaN where the file's statistics tell of finite ends alone.
+    positive = nw.when((x > 0) & x.is_finite()).then(place)
+    return positive.otherwise(nw.when(x == 0).then(nw.lit(0.0)).otherwise(nw.lit(-1.0)))
+
+
+def _unpacked(found: pl.DataFrame, lattice: Lattice, packed: bool) -> pl.DataFrame:
+    key = pl.col("key")
+    if packed:
+        votes = {"n": (key // FEW) % FEW, "M": key % FEW}
+        found = found.with_columns(**votes, key=pl.when(key >= 0).then(key // FEW**2).otherwise(-1))
+    place = {"bin0": key // (3 * lattice.bins), "bin1": key // 3 % lattice.bins, "sign": key % 3 - 1}
+    return found.with_columns(**{name: pl.when(key >= 0).then(each).otherwise(-1) for name, each in place.items()})
+
+
+def collected(frame: Any) -> pl.DataFrame:
+    """Run a lazy frame and return a polars one."""
+    native = nw.to_native(frame)
+    if isinstance(native, pl.LazyFrame):
+        return native.collect(engine="streaming")
+    return pl.DataFrame(frame.collect().to_polars())
+
+
+def is_lawful(n: Any, M: Any) -> Any:
+    """Whether n of M are numbers of votes; missing where one of them is."""
+    return (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES) & (n == n.floor()) & (M.floor() == M)
+
+
+def broken_counts() -> Any:
+    """Whether n and M are no numbers of votes."""
+    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+    return n.is_null() | M.is_null() | ~is_lawful(n, M)
+
+
+def broken_distance(name: str) -> Any:
+    """Whether a column has no distance that can be counted."""
+    x = nw.col(name).cast(nw.Float64)
+    return x.is_null() | ~((x >= 0) & x.is_finite())
+
+
+def broken_choice() -> Any:
+    """Whether a choice is neither 0 nor 1."""
+    choice = nw.col("choice").cast(nw.Float64)
+    return choice.is_null() | ~((choice == 0) | (choice == 1))
+
+
+def broken_name(name: str, reserved: Sequence[str] = ()) -> Any:
+    """Whether a name is missing, empty or reserved."""
+    return nw.col(name).is_null() | nw.col(name).cast(nw.String).is_in(["", *reserved])
+
+
+def identifying(columns: Sequence[str]) -> list[str]:
+    """Columns that identify the triplet of a vote; none where nothing does.
+
+    Examples
+    --------
+    >>> identifying(["choice", "ref", "x0", "x1", "d0", "d1"]), identifying(["choice", "d0", "d1"])
+    (['ref', 'x0', 'x1'], [])
+    """
+    ways = (TRIPLET, QUADRUPLE, ("triplet",))
+    return next((list(names) for names in ways if set(names) <= set(columns)), [])
+
+
+def _described(columns: Sequence[str]) -> list[str]:
+    """Columns that must be the same in all votes on a triplet without identifying it: ref, where `triplet` does."""
+    return [name for name in ("ref",) if name in columns and name not in identifying(columns)]
+
+
+def merged_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
+    """Merge the votes of a lazy frame: columns n, M, the distances, and group and ref where there are any.
+
+    As tables in memory are merged: votes are turned so that of x0 and x1 the one whose name is smaller is x0, and a
+    merged triplet is turned back where most of its votes were shown the other way round. A vote that breaks a rule, and
+    votes on one triplet with unlike distances, leave an n outside [0, M], so that counting finds them.
+    """
+    labels = [name for name in ("group", "ref") if name in columns]
+    distances = [name for pair in pairs.values() for name in pair]
+    if not identifying(columns):
+        n = nw.when(broken_choice()).then(nw.lit(-1.0)).otherwise(nw.col("choice").cast(nw.Float64))
+        return frame.select(n.alias("n"), nw.lit(1).alias("M"), *distances, *labels)
+    back = 2 * nw.col(TURNED) > nw.col("M")
+    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+    n = nw.when(_alike(pairs, columns)).then(nw.when(back).then(M - n).otherwise(n)).otherwise(nw.lit(-1.0))
+    usual = [
+        nw.when(back).then(nw.col(there)).otherwise(nw.col(here)).alias(here)
+        for pair in pairs.values()
+        for here, there in (pair, pair[::-1])
+    ]
+    return _by_triplet(frame, columns, pairs).select(n.alias("n"), "M", *usual, *labels)
+
+
+def unlike_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> str:
+    """Name a triplet whose votes have unlike distances, or unlike references, and these."""
+    by = identifying(columns)
+    unlike = _by_triplet(frame, columns, pairs).filter(~_alike(pairs, columns))
+    row = collected(unlike.sort(*by).head(1)).row(0, named=True)
+    triplet = ", ".join(f"{name}={row[name]!r}" for name in by)
+    for name in _described(columns):
+        if row[name] != row[name + LEAST]:
+            return (
+                f"votes on one triplet must have the same {name}; {triplet} has {row[name + LEAST]!r} and {row[name]!r}"
+            )
+    apart = {
+        (distance, name): (row[name] - row[name + LEAST]) / max(row[pair[0]], row[pair[1]], 1e-300)
+        for distance, pair in pairs.items()
+        for name in pair
+    }
+    distance, name = max(apart, key=lambda each: apart[each])
+    least, most = row[name + LEAST], row[name]
+    return f"votes on one triplet must have the same distances ({distance}); {triplet} has {least} and {most}"
+
+
+def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
+    """Group votes by triplet, turned so that the smaller name is x0: n, M, how many were turned, and the distances."""
+    by, described = identifying(columns), _described(columns)
+    kept = [name for name in ("group",) if name in columns]
+    swapped = _swapped(by)
+    turned: dict[str, Any] = {}
+    for d0, d1 in pairs.values():
+        x0, x1 = nw.col(d0).cast(nw.Float64), nw.col(d1).cast(nw.Float64)
+        turned |= {d0: nw.when(swapped).then(x1).otherwise(x0), d1: nw.when(swapped).then(x0).otherwise(x1)}
+    items = {name: nw.col(name).cast(nw.String) for name in by}
+    for one, other in (("x0", "x1"), ("ref0", "ref1")):
+        if one in items and other in items:
+            a, b = nw.col(one).cast(nw.String), nw.col(other).cast(nw.String)
+            items |= {one: nw.when(swapped).then(b).otherwise(a), other: nw.when(swapped).then(a).otherwise(b)}
+    choice = nw.col("choice").cast(nw.Float64)
+    vote = nw.when(swapped).then(1 - choice).otherwise(choice)
+    # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
+    broken = broken_choice()
+    for each in (*map(broken_distance, turned), *map(broken_name, [*by, *kept, *described])):
+        broken = broken | each
+    weighed = nw.when(broken).then(nw.lit(-2.0 * MOST_VOTES)).otherwise(vote)
+    rows = frame.select(
+        weighed.alias("n"),
+        nw.when(swapped).then(nw.lit(1)).otherwise(nw.lit(0)).alias(TURNED),
+        *(value.alias(name) for name, value in (items | turned).items()),
+        *(nw.col(name).cast(nw.String) for name in (*kept, *described)),
+    )
+    least = [nw.col(name).min().alias(f"{name}{LEAST}") for name in (*turned, *described)]
+    most = [nw.col(name).max() for name in (*turned, *described)]
+    sums = [nw.col(name).sum() for name in ("n", TURNED)]
+    return rows.group_by(*by, *kept).agg(*sums, nw.len().alias("M"), *least, *most)
+
+
+def _alike(pairs: Pairs, columns: Sequence[str]) -> Any:
+    """Whether the votes on a triplet have one value of each distance, but for rounding, and one reference."""
+    alike = nw.lit(True)
+    for name in _described(columns):
+        alike = alike & (nw.col(name) == nw.col(f"{name}{LEAST}"))
+    for pair in pairs.values():
+        d0, d1 = (nw.col(name) for name in pair)
+        largest = nw.when(d0 > d1).then(d0).otherwise(d1)
+        for name in pair:
+            alike = alike & (nw.col(name) - nw.col(f"{name}{LEAST}") <= SAME_DISTANCE * largest)
+    return alike
+
+
+def _swapped(by: Sequence[str]) -> Any:
+    """Whether the names of a vote's two images, or pairs of images, are in falling order."""
+    if "x0" not in by:
+        return nw.lit(False)
+    x0, x1 = nw.col("x0").cast(nw.String), nw.col("x1").cast(nw.String)
+    if "ref0" not in by:
+        return x0 > x1
+    ref0, ref1 = nw.col("ref0").cast(nw.String), nw.col("ref1").cast(nw.String)
+    return (ref0 > ref1) | ((ref0 == ref1) & (x0 > x1))

@@ -1,0 +1,139 @@
+"""Tables as a user names them: files, patterns and files of counts; read whole, or counted where they are too large."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from twoafc.errors import DataError
+from twoafc.scale.dense import Progress
+from twoafc.scale.engines import count
+from twoafc.scale.files import find_parts, is_remote, size
+from twoafc.scale.lattice import Counts, Lattice
+from twoafc.scale.merging import load_counts
+
+COUNTS = ".npz"
+MOST_ROWS = 4_000_000
+"""A table of more rows is counted instead of read: they would take some gigabytes."""
+ROW = 50
+"""Bytes of a row of text, about."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, in one file or several, or files of counts.
+
+    Parameters
+    ----------
+    named : str
+        As the user put it.
+    parts : tuple of str
+        The files.
+    """
+
+    named: str
+    parts: tuple[str, ...]
+
+    @classmethod
+    def find(cls, named: str) -> Source:
+        """Find the files that a path or a pattern names."""
+        if not named.lower().endswith(COUNTS):
+            return cls(named, tuple(find_parts(named)))
+        pattern = glob.has_magic(named) and not os.path.exists(named)
+        found = sorted(glob.glob(named, recursive=True)) if pattern else [named]
+        if not found:
+            raise DataError(f"no file matches {named}")
+        return cls(named, tuple(found))
+
+    @property
+    def holds_counts(self) -> bool:
+        """Whether these are files of counts."""
+        return self.parts[0].lower().endswith(COUNTS)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the table, of text about; None of files that lie elsewhere."""
+        if any(map(is_remote, self.parts)):
+            return None
+        found = size(list(self.parts))
+        return found.bytes // ROW if found.rows is None else found.rows
+
+    def is_large(self) -> bool:
+        """Whether the table should be counted rather than read."""
+        if self.holds_counts:
+            return True
+        rows = self.rows
+        return rows is None or rows > MOST_ROWS
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How tables are counted.
+
+    Parameters
+    ----------
+    engine : str or None
+        What reads them; None for polars.
+    per_octave : int or None
+        Bins for each doubling of a distance; None for as many as files of counts beside them have, or the usual.
+    keep_refs : bool
+        Count by reference.
+    """
+
+    engine: str | None = None
+    per_octave: int | None = None
+    keep_refs: bool = False
+
+    def count(
+        self, sources: Mapping[str, Source], distances: Sequence[str] | None, progress: Progress | None = None
+    ) -> dict[str, dict[str, Counts]]:
+        """Count tables, and load files of counts, by role (train, test)."""
+        self._check(sources)
+        loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
+        used = [each.lattice.per_octave for counts in loaded.values() for each in counts.values()]
+        per_octave = next(iter(used), Lattice().per_octave) if self.per_octave is None else self.per_octave
+        tables = {role: source for role, source in sources.items() if role not in loaded}
+        made = {
+            role: count(
+                list(source.parts),
+                distances=distances,
+                engine=self.engine,
+                per_octave=per_octave,
+                keep_refs=self.keep_refs,
+                progress=progress,
+            )
+            for role, source in tables.items()
+        }
+        return {role: (loaded | made)[role] for role in sources}
+
+    def _check(self, sources: Mapping[str, Source]) -> None:
+        """Refuse options that would have no effect."""
+        given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
+        idle = next((option for option, value in given.items() if value is not None), None)
+        if idle and all(source.holds_counts for source in sources.values()):
+            raise ValueError(f"{idle} says how tables are counted; these are counts already, so leave it out")
+
+    def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
+        """Explain why tables were counted where the user did not ask for it, and mention bins of unlike width."""
+        notes = []
+        tables = [source for source in sources.values() if not source.holds_counts]
+        if self.engine is None and tables:
+            large = f"a table of more than {MOST_ROWS:,} rows is not read"
+            why = large if any(source.is_large() for source in tables) else self._asked(sources)
+            notes.append(f"counted by polars, since {why}; --engine chooses another")
+        widths = {role: {each.lattice.per_octave for each in found.values()} for role, found in counts.items()}
+        if len(set.union(*widths.values())) > 1:
+            widths_of = (f"{role} {' and '.join(map(str, sorted(each)))}" for role, each in widths.items())
+            notes.append(f"counted in bins of unlike width; for each doubling of a distance, {', '.join(widths_of)}")
+        return notes
+
+    def engine_of(self, source: Source) -> str:
+        """Return the engine that counted a source; of files of counts it is not known here."""
+        return "counted before" if source.holds_counts else self.engine or "polars"
+
+    def _asked(self, sources: Mapping[str, Source]) -> str:
+        if any(source.holds_counts for source in sources.values()):
+            return "the other table is counted already"
+        return f"{'--keep-refs' if self.keep_refs else '--per-octave'} was asked for"
