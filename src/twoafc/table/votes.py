@@ -176,9 +176,13 @@ class Votes:
         number = column.replace_strict(names, pl.int_range(len(names), eager=True), return_dtype=pl.Int64)
         return names.to_list(), number.to_numpy()
 
-    @cached_property
+    @property
     def groups(self) -> tuple[list[str], IntArray] | None:
         """Names of the groups in order, and each row's number among them; None where the table has no groups."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> tuple[list[str], IntArray] | None:
         return self.codes("group") if "group" in self.labels.columns else None
 
     def uniformised(self) -> tuple[Any, ...]:
