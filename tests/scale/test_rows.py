@@ -270,7 +270,6 @@ def tables() -> tuple[Triplets, Triplets]:
     return made[0], made[1]
 
 
-@pytest.mark.slow
 def test_an_evaluation_of_counts_is_that_of_the_triplets(tables: tuple[Triplets, Triplets]) -> None:
     exact = evaluate(*tables, estimators=("density", "auto"))
     found = evaluate(*(count(table, keep_refs=True) for table in tables), estimators=("density", "auto"))
