@@ -13,6 +13,7 @@ import twoafc
 
 def test_the_public_names() -> None:
     assert sorted(twoafc.__all__) == [
+        "Counts",
         "DataError",
         "Density",
         "Finding",
@@ -23,12 +24,10 @@ def test_the_public_names() -> None:
         "Triplets",
         "check",
         "check_distance",
-        "counts",
+        "count",
         "datasets",
         "distance",
-        "engine",
         "evaluate",
-        "evaluate_counts",
         "fetch",
         "join_columns",
         "load",

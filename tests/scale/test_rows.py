@@ -246,7 +246,7 @@ def test_finer_bins_bring_the_fit_to_the_exact_one() -> None:
     ("kind", "per_octave", "told"),
     [
         ("0.8 to 1", 32, r"one bin holds \d+% of the distances; count again with --per-octave \d+"),
-        ("100 + d", 512, r"one bin holds \d+% of the distances; count again with --per-octave 4096"),
+        ("100 + d", 512, r"one bin holds \d+% of the distances; no number of bins will do: subtract from the .*"),
         ("1 + d / 1000", 4096, r"one bin holds \d+% .*; no number of bins will do: subtract from the distance what .*"),
         ("all tiny", 128, r"100.0% of the distances lie below 9e-13 or above 1e\+12; .* multiply the distance by a .*"),
         ("most huge", 128, r"\d+\.\d% of the distances lie below 9e-13 or above 1e\+12; .*"),

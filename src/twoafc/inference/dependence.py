@@ -132,8 +132,8 @@ class Dependence:
         """Factor 1 / sqrt(1 - s) of each row, s the share of its stratum that its largest set holds; NaN where all."""
         largest, weight = np.zeros(self.size), self._summed(weight)
         for labels in self.kinds or (np.arange(self.size),):
-            dense: IntArray = np.unique(labels, return_inverse=True)[1]
-            place = np.unique(strata * len(dense) + dense, return_inverse=True)[1]
+            dense = _distinct_numbers(labels - labels.min())[1]
+            place = _distinct_numbers(strata * (int(dense.max()) + 1) + dense)[1]
             largest = np.maximum(largest, np.bincount(place, weight)[place])
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(largest < 1 - 1e-12, 1 / np.sqrt(1 - largest), np.nan)
@@ -216,15 +216,25 @@ def _sharing(labels: IntArray, again: NDArray[np.bool_], count: int) -> Sharing:
     sets = np.zeros(sum(map(len, rows)), dtype=np.int64)
     for line in np.concatenate(shared, axis=1):
         # Numbered afresh for each label, so that the numbers do not outgrow their type.
-        sets = np.unique(sets * (int(labels.max()) + 1) + line, return_inverse=True)[1]
+        sets = _distinct_numbers(sets * (int(labels.max()) + 1) + line)[1]
     return Sharing(1 if count % 2 else -1, np.concatenate(rows), sets)
+
+
+def _distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
+    """Find the distinct numbers, from 0 on, in order, and the place of each among them; small ones without a sort."""
+    if not len(code) or int(code.max()) > 4 * len(code):
+        distinct, place = np.unique(code, return_inverse=True)
+        return distinct, place
+    used = np.bincount(code) > 0
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[code]
 
 
 def _shares(labels: IntArray, weight: FloatArray, stratum: IntArray) -> tuple[IntArray, FloatArray]:
     """Weight of each label within each stratum: the stratum, and the share."""
-    dense: IntArray = np.unique(labels, return_inverse=True)[1]
-    combined, place = np.unique(stratum * len(dense) + dense, return_inverse=True)
-    return np.asarray(combined // len(dense), dtype=np.int64), np.asarray(np.bincount(place, weight), dtype=np.float64)
+    dense = _distinct_numbers(labels - labels.min())[1]
+    base = int(dense.max()) + 1
+    combined, place = _distinct_numbers(stratum * base + dense)
+    return np.asarray(combined // base, dtype=np.int64), np.asarray(np.bincount(place, weight), dtype=np.float64)
 
 
 def _squares(sharing: Sharing, influence: FloatArray, weight: FloatArray, stratum: IntArray, count: int) -> FloatArray:
@@ -248,7 +258,7 @@ def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) 
     if count == 1:
         place, of = sets, np.zeros(base, dtype=np.int64)
     else:
-        combined, place = np.unique(stratum[rows] * base + sets, return_inverse=True)
+        combined, place = _distinct_numbers(stratum[rows] * base + sets)
         of = np.asarray(combined // base, dtype=np.int64)
     if count == 1 and len(of) == len(columns) and np.array_equal(place, rows):
         return of, columns  # every row stands alone

@@ -21,7 +21,7 @@ from twoafc.scale.lattice import BIN_KEY, FINE, Lattice, ShortArray, summed
 from twoafc.table import MOST_VOTES, RESERVED_GROUPS
 
 ROOM = 48_000_000
-"""Places of all dense arrays together, four bytes each."""
+"""Places of all dense arrays together, two or four bytes each."""
 ASIDE = 2_000_000
 """Rows set aside before they are counted."""
 FULL = 2**31 - 2**26
@@ -32,6 +32,8 @@ MOST_M, MOST_PAIRS, MOST_GROUPS = 30, 2**12, 64
 """Values of M, pairs of n and M, and groups that there is room for."""
 SPAN = 2**18
 """Places of the array turned into cells at once, for the same reason."""
+LIKELY = 2**14
+"""Rows that a place is likely to get at most, by the sample, where it is counted in short numbers (up to 65,535)."""
 NOWHERE = -1
 """The place of a row that has none."""
 GROUP = "\0group"
@@ -145,17 +147,24 @@ class Window:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
         return np.asarray(place)
 
-    def unfolded(self, dense: ShortArray) -> pl.DataFrame:
+    def unfolded(self, dense: NDArray[Any]) -> pl.DataFrame:
         """Turn the dense array into cells, in order."""
-        parts = [self._cells(dense[start : start + SPAN], start) for start in range(0, len(dense), SPAN)]
-        frame = pl.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-        return (
-            frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
-            if self.groups
-            else frame.drop("group")
-        )
+        size, first = np.count_nonzero(dense), 0
+        kinds: dict[str, type[np.signedinteger]] = {"sign": np.int8, "count": np.int64}
+        names = ("group", "bin0", "bin1", "sign", "n", "M", "count")
+        columns = {name: np.empty(size, dtype=kinds.get(name, np.int32)) for name in names}
+        for start in range(0, len(dense), SPAN):
+            cells = self._cells(dense[start : start + SPAN], start)
+            last = first + len(cells["count"])
+            for name, values in cells.items():
+                columns[name][first:last] = values
+            first = last
+        frame = pl.DataFrame(columns)
+        if not self.groups:
+            return frame.drop("group")
+        return frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
 
-    def _cells(self, dense: ShortArray, start: int) -> dict[str, NDArray[Any]]:
+    def _cells(self, dense: NDArray[Any], start: int) -> dict[str, NDArray[Any]]:
         """Cells of some places of the array, the first of which is `start`."""
         held = np.flatnonzero(dense != 0)  # quicker than of the numbers themselves
         cell, pair = _divided(held.astype(np.int32) + np.int32(start), len(self.pairs))
@@ -182,12 +191,13 @@ def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:
 class _Tally:
     """One distance's dense array, the rows that have no place in it, and the fine histogram."""
 
-    def __init__(self, d: tuple[str, str], window: Window) -> None:
+    def __init__(self, d: tuple[str, str], window: Window, *, short: bool) -> None:
         self.d, self.window = d, window
-        self.dense = np.zeros(window.places, dtype=np.int32)
+        self.dense: NDArray[Any] = np.zeros(window.places, dtype=np.uint16 if short else np.int32)
+        self.one = self.dense.dtype.type(1)  # numpy adds a number of another type thirty times slower
         self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for what is no distance
         self.ends = (np.inf, -np.inf)
-        self.since = 0
+        self.since = self.seen = 0
         self.aside: list[pl.DataFrame] = []
         self.cells: list[pl.DataFrame] = []
 
@@ -198,7 +208,7 @@ class _Tally:
             d = d0[some], d1[some]
             fine = FINE.index(d[0]), FINE.index(d[1])
             for each in fine:
-                np.add.at(self.fine, each, 1)
+                np.add.at(self.fine, each.astype(np.intp), np.int64(1))  # other types are slower
             bins = tuple(FINE.coarsened(each, self.window.lattice) for each in fine)
             place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
             if group is not None:
@@ -207,10 +217,11 @@ class _Tally:
             if place.min() < 0:
                 self.aside.append(batch[some].filter(pl.Series(place == NOWHERE)))
                 place = place[place >= 0]
-            np.add.at(self.dense, place, np.int32(1))  # of the array's own type: any other is thirty times slower
+            np.add.at(self.dense, place, self.one)
         lows, highs = zip(*((each.min(), each.max()) for each in (d0, d1)), strict=True)
         self.ends = (min(self.ends[0], *lows), max(self.ends[1], *highs))
         self.since += len(batch)
+        self.seen += len(batch)
         if sum(map(len, self.aside)) > ASIDE or self.since > FULL:
             self.settle()
 
@@ -223,10 +234,13 @@ class _Tally:
             self.cells.append(self.window.unfolded(self.dense))
             self.dense[:], self.since = 0, 0
 
-    def result(self) -> Found:
+    def result(self) -> Found | None:
+        """Return what was counted; None if a place overflowed."""
         self.settle()
         cells = self.window.unfolded(self.dense)
-        del self.dense
+        self.dense = np.zeros(0, dtype=np.int32)  # its memory is needed
+        if sum(int(each["count"].sum()) for each in (cells, *self.cells)) != self.seen:
+            return None
         bins = np.flatnonzero(self.fine[:-1])
         histogram = pl.DataFrame({"bin": bins, "count": self.fine[bins]})
         found = [cells, *(each.select(cells.columns) for each in self.cells)]
@@ -240,8 +254,13 @@ def count_densely(
     lattice: Lattice,
     rows: int | None,
     progress: Progress | None = None,
+    *,
+    short: bool = True,
 ) -> dict[str, Found]:
     """Count all distances of a polars frame in one pass.
+
+    Short numbers are added quicker than long ones. They are used where the sample shows that no place will overflow;
+    should one do so all the same, which the sum of all shows, that distance is counted again.
 
     Parameters
     ----------
@@ -249,8 +268,14 @@ def count_densely(
         All rows, and some of them; with n, M, the columns of the distances and maybe group.
     rows : int or None
         How many there are, where that is known.
+    short : bool
+        Use short numbers where that is possible.
     """
-    tallies = {name: _Tally(d, Window.of(sample, d, lattice, ROOM // len(pairs))) for name, d in pairs.items()}
+    windows = {name: Window.of(sample, d, lattice, ROOM // len(pairs)) for name, d in pairs.items()}
+    tallies = {
+        name: _Tally(d, windows[name], short=short and _stays_short(windows[name], sample, d, rows))
+        for name, d in pairs.items()
+    }
     groups = list(next(iter(tallies.values())).window.groups)
     if groups:
         number = pl.col("group").replace_strict(groups, range(len(groups)), default=NOWHERE, return_dtype=pl.Int32)
@@ -266,7 +291,20 @@ def count_densely(
         done += len(batch)
         if progress:
             progress(done, max(rows or 0, done), "rows")
-    return {name: tallies.pop(name).result() for name in pairs}
+    found = {name: each for name in pairs if (each := tallies.pop(name).result())}
+    again = {name: d for name, d in pairs.items() if name not in found}
+    return found | (count_densely(frame, sample, again, lattice, rows, progress, short=False) if again else {})
+
+
+def _stays_short(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | None) -> bool:
+    """Whether no place is likely to get more rows than short numbers hold."""
+    if rows is None or sample.is_empty():
+        return False
+    d0, d1 = (_floats(sample[name]) for name in d)
+    pair = window.pair(_whole(sample["n"]), _whole(sample["M"]))
+    place = window.place((window.lattice.index(d0), window.lattice.index(d1)), (d0, d1), pair)
+    fullest = int(np.unique(place[place >= 0], return_counts=True)[1].max(initial=0))
+    return rows < 2**16 or fullest * rows / len(sample) < LIKELY
 
 
 def by_group(rows: pl.DataFrame, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:

@@ -21,7 +21,7 @@ Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
 """Columns of each file, with their types where the file has them."""
 PARQUET = (".parquet", ".pq")
 END = 2**16
-"""Bytes at either end that tell files apart: in Parquet the last hold the extremes of its columns."""
+"""Bytes at either end that identify a file: in Parquet the last hold the extremes of its columns."""
 
 
 class Size(NamedTuple):
@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
 
 def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
-    """Find the files that a path, a pattern or a list of them names, in order; remote ones are taken as they are.
+    """List the files that a path, a pattern or a list of them names, in order; remote ones are taken as they are.
 
     Examples
     --------
@@ -81,28 +81,28 @@ def _inside(folder: str) -> list[str]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Tell what Spark and others lay beside a table: _temporary, _delta_log, .staging; not a folder _day=3 of it."""
+    """Whether Spark and others put it beside a table: _temporary, _delta_log, .staging; not a folder _day=3 of it."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _refuse_twice(parts: Sequence[str]) -> None:
     """Refuse a file that is named twice, by whatever paths: its votes would count double."""
-    held: dict[str, str] = {}
+    named: dict[str, str] = {}
     for part in parts:
         place = part if is_remote(part) else os.path.realpath(part)
-        if place in held:
-            other = f"as {held[place]} too" if held[place] != part else f"{parts.count(part)} times"
+        if place in named:
+            other = f"as {named[place]} too" if named[place] != part else f"{parts.count(part)} times"
             raise DataError(f"a part must be named once; {part} is named {other}")
-        held[place] = part
+        named[place] = part
 
 
 def is_remote(part: str) -> bool:
-    """Tell whether an engine must fetch a file itself: s3://, gs://, https:// and the like."""
+    """Whether an engine must fetch a file itself: s3://, gs://, https:// and the like."""
     return "://" in part
 
 
 def is_parquet(part: str) -> bool:
-    """Tell Parquet from CSV by the name's end."""
+    """Whether a file is Parquet, by the end of its name; otherwise CSV."""
     return part.lower().endswith(PARQUET)
 
 
@@ -140,7 +140,7 @@ def _opener(part: str) -> Any:
 
 
 def check_alike(found: Mapping[str, Mapping[str, pl.DataType | None]], needed: Sequence[str]) -> None:
-    """Refuse parts that lack a column which the others have, or hold what must not be in it."""
+    """Refuse parts without a column that the others have, or with values of a wrong type in it."""
     for part, columns in found.items():
         for name in needed:
             if name not in columns:
@@ -155,7 +155,7 @@ def check_alike(found: Mapping[str, Mapping[str, pl.DataType | None]], needed: S
 
 
 def broken_kind(name: str, kind: Any) -> str | None:
-    """Tell the rule that a column of some type (of polars or narwhals) breaks; None where it may hold that.
+    """Return the rule that a column of some type (of polars or narwhals) breaks; None where it breaks none.
 
     Examples
     --------
@@ -163,15 +163,14 @@ def broken_kind(name: str, kind: Any) -> str | None:
     'group must be text or whole numbers to be counted'
     """
     if name not in LABELS:
-        # Text may hold numbers: that is for the rows to tell, and not for Parquet.
         return None if kind.is_numeric() or str(kind) in ("Boolean", "Null") else f"{name} must be a number"
-    # Engines write 1e8 and True each in their own way, so that groups would not be the same ones.
+    # Engines write 1e8 and True in different ways, so that groups would not be the same.
     odd = kind.is_float() or kind.is_decimal() or kind.is_temporal() or kind.is_nested()
     return f"{name} must be text or whole numbers to be counted" if odd or str(kind) in ("Boolean", "Binary") else None
 
 
 def size(source: str | Path | Sequence[str | Path]) -> Size:
-    """Tell how large a table is from the ends of its files, without reading them.
+    """Return the size of a table from the ends of its files, without reading them.
 
     Examples
     --------
@@ -198,7 +197,7 @@ def _rows(part: str) -> int:
 
 
 def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
-    """Tell files again, whatever they are called, by their sizes and ends; none where one of them lies elsewhere.
+    """Identify files, whatever they are called, by their sizes and ends; none where one of them is remote.
 
     Files without rows are left out: they hold no votes, and those of any two sites are the same.
 
@@ -213,7 +212,7 @@ def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_bare(part: str) -> bool:
-    """Tell whether a local file has columns but no rows.
+    """Whether a local file has columns but no rows.
 
     Examples
     --------
@@ -230,21 +229,21 @@ def is_bare(part: str) -> bool:
 
 
 def _fingerprint(part: str) -> str:
-    said = hashlib.sha256(str(os.path.getsize(part)).encode())
+    digest = hashlib.sha256(str(os.path.getsize(part)).encode())
     with open(part, "rb") as file:
-        said.update(file.read(END))
+        digest.update(file.read(END))
         file.seek(-min(END, os.path.getsize(part)), os.SEEK_END)
-        said.update(file.read())
-    return said.hexdigest()[:32]
+        digest.update(file.read())
+    return digest.hexdigest()[:32]
 
 
 def first_line(error: Exception) -> str:
-    """First line of what an engine said; of what comes from Java, of that which was behind it."""
+    """First line of an engine's message; of an exception in Java, that of its cause."""
     cause = getattr(error, "java_exception", None)
     if cause is not None:
         while cause.getCause() is not None:
             cause = cause.getCause()
         return str(cause.getMessage() or cause.toString()).strip().split("\n")[0]
-    # Dask tells first that something went wrong, and then what.
-    said = str(error).strip().rpartition("Original Message: ")[2] or type(error).__name__
-    return said.split("\n")[0]
+    # Dask writes first that something went wrong, and then what.
+    text = str(error).strip().rpartition("Original Message: ")[2] or type(error).__name__
+    return text.split("\n")[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -171,11 +172,17 @@ class Votes:
     def codes(self, name: str) -> tuple[list[str], IntArray]:
         """Return the distinct labels of a column (group, ref, ...) in order, and the place of each row's among them."""
         column = self.labels[name]
-        return column.unique().sort().to_list(), (column.rank("dense").to_numpy() - 1).astype(np.int64)
+        names = column.unique().sort()
+        number = column.replace_strict(names, pl.int_range(len(names), eager=True), return_dtype=pl.Int64)
+        return names.to_list(), number.to_numpy()
 
     @property
     def groups(self) -> tuple[list[str], IntArray] | None:
         """Names of the groups in order, and each row's number among them; None where the table has no groups."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> tuple[list[str], IntArray] | None:
         return self.codes("group") if "group" in self.labels.columns else None
 
     def uniformised(self) -> tuple[Any, ...]:
