@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from twoafc import Density, Settings, Triplets, evaluate
-from twoafc.inference import MEASURES, bar, by_group, compare, errors, together, values_of, values_per_row
+from twoafc.inference import MEASURES, bar, by_group, clustering_of, compare, errors, values_of, values_per_row
 
 SCORES = ("nll", "nll_per_vote", "agreement", "score_2afc", "score_2afc_distance")
 FRESH = 400_000
@@ -114,7 +114,7 @@ def study(world: World, tables: int, seed: int) -> None:
     hits: dict[str, list[bool]] = {}
     for _ in range(tables):
         table = draw(world, world.triplets, rng, noises)
-        link, kept = together(table), {}
+        link, kept = clustering_of(table), {}
         for name, surface in surfaces.items():
             one, P = table[name], surface(table[name].d0, table[name].d1)
             values = values_per_row(one, P)
@@ -143,7 +143,7 @@ def false_alarms(world: World, tables: int, seed: int) -> dict[str, float]:
     called: dict[str, list[bool]] = {}
     for _ in range(tables):
         table = draw(world, world.triplets, rng, noises)
-        link, kept = together(table), {}
+        link, kept = clustering_of(table), {}
         for name in "ab":
             one, P = table[name], surface(table[name].d0, table[name].d1)
             kept[name] = values_of(one, P, values_per_row(one, P), link)

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from twoafc import Density, Triplets, check, evaluate, worlds
-from twoafc.inference import compare, errors, estimate_ceiling, goodness_of_fit, together, values_of, values_per_row
+from twoafc.inference import (
+    clustering_of,
+    compare,
+    errors,
+    estimate_ceiling,
+    goodness_of_fit,
+    values_of,
+    values_per_row,
+)
 
 GROUPS = ("cnn", "color", "deblur", "frameinterp", "superres", "traditional")
 
@@ -42,7 +50,7 @@ def study(per_reference: int) -> None:
     print(f"{per_reference} triplets per reference; seconds")
     P = {name: Density().fit(train[name]).probability(*test.distances[name]) for name in test.distances}
     values = {name: values_per_row(test[name], each) for name, each in P.items()}
-    link, first = timed("what goes together", lambda: together(test))
+    link, first = timed("what goes together", lambda: clustering_of(test))
     kept = {name: values_of(test[name], P[name], values[name], link) for name in P}
     parts = {
         "error bars of six distances, by group": lambda: [errors(v, test.codes("group"), link) for v in kept.values()],

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from twoafc import Density, Pairs, Spline
-from twoafc.inference import Ranking, average_precision, share_interval, together
+from twoafc.inference import Ranking, average_precision, clustering_of, share_interval
 
 SIZES = {300: 100, 2_000: 60, 9_600: 40}
 SLOPES = {"steep": 3.0, "gentle": 1.2}
@@ -57,7 +57,7 @@ def precision(draw: Any, T: int, slope: float, repeats: int) -> tuple[float, flo
     off, held = [], 0
     for _ in range(repeats):
         table = draw(T, slope, rng)
-        link = together(table)
+        link = clustering_of(table)
         values = Ranking.by(table.d).values(table.n / table.M)[:, None]
         weight = np.full(T, 1 / T)
         se = float(link.standard_errors((values - values.mean()) / T, weight)[0, 0])

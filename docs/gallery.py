@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from twoafc import Density, Spline, Triplets, metrics, plots, worlds
 from twoafc.core import uniformise
 from twoafc.distances import distance
-from twoafc.inference import Dependence, Together, calibration, residual_map
+from twoafc.inference import Clustering, Dependence, calibration, residual_map
 from twoafc.reproduce import worked_example
 from twoafc.results import ask
 
@@ -151,7 +151,7 @@ def reliability() -> Figure:
     bins = {}
     for name in NAMES[:3]:
         test = held_out(name)
-        alone = Together(Dependence(len(test), (), ""), None)
+        alone = Clustering(Dependence(len(test), (), ""), None)
         bins[name] = calibration(test.n, test.M, fitted(name).probability(test.d0, test.d1), alone).bins
     return plots.reliabilities(bins)
 
@@ -162,7 +162,7 @@ def residuals() -> Figure:
     for name in ("weber", "turning"):
         table = world(name, 5000, 5)
         P = worlds.true_probability("weber", table.d0, table.d1)
-        alone = Together(Dependence(len(table), (), ""), None)
+        alone = Clustering(Dependence(len(table), (), ""), None)
         named[name] = residual_map(table.n, table.M, P, table.d0, table.d1, alone)
     return plots.residual_maps(named)
 

@@ -18,9 +18,9 @@ from twoafc.inference import (
     Values,
     all_measures,
     average_precision,
+    clustering_of,
     compare,
     sentence,
-    together,
     values_of,
     values_per_row,
 )
@@ -104,7 +104,7 @@ def test_the_floor_is_told(evaluated: Any) -> None:
         f"{one['nll_floor']:.4f} ({one['nll_per_vote_floor']:.4f} per vote), and "
         f"{one['average_precision_floor']:.2f} % average precision comes without any order"
     ]
-    assert evaluated.error_bars == "95 % intervals of the fitted curves on other pairs; each pair stands alone"
+    assert evaluated.error_bars == "95 % intervals of the fitted curves on other pairs; pairs taken as independent"
 
 
 def test_distances_are_compared(evaluated: Any) -> None:
@@ -126,7 +126,7 @@ def test_distances_are_compared(evaluated: Any) -> None:
 
 def test_sentences() -> None:
     table = world(60, seed=2)
-    link = together(table)
+    link = clustering_of(table)
     values = values_at_half(table["good"], link)
     alike = compare({"a": values, "b": values}, link, estimator="e")
     assert [r["sentence"] for r in alike] == ["a and b are the same on every pair"] * 2
@@ -153,7 +153,7 @@ def test_error_bars_from_drawn_tables(way: Any, told: str) -> None:
         found = evaluate(*tables, estimators=["density"], settings=Settings(error_bars=way, draws=40, folds=2))
         assert found.error_bars.startswith(f"95 % intervals of {told}")
         drawn = "drawn training tables" if way == "refit" else "drawn tables"
-        assert found.error_bars.endswith(f", from 40 {drawn}; each pair stands alone")
+        assert found.error_bars.endswith(f", from 40 {drawn}; pairs taken as independent")
         for one, other in zip(plain.scores, found.scores, strict=True):
             assert one["nll"] == other["nll"]
             if not one["split"].startswith("fold"):
@@ -180,7 +180,7 @@ def test_intervals_hold_what_they_promise() -> None:
     held, apart, runs = 0, 0, 200
     for _ in range(runs):
         table = drawn(80)
-        link = together(table)
+        link = clustering_of(table)
         values = {name: values_at_half(table[name], link) for name in "ab"}
         (one,) = (r for r in compare(values, link, estimator="e") if r["measure"] == "average_precision")
         apart += one["low"] <= truth[one["a"]] - truth[one["b"]] <= one["high"]
@@ -204,7 +204,7 @@ def test_observers_who_cast_many_votes_widen_the_error() -> None:
     }
     known = evaluate(*[Pairs.from_frame(frame | {"observer": observer})] * 2, estimators=["spline"])
     unknown = evaluate(*[Pairs.from_frame(frame)] * 2, estimators=["spline"])
-    assert known.error_bars.endswith("each pair stands alone; votes by observer too")
+    assert known.error_bars.endswith("pairs taken as independent; votes by observer too")
     for name in ("nll", "average_precision"):
         assert known.scores[-1][name] == pytest.approx(unknown.scores[-1][name])
     assert known.scores[-1]["average_precision_se"] > 1.5 * unknown.scores[-1]["average_precision_se"]

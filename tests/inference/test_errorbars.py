@@ -17,14 +17,15 @@ from conftest import random_table
 from twoafc.inference import (
     COMPARED,
     MEASURES,
+    Clustering,
     Dependence,
     Interval,
-    Together,
     Values,
     bar,
     bootstrap_errors,
     bootstrap_means,
     by_group,
+    clustering_of,
     compact_letters,
     compare,
     drawn_rows,
@@ -39,18 +40,19 @@ from twoafc.inference import (
     sentence,
     share_interval,
     t_interval,
-    together,
     values_of,
     values_per_row,
 )
 from twoafc.metrics import log_likelihood
 from twoafc.table import Triplets
 
-ALONE = "each triplet stands alone"
+ALONE = "triplets taken as independent"
 
 
 def told_of(columns: dict[str, Any]) -> str:
-    return find_dependence(pl.DataFrame({name: [str(v) for v in values] for name, values in columns.items()})).told
+    return find_dependence(
+        pl.DataFrame({name: [str(v) for v in values] for name, values in columns.items()})
+    ).description
 
 
 # Which rows go together
@@ -203,8 +205,8 @@ def test_holm_goes_down_the_ordered_p_values() -> None:
 # Error bars of scores
 
 
-def scored(table: Triplets, P: np.ndarray) -> tuple[Values, Together, list[dict[str, Any]]]:
-    link = together(table)
+def scored(table: Triplets, P: np.ndarray) -> tuple[Values, Clustering, list[dict[str, Any]]]:
+    link = clustering_of(table)
     values = values_per_row(table, P)
     return values_of(table, P, values, link), link, by_group(table, values)
 
@@ -236,17 +238,17 @@ def test_the_mean_of_many_small_groups() -> None:
         values = rng.normal(size=(100, len(MEASURES[2]))) + 50
         code = np.arange(100) // 2
         each = Values(MEASURES[2], values, np.ones(100, dtype=np.int64))
-        found = errors(each, ([str(k) for k in range(50)], code), Together(Dependence(100, (), ""), None))
+        found = errors(each, ([str(k) for k in range(50)], code), Clustering(Dependence(100, (), ""), None))
         told.append(found["mean"].se[1] ** 2)
         means.append(values[:, 1].mean())
     assert np.mean(told) == pytest.approx(np.var(means), rel=0.25)
     lonely = ([str(k) for k in range(100)], np.arange(100))
-    assert np.isnan(errors(each, lonely, Together(Dependence(100, (), ""), None))["mean"].se).all()
+    assert np.isnan(errors(each, lonely, Clustering(Dependence(100, (), ""), None))["mean"].se).all()
 
 
 def test_few_observers_are_taken_as_given_and_said() -> None:
     table, _ = observed(30, 5, np.random.default_rng(1), 0.5)
-    assert together(table).told == f"{ALONE}; the few observers are taken as given"
+    assert clustering_of(table).description == f"{ALONE}; the few observers are taken as given"
     rows = {"triplet": range(30), "observer": [k % 4 for k in range(30)]}
     assert told_of(rows) == f"{ALONE}; the few observers are taken as given"
 
@@ -319,10 +321,10 @@ def test_observers_who_differ_widen_the_error_bars_as_they_should() -> None:
     for _ in range(150):
         table, P = observed(200, 15, rng, 1.0)
         values, link, _ = scored(table, P)
-        assert link.told == f"{ALONE}; votes by observer too"
+        assert link.description == f"{ALONE}; votes by observer too"
         means.append(values.columns[:, :4].mean(axis=0))
         told.append(errors(values, None, link)["all"].se[:4] ** 2)
-        rows.append(errors(values, None, Together(link.rows, None))["all"].se[:4] ** 2)
+        rows.append(errors(values, None, Clustering(link.rows, None))["all"].se[:4] ** 2)
     true, told_, rows_ = np.var(means, axis=0), np.mean(told, axis=0), np.mean(rows, axis=0)
     assert (told_ / true > 0.7).all()
     assert (told_ / true < 1.4).all()
@@ -332,7 +334,7 @@ def test_observers_who_differ_widen_the_error_bars_as_they_should() -> None:
 
 def test_what_a_vote_moves_is_its_residual_times_what_it_changes() -> None:
     table, P = observed(30, 8, np.random.default_rng(7), 0.5)
-    link = together(table)
+    link = clustering_of(table)
     assert link.votes is not None
     found = moves(lambda row, n, M, p: -log_likelihood(n, M, p), link.votes, table.n, table.M, P)
     for vote in range(0, 150, 7):
@@ -345,11 +347,11 @@ def test_what_a_vote_moves_is_its_residual_times_what_it_changes() -> None:
 # Comparisons
 
 
-def three(T: int = 400) -> tuple[dict[str, Values], Together]:
+def three(T: int = 400) -> tuple[dict[str, Values], Clustering]:
     rng = np.random.default_rng(8)
     d0, d1 = rng.random((2, T))
     table = Triplets.from_frame({"n": rng.binomial(3, expit(5 * (d0 - d1))), "M": [3] * T, "d0": d0, "d1": d1})
-    link = together(table)
+    link = clustering_of(table)
     surfaces = {"poor": np.full(T, 0.5), "good": expit(5 * (d0 - d1)), "near": expit(4.8 * (d0 - d1))}
     return {name: values_of(table, P, values_per_row(table, P), link) for name, P in surfaces.items()}, link
 
@@ -467,7 +469,7 @@ def test_intervals_cover_the_truth_and_the_test_keeps_its_level(clustered: bool)
     covered, alarms = [], []
     for _ in range(tables):
         table, P = draw(T, 30)
-        link = together(table)
+        link = clustering_of(table)
         values = {name: values_of(table, each, values_per_row(table, each), link) for name, each in P.items()}
         for name, each in values.items():
             error = errors(each, None, link)["all"]

@@ -10,23 +10,23 @@ from scipy.special import expit, logit
 
 from twoafc.core import Uniform
 from twoafc.inference import (
+    Clustering,
     Dependence,
-    Together,
     asymmetry,
     calibration,
     calibration_slope,
+    clustering_of,
     goodness_of_fit,
     intraclass_correlation,
     lapses,
     residual_map,
-    together,
 )
 from twoafc.metrics import nll
 from twoafc.table import Triplets
 
 
-def alone(T: int) -> Together:
-    return Together(Dependence(T, (), ""), None)
+def alone(T: int) -> Clustering:
+    return Clustering(Dependence(T, (), ""), None)
 
 
 def votes(T: int, seed: int, *, M: int = 3, spread: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -206,7 +206,7 @@ def sided(T: int, seed: int, preference: float, *, shown: bool) -> tuple[Triplet
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_preference_for_one_side_is_found(shown: bool) -> None:
     table, P = sided(1500, 7, 0.04, shown=shown)
-    result = asymmetry(table, P, together(table))
+    result = asymmetry(table, P, clustering_of(table))
     assert result["shown"] == shown
     assert result["low"] < 4 * 0.97 < result["high"]
     assert result["p"] < 0.001
@@ -214,16 +214,16 @@ def test_a_preference_for_one_side_is_found(shown: bool) -> None:
     assert result["sentence"].startswith(f"people prefer the second image {where}: ")
     assert result["sentence"].endswith("at random") != shown
     table, P = sided(1500, 8, 0.0, shown=shown)
-    assert asymmetry(table, P, together(table))["sentence"].startswith(
+    assert asymmetry(table, P, clustering_of(table))["sentence"].startswith(
         "no preference for the first or the second image is detected"
     )
 
 
 def test_swaps_hide_a_preference_from_the_table_but_not_from_the_votes() -> None:
     table, P = sided(2000, 9, 0.05, shown=True)
-    assert asymmetry(table, P, together(table))["p"] < 1e-6
+    assert asymmetry(table, P, clustering_of(table))["p"] < 1e-6
     merged = Triplets.from_frame(table.to_frame())
-    assert asymmetry(merged, P, together(merged))["p"] > 0.01
+    assert asymmetry(merged, P, clustering_of(merged))["p"] > 0.01
 
 
 def test_the_bound_on_lapses_covers_and_is_narrow() -> None:
@@ -259,7 +259,7 @@ def test_standard_errors_include_what_observers_share() -> None:
         chance = np.clip(expit(skill * 3 * (d0 - d1)[row]) + side, 0, 1)
         columns = {"triplet": row, "observer": observer, "d0": d0[row], "d1": d1[row]}
         table = Triplets.from_frame({**columns, "choice": (rng.random(600) < chance).astype(int)})
-        clusters = together(table)
+        clusters = clustering_of(table)
         alarms.append(asymmetry(table, P, clusters)["p"] < 0.05)
         slopes.append(calibration_slope(table.n, table.M, P, clusters))
     assert np.mean(alarms) < 0.15
@@ -271,10 +271,10 @@ def test_votes_that_all_agree_give_no_slope() -> None:
     n, P = np.array([2, 2, 0, 0]), np.array([0.9, 0.8, 0.2, 0.1])
     assert np.isnan(calibration_slope(n, np.full(4, 2), P, alone(4)).value)
     table = Triplets.from_frame({"n": n, "M": [2] * 4, "d0": [2.0, 2, 1, 1], "d1": [1.0, 1, 2, 2]})
-    sentences = goodness_of_fit(table, P, together(table)).sentences()
+    sentences = goodness_of_fit(table, P, clustering_of(table)).sentences()
     assert sentences[0].startswith("the calibration slope of P cannot be estimated; miscalibration costs ")
     one = Triplets.from_frame({"n": [2], "M": [2], "d0": [2.0], "d1": [1.0]})
-    sentences = goodness_of_fit(one, np.array([0.8]), together(one)).sentences()
+    sentences = goodness_of_fit(one, np.array([0.8]), clustering_of(one)).sentences()
     assert sentences[3] == "a preference for one side cannot be estimated from so few triplets"
 
 
@@ -287,7 +287,7 @@ def test_goodness_in_words_and_in_plain_values() -> None:
     P = expit(4 * (d0 - d1))
     n = rng.binomial(3, rng.beta(P / 0.4, (1 - P) / 0.4))
     table = Triplets.from_frame({"n": n, "M": [3] * 3000, "d0": d0, "d1": d1})
-    result = goodness_of_fit(table, expit(8 * (d0 - d1)), together(table))
+    result = goodness_of_fit(table, expit(8 * (d0 - d1)), clustering_of(table))
     calibrated, unexplained, misfit, side, random = result.sentences()
     assert calibrated.startswith("P is overconfident (slope 0.5")
     assert unexplained.startswith("two votes on one triplet correlate beyond P by 0.")
@@ -297,8 +297,8 @@ def test_goodness_in_words_and_in_plain_values() -> None:
     record: dict[str, Any] = result.record()
     assert set(record) == {"calibration", "intraclass", "residuals", "asymmetry", "lapses", "sentences"}
     assert record["calibration"]["slope"]["value"] == result.calibration.slope.value
-    fine = goodness_of_fit(table, P, together(table)).sentences()
+    fine = goodness_of_fit(table, P, clustering_of(table)).sentences()
     assert fine[0].startswith("no over- or underconfidence of P is detected (slope 1.0")
     single = Triplets.from_frame({"n": (n > 1).astype(int), "M": [1] * 3000, "d0": d0, "d1": d1})
-    unexplained = goodness_of_fit(single, P, together(single)).sentences()[1]
+    unexplained = goodness_of_fit(single, P, clustering_of(single)).sentences()[1]
     assert unexplained == "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"

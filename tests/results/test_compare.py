@@ -50,7 +50,7 @@ def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None
     told = json.loads((tmp_path / "r" / "scores.json").read_text())
     assert found.comparisons == told["comparisons"]
     assert len(found.comparisons) == 3
-    told_bars = "95 % intervals of the fitted surfaces on other triplets; each triplet stands alone"
+    told_bars = "95 % intervals of the fitted surfaces on other triplets; triplets taken as independent"
     assert found.notes == [f"400 triplets; {told_bars}"]
     assert [(r["distance"], r["letters"]) for r in found.letters if r["measure"] == "nll"] == [("a", "a"), ("bb", "b")]
     kept = pl.read_csv(tmp_path / "r" / "comparisons.csv")
@@ -215,7 +215,7 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
     first = write(tmp_path / "first", votes.drop("bb_d0", "bb_d1"), ties="x0")
     second = write(tmp_path / "second", votes.drop("a_d0", "a_d1"), ties="x0")
     own, between = compare_results([both]), compare_results([first, second])
-    assert between.notes[-1] == "120 triplets; each triplet stands alone; votes by observer too"
+    assert between.notes[-1] == "120 triplets; triplets taken as independent; votes by observer too"
     for mine, other in zip(own.comparisons, between.comparisons, strict=True):
         assert mine["se"] == pytest.approx(other["se"], rel=1e-9)
         assert mine["difference"] == pytest.approx(other["difference"], rel=1e-9)

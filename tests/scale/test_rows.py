@@ -19,8 +19,8 @@ from counting import tally
 from twoafc import Counts, DataError, Density, Network, Settings, Spline, Triplets, count, evaluate, load, worlds
 from twoafc.core import Uniform
 from twoafc.inference import (
+    Clustering,
     Dependence,
-    Together,
     by_group,
     errors,
     estimate_ceiling,
@@ -113,8 +113,8 @@ def test_scores_and_error_bars_of_rows_with_a_count_are_those_of_the_triplets(
     for a, b in zip(by_group(table, one), by_group(repeated, other), strict=True):
         assert a.pop("group") == b.pop("group")
         assert a == pytest.approx(b, rel=1e-9)
-    link, plain = Together(find_dependence(table.labels, table.count)), Together(find_dependence(repeated.labels))
-    assert ("clustered" in plain.told) == (len(plain.rows.kinds) > 0) == (len(link.rows.kinds) > 0)
+    link, plain = Clustering(find_dependence(table.labels, table.count)), Clustering(find_dependence(repeated.labels))
+    assert ("clustered" in plain.description) == (len(plain.rows.kinds) > 0) == (len(link.rows.kinds) > 0)
     found = errors(values_of(table, P, one, link), table.groups, link)
     expected = errors(values_of(repeated, P[each], other, plain), repeated.groups, plain)
     assert list(found) == list(expected)
@@ -150,8 +150,8 @@ def test_references_are_clusters_where_there_are_enough() -> None:
         counts = {"distance": tally(random_table(60, ref=ref), keep_refs=True)}
         told[name] = evaluate(counts, counts).error_bars.split("; ", 1)[1]
     assert told == {
-        "few": "each triplet stands alone; the few references are taken as given",
-        "lone": "each triplet stands alone",
+        "few": "triplets taken as independent; the few references are taken as given",
+        "lone": "triplets taken as independent",
         "many": "clustered by ref",
     }
 
@@ -470,14 +470,9 @@ def test_the_map_of_counts_is_the_exact_one_within_a_fine_bin() -> None:
 
 
 def test_the_card_describes_the_counts(tmp_path: Path) -> None:
-    from twoafc import card, results
-
     counts = {"distance": tally(random_table(200, ref=np.arange(200) % 30), keep_refs=True)}
-    found = evaluate(counts, counts)
-    data = {"train": card.describe_counts(counts, "votes.parquet")}
-    results.write(found, tmp_path / "out", card.of_evaluation(data, {"density": Density()}, Settings(), found.runs))
+    evaluate(counts, counts).write(tmp_path / "out")
     told = json.loads((tmp_path / "out" / "scores.json").read_text())["card"]
     assert told["data"]["train"]["references"] == "kept"
-    assert told["data"]["train"]["source"] == "votes.parquet"
     assert 0 <= told["data"]["train"]["widest_bin"]["distance"] < 0.05
     assert not (tmp_path / "out" / "triplets.parquet").exists()

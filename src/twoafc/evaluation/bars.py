@@ -12,9 +12,9 @@ from twoafc.arrays import FloatArray
 from twoafc.evaluation.loop import Key
 from twoafc.evaluation.records import Scored
 from twoafc.inference import (
+    Clustering,
     Errors,
     Record,
-    Together,
     Values,
     all_measures,
     bootstrap_errors,
@@ -28,13 +28,13 @@ class Bars(Protocol):
     """A way to error bars of scores, and to comparisons of distances under one estimator."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What the error bars are of."""
 
-    def of_scores(self, one: Scored, link: Together) -> Errors:
+    def of_scores(self, one: Scored, clustering: Clustering) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
 
-    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+    def compared(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
 
 
@@ -42,15 +42,15 @@ class Bars(Protocol):
 class Analytic:
     """By formula: the fitted surfaces on other triplets."""
 
-    told: str = "95 % intervals of the fitted surfaces on other triplets"
+    description: str = "95 % intervals of the fitted surfaces on other triplets"
 
-    def of_scores(self, one: Scored, link: Together) -> Errors:
+    def of_scores(self, one: Scored, clustering: Clustering) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
-        return {} if one.values is None else errors(one.values, one.codes, link, one.grouped)
+        return {} if one.values is None else errors(one.values, one.codes, clustering, one.grouped)
 
-    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+    def compared(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
-        return compare(values, link, estimator=estimator)
+        return compare(values, clustering, estimator=estimator)
 
 
 @dataclass(frozen=True)
@@ -61,35 +61,35 @@ class Bootstrap:
     seed: int
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What the error bars are of."""
         return f"95 % intervals of the fitted surfaces on other triplets, from {self.draws} drawn tables"
 
-    def of_scores(self, one: Scored, link: Together) -> Errors:
+    def of_scores(self, one: Scored, clustering: Clustering) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
         if one.values is None:
             return {}
         drawn = bootstrap_errors(
-            one.values, one.codes, link.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
+            one.values, one.codes, clustering.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
         )
-        found = errors(one.values, one.codes, link, one.grouped)
-        if link.votes is None:
+        found = errors(one.values, one.codes, clustering, one.grouped)
+        if clustering.votes is None:
             return {group: error._replace(se=drawn[group]) for group, error in found.items()}
         # Observers are not drawn: what their votes add comes by the formula.
-        rows = errors(one.values, one.codes, Together(link.rows, None), one.grouped)
+        rows = errors(one.values, one.codes, Clustering(clustering.rows, None), one.grouped)
         return {
             group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
             for group, error in found.items()
         }
 
-    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+    def compared(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
         drawn = {
-            name: bootstrap_means(each.columns, link.drawable, draws=self.draws, seed=self.seed)
+            name: bootstrap_means(each.columns, clustering.drawable, draws=self.draws, seed=self.seed)
             for name, each in values.items()
         }
         # Where observers are known their part comes by the formula, which then serves for all of it.
-        return compare(values, link, estimator=estimator, instead=drawn if link.votes is None else None)
+        return compare(values, clustering, estimator=estimator, instead=drawn if clustering.votes is None else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +108,16 @@ class Refit:
     on_test: bool
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What the error bars are of."""
         draws = len(next(iter(self.replicates.values())))
         return f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
 
-    def of_scores(self, one: Scored, link: Together) -> Errors:
+    def of_scores(self, one: Scored, clustering: Clustering) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
         if one.values is None:
             return {}
-        found = errors(one.values, one.codes, link, one.grouped)
+        found = errors(one.values, one.codes, clustering, one.grouped)
         beside = self.on_test and one.prediction.split == "test"
         return {
             group: error._replace(se=np.hypot(error.se if beside else 0.0, self._spread(one, group)))
@@ -133,9 +133,9 @@ class Refit:
         enough = (known.mean(axis=0) > 0.5) & (known.sum(axis=0) > 1)
         return np.where(enough, np.std(np.where(known, drawn, 0.0), axis=0, ddof=1, where=known | ~enough), np.nan)
 
-    def compared(self, values: Mapping[str, Values], link: Together, estimator: str) -> list[Record]:
+    def compared(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
         drawn = {name: self.replicates[name, estimator, "test", "all"] for name in values}
         if self.on_test:
-            return compare(values, link, estimator=estimator, beside=drawn)
-        return compare(values, link, estimator=estimator, instead=drawn)
+            return compare(values, clustering, estimator=estimator, beside=drawn)
+        return compare(values, clustering, estimator=estimator, instead=drawn)

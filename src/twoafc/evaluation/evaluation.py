@@ -26,7 +26,7 @@ from twoafc.evaluation.records import (
     without_bars,
 )
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import Goodness, Record, Together, Values, goodness_of_fit, mean_values, together
+from twoafc.inference import Clustering, Goodness, Record, Values, clustering_of, goodness_of_fit, mean_values
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
 from twoafc.scale import Counts, carrying
 from twoafc.table import Votes, split_key, split_rows
@@ -95,8 +95,8 @@ def evaluate(
         by = "; folds split triplets, not references" if counted and split_key(train) == train.row else None
         notes.append(f"no test table: {settings.folds}-fold cross-validation{by or f', split by {split_key(train)}'}")
         train, fold = split_rows(train, settings.folds, seed=settings.seed)
-    way = _way(train, test, names, chosen, settings, progress)
-    links: dict[str, Together] = {}
+    method = _method(train, test, names, chosen, settings, progress)
+    clusterings: dict[str, Clustering] = {}
     scores: list[Record] = []
     units: dict[tuple[str, str], float] = {}
     runs: list[Run] = []
@@ -108,9 +108,9 @@ def evaluate(
         runs.append(job.run(train))
         for prediction in predictions(job, runs[-1], train, test, fold):
             split = prediction.split
-            link = links.get(split) or links.setdefault(split, together(prediction.votes))
-            one = scored(prediction, settings, link)
-            bars = way.of_scores(one, link)
+            clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.votes))
+            one = scored(prediction, settings, clustering)
+            bars = method.of_scores(one, clustering)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
             units |= {(split, group): error.units for group, error in bars.items()}
             if split == "test":
@@ -120,11 +120,11 @@ def evaluate(
     notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
     if settings.seeds > 1:
         scores += summaries(scores, units)
-    comparisons = [] if counted else _comparisons(unseen, links["test"], way)
+    comparisons = [] if counted else _comparisons(unseen, clusterings["test"], method)
     scores = with_letters(scores, comparisons)
-    reach = ceiling_of(unseen[0], links["test"]) if train.k == 2 else None
+    reach = ceiling_of(unseen[0], clusterings["test"]) if train.k == 2 else None
     if reach is not None:
-        scores = with_explained(scores, [(one, links["test"]) for one in unseen], reach)
+        scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
     data = {role: describe_table(table) for role, table in tables.items()}
     return Result(
@@ -134,8 +134,8 @@ def evaluate(
         runs=runs,
         notes=notes,
         comparisons=comparisons,
-        goodness={} if counted else _goodness(unseen, links["test"]),
-        error_bars=_worded(f"{way.told}; {links['test'].told}", train.row),
+        goodness={} if counted else _goodness(unseen, clusterings["test"]),
+        error_bars=_worded(f"{method.description}; {clusterings['test'].description}", train.row),
         ceiling=reach,
         votes=_ballots(unseen[0].prediction.votes),
         findings=[replace(UNCHECKED, table="both" if test is not None else "train")]
@@ -244,7 +244,7 @@ def _checked(names: Sequence[str], *tables: Votes | None) -> list[Finding]:
     return check(*kept)
 
 
-def _way(
+def _method(
     train: Votes,
     test: Votes | None,
     names: Sequence[str],
@@ -265,7 +265,7 @@ def _way(
     return Analytic()
 
 
-def _comparisons(unseen: Sequence[Scored], link: Together, way: Bars) -> list[Record]:
+def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Bars) -> list[Record]:
     """Compare the distances under each estimator; where there are seeds, the means over those that did not diverge."""
     found: list[Record] = []
     for label in dict.fromkeys(one.key[1] for one in unseen):
@@ -273,14 +273,14 @@ def _comparisons(unseen: Sequence[Scored], link: Together, way: Bars) -> list[Re
         for one in unseen:
             if one.key[1] == label and one.values is not None and not one.prediction.diverged:
                 kept.setdefault(one.key[0], []).append(one.values)
-        found += way.compared({name: mean_values(each) for name, each in kept.items()}, link, label)
+        found += method.compared({name: mean_values(each) for name, each in kept.items()}, clustering, label)
     return found
 
 
-def _goodness(unseen: Sequence[Scored], link: Together) -> dict[tuple[str, str], Goodness]:
+def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[str, str], Goodness]:
     held: dict[tuple[str, str], Goodness] = {}
     for one in unseen:
         table = one.prediction.votes
         if one.key not in held and one.values is not None and not one.prediction.diverged:
-            held[one.key] = goodness_of_fit(table, one.prediction.P, link)
+            held[one.key] = goodness_of_fit(table, one.prediction.P, clustering)
     return held

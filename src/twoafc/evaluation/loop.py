@@ -14,7 +14,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import Record, all_measures, drawn_rows, together
+from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run
 from twoafc.table import Rows, Votes, assign_folds, split_units
 
@@ -172,7 +172,7 @@ def refits(
         Turns a prediction into its records, without error bars.
     """
     rng = np.random.default_rng(settings.seed)
-    rows, measures = together(train).drawable, all_measures(train.k)
+    rows, measures = clustering_of(train).drawable, all_measures(train.k)
     replicates: dict[Key, FloatArray] = {}
     for draw in range(settings.draws):
         if progress:

@@ -7,30 +7,32 @@ from collections.abc import Sequence
 import numpy as np
 
 from twoafc.evaluation.records import Scored
-from twoafc.inference import MEASURES, Ceiling, Record, Together, estimate_ceiling, share_explained, t_interval
+from twoafc.inference import MEASURES, Ceiling, Clustering, Record, estimate_ceiling, share_explained, t_interval
 from twoafc.metrics import log_likelihood
 from twoafc.results import is_shown
 
 
-def ceiling_of(tested: Scored, link: Together) -> Ceiling:
+def ceiling_of(tested: Scored, clustering: Clustering) -> Ceiling:
     """Floor and ceiling of the votes that were tested on, whatever the distance."""
     table = tested.prediction.table
-    return estimate_ceiling(table.n, table.M, clusters=link.rows)
+    return estimate_ceiling(table.n, table.M, clusters=clustering.rows)
 
 
-def with_explained(scores: Sequence[Record], tested: Sequence[tuple[Scored, Together]], found: Ceiling) -> list[Record]:
+def with_explained(
+    scores: Sequence[Record], tested: Sequence[tuple[Scored, Clustering]], found: Ceiling
+) -> list[Record]:
     """Give the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
 
     Parameters
     ----------
     tested : sequence of pairs
-        What was tested, and how its triplets go together.
+        What was tested, and how its triplets are clustered.
     """
     shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {}
-    for one, link in tested:
+    for one, clustering in tested:
         if one.values is not None and not one.prediction.diverged:
             # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
-            shares.setdefault(one.key, []).append(_explained(one, link, found))
+            shares.setdefault(one.key, []).append(_explained(one, clustering, found))
     told = {key: tuple(_mean(ends) for ends in zip(*each, strict=True)) for key, each in shares.items()}
     nothing = (None, None)
     return [
@@ -50,7 +52,7 @@ def _mean(ends: tuple[float | None, ...]) -> float | None:
     return float(np.mean(known)) if len(known) == len(ends) else None
 
 
-def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | None, float | None]:
+def _explained(one: Scored, clustering: Clustering, found: Ceiling) -> tuple[float | None, float | None]:
     """Interval of the share explained; the gain on P = 1/2 is paired, triplet by triplet."""
     assert one.values is not None
     table = one.prediction.table
@@ -61,10 +63,10 @@ def _explained(one: Scored, link: Together, found: Ceiling) -> tuple[float | Non
     if not np.isfinite(mean):
         return None, None
     moved = None
-    if link.votes is not None and one.values.moved is not None:
-        moved = -one.values.moved[:, [MEASURES[2].index("nll")]] * weight[link.votes.row, None]
-    se = float(link.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
-    ends = t_interval(mean, se, float(link.units(weight)[0]))
+    if clustering.votes is not None and one.values.moved is not None:
+        moved = -one.values.moved[:, [MEASURES[2].index("nll")]] * weight[clustering.votes.row, None]
+    se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
+    ends = t_interval(mean, se, float(clustering.units(weight)[0]))
     if not np.isfinite(ends.low):
         return None, None
     low, high = share_explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))

@@ -15,11 +15,11 @@ from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
     DRAWS,
+    Clustering,
     Columns,
     Error,
     Errors,
     Record,
-    Together,
     Values,
     all_measures,
     bar,
@@ -56,16 +56,16 @@ class Scored:
         return self.prediction.run.distance, self.prediction.run.estimator
 
 
-def scored(prediction: Prediction, settings: Settings, link: Together) -> Scored:
+def scored(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
     """Score a prediction by group, without error bars."""
     table, P = prediction.table, prediction.P
     if not np.isfinite(P).all():
         return Scored(prediction, None, None, records_of(prediction, settings))
     columns, grouped = _columns(prediction, settings)
-    values = values_of(table, P, columns, link, ties=settings.ties)
+    values = values_of(table, P, columns, clustering, ties=settings.ties)
     by_itself = None
     if grouped is not None and table.groups is not None:
-        by_itself = values_of(table, P, grouped, link, ties=settings.ties, group=table.groups[1])
+        by_itself = values_of(table, P, grouped, clustering, ties=settings.ties, group=table.groups[1])
     return Scored(prediction, values, by_itself, _records(prediction, columns, grouped))
 
 

@@ -27,7 +27,7 @@ from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import Kept
-from twoafc.inference import COMPARED, LEVEL, Record, Together, Values, compare, errors, holm, sentence, together
+from twoafc.inference import COMPARED, LEVEL, Clustering, Record, Values, clustering_of, compare, errors, holm, sentence
 from twoafc.plots import SweepCurve
 from twoafc.results import Run, Table, latex, markdown, note_lines
 from twoafc.table import Triplets, assign_folds, split_key, write_frame
@@ -240,7 +240,7 @@ def sweep(
     left_out = _left_out(train, test, folds, seed)
     if test is None:
         notes.append(f"no test table: {folds}-fold cross-validation, split by {split_key(train)}")
-    link = together(train if test is None else test)
+    clustering = clustering_of(train if test is None else test)
     moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
     scores: list[Record] = []
@@ -252,7 +252,7 @@ def sweep(
             parts = list(pool.map(partial(_part, train[name]), left_out))
             automatic[name] = _automatic(train[name])
             todo = in_order([*asked, Point("sigma", replace(held, sigma=automatic[name].sigma))]) if moves else asked
-            found = pool.map(partial(_score, asking, parts, link), todo)
+            found = pool.map(partial(_score, asking, parts, clustering), todo)
             for done, (point, (record, value)) in enumerate(zip(todo, found, strict=True), start=1):
                 scores.append(record)
                 if point == papers:
@@ -263,10 +263,12 @@ def sweep(
                 chosen = [automatic[name]] if test is not None else list(pool.map(_automatic_of, parts))
                 settings = [replace(held, sigma=each.sigma) for each in chosen]
                 itself = Point("sigma", automatic[name])
-                tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, link, itself)
-    told = f"{Analytic().told}; {link.told}"
+                tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, clustering, itself)
+    told = f"{Analytic().description}; {clustering.description}"
     shared = [] if test is None else _shared(train, test, names)
-    return Sweep(scores, held, PAPER, automatic, _compared(pairs, link), notes, told, tested, shared, test is None)
+    return Sweep(
+        scores, held, PAPER, automatic, _compared(pairs, clustering), notes, told, tested, shared, test is None
+    )
 
 
 def _shared(train: Triplets, test: Triplets, names: Sequence[str]) -> list[Finding]:
@@ -324,13 +326,13 @@ def _part(train: Triplets, left_out: BoolArray | None) -> Part:
     return Part(kept, Uniform.learn(kept.d0, kept.d1), slice(None) if left_out is None else left_out)
 
 
-def _score(tested: Triplets, parts: Sequence[Part], link: Together, point: Point) -> tuple[Record, Values]:
+def _score(tested: Triplets, parts: Sequence[Part], clustering: Clustering, point: Point) -> tuple[Record, Values]:
     """Fit one setting, and score it on triplets that the fit has not seen."""
-    return _score_fits(tested, parts, [point.settings] * len(parts), link, point)
+    return _score_fits(tested, parts, [point.settings] * len(parts), clustering, point)
 
 
 def _score_fits(
-    tested: Triplets, parts: Sequence[Part], settings: Sequence[Density], link: Together, point: Point
+    tested: Triplets, parts: Sequence[Part], settings: Sequence[Density], clustering: Clustering, point: Point
 ) -> tuple[Record, Values]:
     """Fit each part with settings of its own, and score all of them together under the name of one point."""
     P = np.empty(len(tested))
@@ -341,10 +343,10 @@ def _score_fits(
     one = scored(
         Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),
         Settings(),
-        link,
+        clustering,
     )
     assert one.values is not None  # P of a density is always a number
-    bars = errors(one.values, None, link)
+    bars = errors(one.values, None, clustering)
     (told,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
     kept = [f"{measure}{end}" for measure in MEASURES for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
@@ -352,13 +354,13 @@ def _score_fits(
     return head | named | {each: told[each] for each in ("triplets", "votes", *kept)}, one.values
 
 
-def _compared(pairs: Mapping[str, Mapping[str, Values]], link: Together) -> list[Record]:
+def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering) -> list[Record]:
     """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
     told = COMPARED[2]["nll"]
     found = [
         {"distance": name, **record}
         for name, values in pairs.items()
-        for record in compare(values, link, estimator="density", measures={"nll": told})
+        for record in compare(values, clustering, estimator="density", measures={"nll": told})
     ]
     known = [record for record in found if record["p"] is not None]
     for record, p in zip(known, holm([record["p"] for record in known]).tolist(), strict=True):

@@ -18,15 +18,15 @@ from .comparisons import sentence as sentence
 from .dependence import FEWEST as FEWEST
 from .dependence import Dependence as Dependence
 from .dependence import find_dependence as find_dependence
+from .errorbars import Clustering as Clustering
 from .errorbars import Error as Error
 from .errorbars import Errors as Errors
-from .errorbars import Together as Together
 from .errorbars import Values as Values
 from .errorbars import bar as bar
+from .errorbars import clustering_of as clustering_of
 from .errorbars import errors as errors
 from .errorbars import interval as interval
 from .errorbars import mean_values as mean_values
-from .errorbars import together as together
 from .errorbars import values_of as values_of
 from .goodness import Bin as Bin
 from .goodness import Calibration as Calibration

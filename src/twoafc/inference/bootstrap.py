@@ -1,4 +1,4 @@
-"""The bootstrap: scores of tables drawn anew from the table at hand, by triplet or by what goes together.
+"""The bootstrap: scores of tables drawn anew from the table at hand, by triplet or by cluster.
 
 It checks the analytic error bars and can stand in for them; with the surfaces fitted anew to drawn training tables it
 adds what the analytic ones leave out, the error of the fit.

@@ -301,7 +301,7 @@ def _checked_votes(n: ArrayLike, M: ArrayLike) -> tuple[IntArray, IntArray]:
 def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Dependence:
     """Turn labels of clusters into a `Dependence`."""
     if clusters is None:
-        return Dependence(size, (), "each triplet stands alone")
+        return Dependence(size, (), "triplets taken as independent")
     given = clusters if isinstance(clusters, Dependence) else np.asarray(clusters)
     shape = given.shape if isinstance(given, np.ndarray) else (given.size,)
     if shape != (size,):
@@ -315,7 +315,7 @@ def _subset(dependence: Dependence, rows: IntArray) -> Dependence:
     """Dependence among some of the rows."""
     if dependence.count is not None or dependence.kinds:
         return dependence.at(rows)
-    return Dependence(len(rows), (), dependence.told)
+    return Dependence(len(rows), (), dependence.description)
 
 
 def histograms_by_votes(

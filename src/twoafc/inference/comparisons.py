@@ -10,7 +10,7 @@ from string import ascii_lowercase
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.inference.errorbars import Together, Values
+from twoafc.inference.errorbars import Clustering, Values
 from twoafc.inference.intervals import LEVEL, Interval, holm, p_value, t_interval
 from twoafc.inference.scores import Record
 
@@ -52,7 +52,7 @@ COMPARED = {
 
 def compare(
     values: Mapping[str, Values],
-    link: Together,
+    clustering: Clustering,
     *,
     estimator: str,
     measures: Mapping[str, Measure] | None = None,
@@ -82,14 +82,14 @@ def compare(
         ``high``, ``p``, ``p_holm`` (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
     """
     records: list[Record] = []
-    weight = np.full(link.rows.size, 1 / link.rows.size)
-    units = float(link.units(weight)[0])
+    weight = np.full(clustering.rows.size, 1 / clustering.rows.size)
+    units = float(clustering.units(weight)[0])
     if measures is None:
         measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
     for name, measure in measures.items():
         pairs = [_ordered(pair, values, name, measure.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            means, errors = _differences(pairs, values, name, link, weight)
+            means, errors = _differences(pairs, values, name, clustering, weight)
             if instead is not None:
                 errors = [_spread(instead, pair, _place(values, name)) for pair in pairs]
             if beside is not None:
@@ -114,7 +114,11 @@ def _ordered(pair: tuple[str, str], values: Mapping[str, Values], measure: str, 
 
 
 def _differences(
-    pairs: Sequence[tuple[str, str]], values: Mapping[str, Values], measure: str, link: Together, weight: FloatArray
+    pairs: Sequence[tuple[str, str]],
+    values: Mapping[str, Values],
+    measure: str,
+    clustering: Clustering,
+    weight: FloatArray,
 ) -> tuple[list[float], list[float]]:
     """Mean differences of pairs, and their standard errors."""
     if not pairs:
@@ -124,10 +128,10 @@ def _differences(
     means = apart.mean(axis=0)
     moves = {name: each.moved for name, each in values.items()}
     moved = None
-    if link.votes is not None:
+    if clustering.votes is not None:
         moved = np.stack([moves[a][:, k] - moves[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
-        moved = moved * weight[link.votes.row, None]
-    errors = link.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
+        moved = moved * weight[clustering.votes.row, None]
+    errors = clustering.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
     return means.tolist(), errors.tolist()
 
 

@@ -1,4 +1,4 @@
-"""Which rows of a table go together, and the variance of a mean over rows that do.
+"""Which rows of a table are dependent, and the variance of a mean over dependent rows.
 
 Rows that share an image or an observer are not independent. The variance of a weighted mean is then a sum of products
 over all pairs of rows that share anything: clustered by one label, multiway over several and, with images that serve in
@@ -35,7 +35,7 @@ class Sharing:
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Which rows go together.
+    """Which rows are dependent.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Dependence:
     kinds : tuple of arrays of int, each of shape (T,)
         Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same thing, whatever the
         kind. Without any, every row stands alone.
-    told : str
+    description : str
         The same in words.
     count : array of int, shape (T,), optional
         Triplets that each row stands for, with the same influence and weight each. Those of a row without labels are
@@ -60,7 +60,7 @@ class Dependence:
 
     size: int
     kinds: tuple[IntArray, ...]
-    told: str
+    description: str
     count: IntArray | None = None
 
     @cached_property
@@ -194,9 +194,11 @@ class Dependence:
     def at(self, rows: IntArray) -> Dependence:
         """The dependence of some of the rows, any of them several times."""
         if self.count is not None:
-            return Dependence(len(rows), tuple(labels[rows] for labels in self.kinds), self.told, self.count[rows])
+            return Dependence(
+                len(rows), tuple(labels[rows] for labels in self.kinds), self.description, self.count[rows]
+            )
         kinds = self.kinds or (np.arange(self.size),)
-        return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.told)
+        return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.description)
 
 
 def _by_stratum(columns: FloatArray, strata: IntArray | None, count: int) -> FloatArray:
@@ -269,7 +271,7 @@ NOT_KEPT = "not clustered: the counts keep no references"
 
 
 def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Dependence:
-    """Find which rows of a table go together, from its labels.
+    """Find which rows of a table are dependent, from its labels.
 
     Triplets with the same reference do. Where the other images recur too, with another reference or as one, so do all
     triplets that share any image; and where rows are one observer's, those of the same observer. With `count`, a row
@@ -277,8 +279,8 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
 
     Examples
     --------
-    >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).told
-    'each triplet stands alone'
+    >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).description
+    'triplets taken as independent'
     """
     if count is not None and "ref" not in labels.columns:
         return Dependence(len(labels), (), NOT_KEPT, count)
@@ -299,11 +301,12 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
     if FEWEST <= known < size:
         kinds.append(-1 - _numbered(labels, ["observer"])["observer"])
         words.append("observer")
-    told = f"clustered by {' and by '.join(words)}" if words else "each triplet stands alone"
+    description = f"clustered by {' and by '.join(words)}" if words else "triplets taken as independent"
     given = ["references"] if few else []
     given += ["observers"] if known < min(FEWEST, size) else []
-    told = f"{told}; the few {' and '.join(given)} are taken as given" if given else told
-    return Dependence(len(labels), tuple(kinds), told, count)
+    if given:
+        description += f"; the few {' and '.join(given)} are taken as given"
+    return Dependence(len(labels), tuple(kinds), description, count)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:

@@ -38,8 +38,8 @@ LEAST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """How the triplets of a table go together: by images, and by observers where single votes are known."""
+class Clustering:
+    """How the triplets of a table are clustered: by images, and by observers where single votes are known."""
 
     rows: Dependence
     votes: Ballots | None = None
@@ -47,16 +47,20 @@ class Together:
 
     @property
     def drawable(self) -> Dependence:
-        """How rows go together that are single triplets, so that tables can be drawn from them."""
+        """The dependence of rows that are single triplets, from which tables can be drawn."""
         assert self.rows.count is None
         return self.rows
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The same in words."""
         if self.votes is not None:
-            return f"{self.rows.told}; votes by observer too"
-        return f"{self.rows.told}; the few observers are taken as given" if self.few_observers else self.rows.told
+            return f"{self.rows.description}; votes by observer too"
+        return (
+            f"{self.rows.description}; the few observers are taken as given"
+            if self.few_observers
+            else self.rows.description
+        )
 
     def standard_errors(
         self,
@@ -106,11 +110,11 @@ class Together:
         return np.minimum(units, self.votes.units(weight, stratum, count))
 
 
-def together(table: Votes) -> Together:
-    """Find how the triplets of a table go together."""
+def clustering_of(table: Votes) -> Clustering:
+    """Find how the triplets of a table are clustered."""
     votes = ballots(table)
     few = votes is None and table.votes is not None and "observer" in table.votes.columns
-    return Together(find_dependence(table.labels, table.count), votes, few)
+    return Clustering(find_dependence(table.labels, table.count), votes, few)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +146,17 @@ def values_of(
     table: Rows,
     P: FloatArray,
     values: Mapping[str, FloatArray],
-    link: Together,
+    clustering: Clustering,
     *,
     ties: metrics.Ties = "half",
     group: IntArray | None = None,
 ) -> Values:
     """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
     measures, moved = MEASURES[table.k], None
-    if link.votes is not None:
-        moved = np.zeros((len(link.votes.row), len(measures)))
+    if clustering.votes is not None:
+        moved = np.zeros((len(clustering.votes.row), len(measures)))
         for name, score in _scores(table, P, ties, group).items():
-            moved[:, measures.index(name)] = moves(score, link.votes, table.n, table.M, P)
+            moved[:, measures.index(name)] = moves(score, clustering.votes, table.n, table.M, P)
     return Values(measures, side_by_side(values, table.k), table.M, moved, table.count)
 
 
@@ -185,7 +189,7 @@ def _scores(table: Rows, P: FloatArray, ties: metrics.Ties, group: IntArray | No
 
 
 def errors(
-    values: Values, codes: tuple[list[str], IntArray] | None, link: Together, grouped: Values | None = None
+    values: Values, codes: tuple[list[str], IntArray] | None, clustering: Clustering, grouped: Values | None = None
 ) -> Errors:
     """Standard errors of every measure: of each group, of the mean of groups and of all rows pooled.
 
@@ -197,18 +201,24 @@ def errors(
     """
     T = len(values.M) if values.count is None else values.count.sum()
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        told = {"all": _errors(values, np.full(len(values.M), 1 / T), None, 1, link)[0]}
+        told = {"all": _errors(values, np.full(len(values.M), 1 / T), None, 1, clustering)[0]}
         if codes is not None:
             names, group = codes
             each = 1 / np.bincount(group, values.count)[group]
             own = grouped or values
-            told |= dict(zip(names, _errors(own, each, group, len(names), link), strict=True))
-            told["mean"] = _errors(own, each / len(names), group, len(names), link, across=True)[0]
+            told |= dict(zip(names, _errors(own, each, group, len(names), clustering), strict=True))
+            told["mean"] = _errors(own, each / len(names), group, len(names), clustering, across=True)[0]
     return told
 
 
 def _errors(
-    values: Values, weight: FloatArray, group: IntArray | None, count: int, link: Together, *, across: bool = False
+    values: Values,
+    weight: FloatArray,
+    group: IntArray | None,
+    count: int,
+    clustering: Clustering,
+    *,
+    across: bool = False,
 ) -> list[Error]:
     """Errors of each measure and of those per vote, for each group."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
@@ -227,26 +237,26 @@ def _errors(
         influence[:, place] = (column - ratio * M) / votes * total
     if across:
         # Each row was held against the mean of its own group, and moved that, not the mean of groups.
-        influence = influence * link.rows.own_share(weight / total, code)[:, None]
+        influence = influence * clustering.rows.own_share(weight / total, code)[:, None]
     moved = None
-    if values.moved is not None and link.votes is not None:
-        row = link.votes.row
+    if values.moved is not None and clustering.votes is not None:
+        row = clustering.votes.row
         by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
         moved = np.column_stack([values.moved * weight[row, None], *(each * (total / votes)[row] for each in by_vote)])
     strata, strata_count = (None, 1) if across or group is None else (code, count)
-    found = link.standard_errors(influence, weight, moved, strata, strata_count)
+    found = clustering.standard_errors(influence, weight, moved, strata, strata_count)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
     skew = np.zeros(found.shape)
-    skew[:, [0, k]] = link.rows.skewness(influence[:, [0, k]], strata, strata_count)
+    skew[:, [0, k]] = clustering.rows.skewness(influence[:, [0, k]], strata, strata_count)
     freedom = np.median(
-        link.rows.freedom(
+        clustering.rows.freedom(
             influence[:, [i for i, name in enumerate(values.measures) if not name.endswith("_simulated")]],
             strata,
             strata_count,
         ),
         axis=1,
     )
-    units = np.minimum(link.units(weight, strata, strata_count), 1 + freedom)
+    units = np.minimum(clustering.units(weight, strata, strata_count), 1 + freedom)
     return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]
 
 

@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import uniformise
-from twoafc.inference.errorbars import Together
+from twoafc.inference.errorbars import Clustering
 from twoafc.inference.intervals import Interval, p_value, share_interval, t_interval
 from twoafc.table import Triplets, Votes
 
@@ -120,7 +120,7 @@ def _interval(record: Mapping[str, Any]) -> Interval:
     return Interval(**{name: _number(value) for name, value in record.items()})
 
 
-def goodness_of_fit(table: Votes, P: FloatArray, clusters: Together) -> Goodness:
+def goodness_of_fit(table: Votes, P: FloatArray, clusters: Clustering) -> Goodness:
     """Compare P with the votes of a table with one distance that was not used for the fit."""
     n, M = table.n, table.M
     if not isinstance(table, Triplets):
@@ -204,7 +204,7 @@ class Calibration:
 
 
 def calibration(
-    n: IntArray, M: IntArray, P: FloatArray, clusters: Together, *, floor: float = 0.5, bins: int | None = None
+    n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, floor: float = 0.5, bins: int | None = None
 ) -> Calibration:
     """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat.
 
@@ -213,7 +213,7 @@ def calibration(
     >>> from twoafc.inference.dependence import Dependence
     >>> rng = np.random.default_rng(0)
     >>> P, M = rng.random(4000), np.full(4000, 5)
-    >>> result = calibration(rng.binomial(M, P), M, P, Together(Dependence(4000, (), ""), None))
+    >>> result = calibration(rng.binomial(M, P), M, P, Clustering(Dependence(4000, (), ""), None))
     >>> result.slope.low < 1 < result.slope.high
     True
     """
@@ -273,7 +273,7 @@ def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray)
     return metrics.log_likelihood(n, M, expit(x + shift[code])) - metrics.log_likelihood(n, M, P)
 
 
-def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Together) -> Interval:
+def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> Interval:
     """Factor on the logit of P that fits the votes best; NaN where unanimous votes, or P = 1/2, give none."""
     x = logit(np.clip(P, CLIP, 1 - CLIP))
     if not x.any():
@@ -298,7 +298,7 @@ def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Togethe
 # Correlation of votes
 
 
-def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Together) -> Interval | None:
+def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> Interval | None:
     """Correlation of two votes on one triplet, given P; None where no triplet has two votes.
 
     The mean of (y - P)(y' - P) over pairs of votes, relative to P (1 - P); 0 where votes are Binomial(M, P). A positive
@@ -309,7 +309,7 @@ def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: To
     --------
     >>> from twoafc.inference.dependence import Dependence
     >>> P = np.full(2, 0.5)
-    >>> intraclass_correlation(np.array([2, 0]), np.array([2, 2]), P, Together(Dependence(2, (), ""), None)).value
+    >>> intraclass_correlation(np.array([2, 0]), np.array([2, 2]), P, Clustering(Dependence(2, (), ""), None)).value
     1.0
     """
     pairs = M * (M - 1)
@@ -374,7 +374,7 @@ class ResidualMap:
 
 
 def residual_map(
-    n: IntArray, M: IntArray, P: FloatArray, d0: FloatArray, d1: FloatArray, clusters: Together, *, cells: int = CELLS
+    n: IntArray, M: IntArray, P: FloatArray, d0: FloatArray, d1: FloatArray, clusters: Clustering, *, cells: int = CELLS
 ) -> ResidualMap:
     """Sum the residuals n - M P of the triplets in each cell; triplets with d0 < d1 are mirrored."""
     uniform, u0, u1 = uniformise(d0, d1)
@@ -416,7 +416,7 @@ def residual_map(
 # Preference for one side, and random votes
 
 
-def asymmetry(table: Triplets, P: FloatArray, clusters: Together) -> dict[str, Any]:
+def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str, Any]:
     """Test whether people prefer the first or the second image, beyond P, which is symmetric.
 
     Where single votes are known, the side is the one shown; else it is the table's, x0 first. A preference for a side
@@ -457,7 +457,7 @@ def _preference(interval: Interval, p: float, shown: bool) -> str:
     return f"people prefer the {side} image of the table: {figures}; or x0 and x1 were not assigned at random"
 
 
-def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Together, *, level: float = 0.95) -> dict[str, Any]:
+def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, level: float = 0.95) -> dict[str, Any]:
     """Upper bound of the share of votes that were cast at random.
 
     Half of the random votes are wrong, so their share is at most twice that of the votes against P where P is most

@@ -45,7 +45,7 @@ class Ballots:
         weight, strata, count
             Of the rows of the table, as for `Dependence.variance`.
         rows : Dependence
-            How rows go together: pairs of votes on rows that do have been counted already.
+            How rows depend on each other: pairs of votes on dependent rows have been counted already.
         """
         share, stratum = weight[self.row] / np.bincount(self.row)[self.row], strata[self.row]
         whole = np.bincount(stratum, share, minlength=count)

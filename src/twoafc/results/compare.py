@@ -14,10 +14,10 @@ from twoafc.inference import (
     COMPARED,
     Record,
     Values,
+    clustering_of,
     compare,
     lettered,
     mean_values,
-    together,
     values_of,
     values_per_row,
 )
@@ -66,8 +66,8 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
     parts, notes = _common(results)
     votes = first.votes if all(each.votes is not None for each in results) else None
     table = _table(next(iter(parts.values()))[0], votes, first.k)
-    dependence = together(table)
-    notes.append(f"{len(table)} {first.row}s; {dependence.told}")
+    dependence = clustering_of(table)
+    notes.append(f"{len(table)} {first.row}s; {dependence.description}")
     methods = dict.fromkeys(each.error_bar_method for each in results if each.error_bar_method != "analytic")
     notes += [
         f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces" for method in methods
@@ -185,7 +185,7 @@ def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:
 def _values(runs: Sequence[pl.DataFrame], votes: pl.DataFrame | None, ties: Ties, k: int) -> Values:
     """Values of a distance's rows, over the seeds that did not diverge."""
     table = _table(runs[0], votes, k)
-    dependence = together(table)
+    dependence = clustering_of(table)
     finite = [run["P"].to_numpy() for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
     if not finite:
         raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
