@@ -19,7 +19,7 @@ from matplotlib.patches import Circle, PathPatch
 
 from conftest import random_table
 from drawing import panel
-from pairing import pairs
+from pairs_world import world as pairs
 from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Density, Spline, interpolate

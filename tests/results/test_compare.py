@@ -13,7 +13,7 @@ import pytest
 
 from commands import refused as refused_command
 from drawing import plain_results
-from pairing import pairs
+from pairs_world import world as pairs
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network

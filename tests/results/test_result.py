@@ -13,7 +13,8 @@ import pytest
 import twoafc
 from commands import refused
 from drawing import plain_results
-from pairing import falling, pairs
+from pairs_world import falling
+from pairs_world import world as pairs
 from twoafc import plots, worlds
 from twoafc.arrays import FloatArray
 from twoafc.cli import main

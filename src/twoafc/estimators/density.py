@@ -29,7 +29,7 @@ from twoafc.estimators.kernel import (
     vote_products,
 )
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
+from twoafc.table import Pairs, Triplets, Votes, repeated_units
 
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
@@ -80,8 +80,8 @@ class Density:
     @overload
     def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit: ...
     @overload
-    def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
-    def fit(self, table: Rows, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
+    def fit(self, table: Votes, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
+    def fit(self, table: Votes, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
         """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
         if uniform is None:
             uniform, *columns = table.uniformised()

@@ -20,7 +20,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, log_coefficient, require_numbers
 from twoafc.errors import DataError
 from twoafc.files import save_archive
-from twoafc.table import Rows
+from twoafc.table import Votes
 
 # Adam works in float32, which is faster and loses nothing beside the noise of its batches; the rest in float64.
 RealArray = NDArray[np.floating[Any]]
@@ -98,7 +98,7 @@ class Network:
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number; found {self.learning_rate!r}")
 
-    def fit(self, table: Rows) -> NetworkFit:
+    def fit(self, table: Votes) -> NetworkFit:
         """Fit P to a table with one distance; a run that diverges raises nothing, but the fit reports it."""
         if table.k == 1:
             raise ValueError("network has no form for pairs; use density or spline")

@@ -36,7 +36,7 @@ from twoafc.estimators.penalised import (
     solve,
 )
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Rows, Triplets, Votes, repeated_units
+from twoafc.table import Pairs, Triplets, Votes, repeated_units
 
 LEAST_FREEDOM = 1.5
 """Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
@@ -92,8 +92,8 @@ class Spline:
     @overload
     def fit(self, table: Triplets) -> SplineFit: ...
     @overload
-    def fit(self, table: Rows) -> SplineFit | SplineCurve: ...
-    def fit(self, table: Rows) -> SplineFit | SplineCurve:
+    def fit(self, table: Votes) -> SplineFit | SplineCurve: ...
+    def fit(self, table: Votes) -> SplineFit | SplineCurve:
         """Fit P to a table with one distance."""
         if table.k == 1 and self.monotone:
             raise ValueError("monotone is a setting for triplets; the curve of pairs has no such form")
@@ -111,7 +111,7 @@ class Spline:
         return kind.from_solution(self, uniform, scores.values, size, link, solutions[link])
 
 
-def _gathered(table: Rows) -> tuple[Uniform, Scores, Cells, Dispersion]:
+def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
     """Gather the rows of a table in cells; return also the map, the scores, and how to measure the dispersion."""
     uniform, *u = table.uniformised()
     scores = normal_scores(uniform, *u, count=table.count)

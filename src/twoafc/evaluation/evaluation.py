@@ -13,15 +13,16 @@ from twoafc.errors import DataError
 from twoafc.estimators import AUTO, Density, Estimator, Network, Spline, Surface, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.loop import Prediction, jobs, predictions, refits, shared_distances
-from twoafc.evaluation.reach import ceiling_of, with_explained
 from twoafc.evaluation.records import (
     Scored,
+    ceiling_of,
     records_of,
     scored,
     summaries,
     tested,
     warnings,
     with_bars,
+    with_explained,
     with_letters,
     without_bars,
 )
@@ -108,7 +109,7 @@ def evaluate(
         runs.append(job.run(train))
         for prediction in predictions(job, runs[-1], train, test, fold):
             split = prediction.split
-            clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.votes))
+            clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.table))
             one = scored(prediction, settings, clustering)
             bars = method.of_scores(one, clustering)
             scores += with_bars(one.records, bars) if bars else without_bars(one.records)
@@ -137,7 +138,7 @@ def evaluate(
         goodness={} if counted else _goodness(unseen, clusterings["test"]),
         error_bars=_worded(f"{method.description}; {clusterings['test'].description}", train.row),
         ceiling=reach,
-        votes=_ballots(unseen[0].prediction.votes),
+        votes=_ballots(unseen[0].prediction.table),
         findings=[replace(UNCHECKED, table="both" if test is not None else "train")]
         if counted
         else _checked(names, train, test),
@@ -280,7 +281,7 @@ def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Bars)
 def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[str, str], Goodness]:
     held: dict[tuple[str, str], Goodness] = {}
     for one in unseen:
-        table = one.prediction.votes
+        table = one.prediction.table
         if one.key not in held and one.values is not None and not one.prediction.diverged:
             held[one.key] = goodness_of_fit(table, one.prediction.P, clustering)
     return held

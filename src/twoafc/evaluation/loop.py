@@ -16,7 +16,7 @@ from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run
-from twoafc.table import Rows, Votes, assign_folds, split_units
+from twoafc.table import Votes, assign_folds, split_units
 
 
 class Measured(Protocol):
@@ -54,16 +54,10 @@ class Prediction:
 
     run: Run
     split: str
-    table: Rows
+    table: Votes
     P: FloatArray
     diverged: bool
     floor: FloatArray
-
-    @property
-    def votes(self) -> Votes:
-        """The table, of one whose rows are not counts."""
-        assert isinstance(self.table, Votes)
-        return self.table
 
 
 def shared_distances(
@@ -123,12 +117,12 @@ def predictions(job: Job, run: Run, train: Votes, test: Votes | None, fold: IntA
     yield Prediction(run, "test", seen, P, failed, floor)
 
 
-def floor_of(train: Rows, rows: int) -> FloatArray:
+def floor_of(train: Votes, rows: int) -> FloatArray:
     """Constant P that any fit to a table has to beat."""
     return np.full(rows, 0.5 if train.k == 2 else train.n.sum() / train.M.sum())
 
 
-def probability(run: Run, table: Rows) -> FloatArray:
+def probability(run: Run, table: Votes) -> FloatArray:
     """Ask a fit for P on the rows of a table: see `probability_at`."""
     return probability_at(run, *table.columns)
 

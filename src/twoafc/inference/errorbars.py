@@ -19,7 +19,7 @@ from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interv
 from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.inference.precision import Ranking
 from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
-from twoafc.table import Rows, Votes
+from twoafc.table import Votes
 
 
 class Error(NamedTuple):
@@ -143,7 +143,7 @@ class Values:
 
 
 def values_of(
-    table: Rows,
+    table: Votes,
     P: FloatArray,
     values: Mapping[str, FloatArray],
     clustering: Clustering,
@@ -169,7 +169,7 @@ def mean_values(each: Sequence[Values]) -> Values:
     return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved, first.count)
 
 
-def _scores(table: Rows, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
+def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
     """Scores as functions of n, M, P, with the choice of each triplet, or the order of pairs, fixed."""
     scores: dict[str, Score] = {
         "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),

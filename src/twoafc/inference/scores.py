@@ -10,7 +10,7 @@ import numpy as np
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.precision import Ranking
-from twoafc.table import Rows
+from twoafc.table import Votes
 
 Record = dict[str, Any]
 Columns = dict[str, FloatArray]
@@ -61,7 +61,7 @@ def all_measures(k: int) -> list[str]:
 
 
 def values_per_row(
-    table: Rows,
+    table: Votes,
     P: FloatArray,
     *,
     ties: metrics.Ties = "half",
@@ -99,7 +99,7 @@ def values_per_row(
     return values | _precisions(table, P, group, draws)
 
 
-def _choices(table: Rows, P: FloatArray, ties: metrics.Ties) -> Columns:
+def _choices(table: Votes, P: FloatArray, ties: metrics.Ties) -> Columns:
     """2AFC scores: of the model, which chooses by P, and of the bare distance, which chooses by d0 - d1."""
     d0, d1 = table.columns
     margins = {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}
@@ -111,7 +111,7 @@ def _choices(table: Rows, P: FloatArray, ties: metrics.Ties) -> Columns:
     return values | {"ties": (d0 == d1).astype(np.float64), "ties_model": (P == 0.5).astype(np.float64)}
 
 
-def _precisions(table: Rows, P: FloatArray, group: IntArray | None, draws: int) -> Columns:
+def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int) -> Columns:
     """Average precision of "same" by rising distance, group by group."""
     (d,), n, M = table.columns, table.n, table.M
     names = ("average_precision", "average_precision_simulated", "ties")
@@ -143,7 +143,7 @@ def over_votes(name: str, column: FloatArray, M: IntArray) -> FloatArray:
     return column if name.startswith("nll") else column * M
 
 
-def by_group(table: Rows, values: Columns, grouped: Columns | None = None) -> list[Record]:
+def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> list[Record]:
     """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over rows).
 
     Parameters
@@ -161,7 +161,7 @@ def by_group(table: Rows, values: Columns, grouped: Columns | None = None) -> li
     return [*named, *([mean_of_groups(named)] if len(named) > 1 else []), pooled]
 
 
-def _records(table: Rows, values: Columns, code: IntArray) -> list[Record]:
+def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     """Means over the rows, and over the votes, of each group."""
 
     def total(column: FloatArray) -> FloatArray:

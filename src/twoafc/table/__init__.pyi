@@ -19,8 +19,6 @@ from .read import read_frames as read_frames
 from .read import row_name as row_name
 from .read import write_durably as write_durably
 from .read import write_frame as write_frame
-from .rows import Groups as Groups
-from .rows import Rows as Rows
 from .rules import LABELS as LABELS
 from .rules import MOST_VOTES as MOST_VOTES
 from .rules import PAIR_LABELS as PAIR_LABELS
