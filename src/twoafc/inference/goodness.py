@@ -51,6 +51,8 @@ class Goodness:
         Where over the plane of the two distances P is wrong; None for pairs.
     asymmetry, lapses : dict or None
         A preference for one side, and a bound on random votes; None for pairs.
+    row : str
+        What a row of the table is: triplet or pair.
     """
 
     calibration: Calibration
@@ -58,6 +60,7 @@ class Goodness:
     residuals: ResidualMap | None = None
     asymmetry: dict[str, Any] | None = None
     lapses: dict[str, Any] | None = None
+    row: str = "triplet"
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""
@@ -71,6 +74,7 @@ class Goodness:
             "asymmetry": self.asymmetry,
             "lapses": self.lapses,
             "sentences": self.sentences(),
+            "row": self.row,
         }
 
     @classmethod
@@ -89,6 +93,7 @@ class Goodness:
             residuals=residuals,
             asymmetry=record["asymmetry"],
             lapses=record["lapses"],
+            row=record["row"],
         )
 
     def sentences(self) -> list[str]:
@@ -100,7 +105,8 @@ class Goodness:
                 f"largest misfit of P: {worst}" if worst else "P has no misfit that can be distinguished from noise"
             )
             sentences.append(misfit)
-        return sentences + [each["sentence"] for each in (self.asymmetry, self.lapses) if each is not None]
+        sentences += [each["sentence"] for each in (self.asymmetry, self.lapses) if each is not None]
+        return [sentence.replace("triplet", self.row) for sentence in sentences]
 
     def _unexplained(self) -> str:
         if self.intraclass is None:
@@ -127,6 +133,7 @@ def goodness_of_fit(table: Votes, P: FloatArray, clusters: Clustering) -> Goodne
         return Goodness(
             calibration=calibration(n, M, P, clusters, floor=table.share),
             intraclass=intraclass_correlation(n, M, P, clusters),
+            row=table.row,
         )
     return Goodness(
         calibration=calibration(n, M, P, clusters),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -202,26 +203,26 @@ class _Bin(Protocol):
     def high(self) -> float: ...
 
 
-def reliability(bins: Sequence[_Bin], ax: Axes) -> Axes:
-    """Draw the share of votes for x1 against P, with 95 % intervals.
+def reliability(bins: Sequence[_Bin], ax: Axes, *, of: str = "x₁") -> Axes:
+    """Draw the share of votes for x1 (of "same", for pairs) against P, with 95 % intervals.
 
     Parameters
     ----------
     bins : sequence of Bin
-        Of `twoafc.diagnostics.calibration`: the mean P, the share of votes for x1, and its interval from low to high.
+        Of `twoafc.inference.calibration`: the mean P, the share of votes for x1, and its interval from low to high.
     """
     P, share = (np.array([getattr(bin, name) for bin in bins]) for name in ("P", "share"))
     ends = np.array([[bin.share - bin.low, bin.high - bin.share] for bin in bins]).reshape(-1, 2).T
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=1)
     ax.errorbar(P, share, np.nan_to_num(np.maximum(ends, 0)), fmt="o", markersize=2.5, linewidth=0.8, color=DARK)
     ax.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], aspect="equal")
-    ax.set(xlabel="P, chance of x₁", ylabel="share of votes for x₁")
+    ax.set(xlabel=f"P, chance of {of}", ylabel=f"share of votes for {of}")
     return tidy(ax)
 
 
-def reliabilities(named: Mapping[str, Sequence[_Bin]], *, across: int = 4) -> Figure | None:
+def reliabilities(named: Mapping[str, Sequence[_Bin]], *, across: int = 4, of: str = "x₁") -> Figure | None:
     """Draw several reliability curves side by side under their names; None if there are none."""
-    return side_by_side(named, reliability, None, across=across)
+    return side_by_side(named, partial(reliability, of=of), None, across=across)
 
 
 def votes(n: IntArray, M: IntArray, ax: Axes, *, what: Literal["M", "n", "share"] = "M") -> Axes:

@@ -109,7 +109,9 @@ def _figures(result: Result) -> dict[str, Figure]:
         runs = [run for run in result.runs if run.estimator == estimator]
         goodness = {name: each for (name, label), each in result.goodness.items() if label == estimator}
         bins = {name: each.calibration.bins for name, each in goodness.items()}
-        figures[f"reliability-{plain(estimator)}"] = plots.reliabilities(bins)
+        figures[f"reliability-{plain(estimator)}"] = plots.reliabilities(
+            bins, of="same" if result.row == "pair" else "x₁"
+        )
         if result.row == "pair":
             figures[f"curves-{plain(estimator)}"] = plots.curves(_curves(result, runs)) if runs else None
             continue

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from twoafc import plots
 from twoafc.core import Uniform
 from twoafc.files import BREAKS, legible
-from twoafc.inference import Calibration, Record
+from twoafc.inference import Goodness, Record
 from twoafc.results.report.verdict import with_error
 from twoafc.table import Pairs
 
@@ -193,18 +193,19 @@ def reliabilities(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
     """Share of votes for x1 against P, the best distance first."""
     shown = [record for record in ranked if _key(record) in result.goodness]
     return [
-        Drawing(_name(result, record), _reliability(record, result.goodness[_key(record)].calibration, place))
+        Drawing(_name(result, record), _reliability(record, result.goodness[_key(record)], place))
         for place, record in enumerate(shown[:MOST_DRAWN])
     ]
 
 
-def _reliability(record: Record, calibration: Calibration, place: int) -> Markup:
+def _reliability(record: Record, goodness: Goodness, place: int) -> Markup:
+    calibration, of = goodness.calibration, "same" if goodness.row == "pair" else "x₁"
     figure, ax = _panel()
-    plots.reliability(calibration.bins, ax)
-    title = f"Share of votes for x1 against P, by {record['distance']}"
+    plots.reliability(calibration.bins, ax, of=of)
+    title = f"Share of votes for {of.replace('₁', '1')} against P, by {record['distance']}"
     far, chance, slope = 100 * calibration.ece, 100 * calibration.ece_by_chance, calibration.slope
-    words = f"{len(calibration.bins)} bins of triplets with like P; they lie {far:.1f} % from the diagonal on average, "
-    words += f"where the noise of the votes alone would make it {chance:.1f} %."
+    words = f"{len(calibration.bins)} bins of {goodness.row}s with like P; they lie {far:.1f} % from the diagonal on "
+    words += f"average, where the noise of the votes alone would make it {chance:.1f} %."
     if np.isfinite(slope.low):
         words += f" Slope {with_error(slope.value, slope.se)}."
     return inline(figure, name=f"reliability-{place}", title=title, description=words)

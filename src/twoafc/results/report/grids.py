@@ -81,9 +81,14 @@ def _chance(p: float) -> str:
 def suits(goodness: Mapping[tuple[str, str], Goodness], ranked: Sequence[Record]) -> Table | None:
     """How P suits the votes that it was tested on, the best distance first; None where nothing is known."""
     keys = [(record["distance"], record["estimator"]) for record in ranked]
-    rows = tuple((*key, *_suit(goodness[key])) for key in keys if key in goodness)
-    header = ("slope", "lost to scale, nats", "votes correlate beyond P", "liking for x1, %", "cast at random, %")
-    return Table("How P suits the votes", ("distance", "estimator", *header), rows) if rows else None
+    header = ("slope", "miscalibration, nats", "votes correlate beyond P", "preference for x1, %", "cast at random, %")
+    known = [key for key in keys if key in goodness]
+    if not known:
+        return None
+    # Of pairs there are no sides, and no bound on random votes.
+    columns = 3 if goodness[known[0]].asymmetry is None else 5
+    rows = tuple((*key, *_suit(goodness[key])[:columns]) for key in known)
+    return Table("How P suits the votes", ("distance", "estimator", *header[:columns]), rows)
 
 
 def _suit(goodness: Goodness) -> tuple[str, ...]:
