@@ -91,6 +91,7 @@ def test_engines_give_the_counts_of_the_plain_version(name: str, parts: Path, ex
     assert found == {distance: expected[distance] for distance in some}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_spark_gives_the_counts_of_the_plain_version(spark: Any, parts: Path, expected: dict[str, Counts]) -> None:
     found = count(f"{parts}/*.parquet", engine="spark", distances=["lpips"])["lpips"]
@@ -101,6 +102,7 @@ def test_spark_gives_the_counts_of_the_plain_version(spark: Any, parts: Path, ex
     assert found.ends == (0.0, 5.3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_spark_reads_odd_parts_as_the_others_do(spark: Any, tmp_path: Path) -> None:
     frame = votes_of(60).rename({"ssim_d0": "v0.1_d0", "ssim_d1": "v0.1_d1"}).drop("ref", "lpips_d0", "lpips_d1")
@@ -329,6 +331,7 @@ def test_dask_names_the_row_too(two: Path) -> None:
     assert refusal("*.parquet", engine="dask") == told
 
 
+@pytest.mark.slow
 def test_votes_on_one_triplet_have_the_same_distances(two: Path) -> None:
     votes = {
         "choice": [0, 1],

@@ -233,6 +233,7 @@ def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert not Path("out.npz").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_file(sites: Path) -> None:
     main(["merge", "a/distance.npz", "b/distance.npz", "--out", "ab.npz", "--quiet"])
     before = Path("ab.npz").read_bytes()
