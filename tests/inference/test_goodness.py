@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from pairs_world import falling, world
 from twoafc.core import Uniform
 from twoafc.inference import (
     Clustering,
     Dependence,
+    Goodness,
     asymmetry,
     calibration,
     calibration_slope,
@@ -281,6 +284,19 @@ def test_votes_that_all_agree_give_no_slope() -> None:
 # All at once
 
 
+def test_goodness_of_pairs_is_that_of_their_votes_alone() -> None:
+    table = world(2000, seed=3)["good"]
+    P = falling(np.log(table.d))
+    result = goodness_of_fit(table, P, clustering_of(table))
+    assert (result.residuals, result.asymmetry, result.lapses) == (None, None, None)
+    assert result.calibration.slope.low < 1 < result.calibration.slope.high
+    constant = np.full(len(table), table.share)
+    assert result.calibration.floor == pytest.approx(nll(table.n, table.M, constant))
+    assert all("triplet" not in sentence for sentence in result.sentences())
+    again = Goodness.from_record(json.loads(json.dumps(result.record())))
+    assert again.record() == result.record()
+
+
 def test_goodness_in_words_and_in_plain_values() -> None:
     rng = np.random.default_rng(10)
     d0, d1 = rng.random((2, 3000))
@@ -295,7 +311,7 @@ def test_goodness_in_words_and_in_plain_values() -> None:
     assert side.startswith("no preference")
     assert random.startswith("at most ")
     record: dict[str, Any] = result.record()
-    assert set(record) == {"calibration", "intraclass", "residuals", "asymmetry", "lapses", "sentences"}
+    assert set(record) == {"calibration", "intraclass", "residuals", "asymmetry", "lapses", "sentences", "row"}
     assert record["calibration"]["slope"]["value"] == result.calibration.slope.value
     fine = goodness_of_fit(table, P, clustering_of(table)).sentences()
     assert fine[0].startswith("no over- or underconfidence of P is detected (slope 1.0")

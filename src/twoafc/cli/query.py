@@ -83,7 +83,6 @@ def _ask_model(
     observed: int | None,
     json: bool,
 ) -> None:
-    from twoafc.estimators import DensityCurve, SplineCurve
     from twoafc.files import strict_json
     from twoafc.results import ask
 
@@ -92,7 +91,7 @@ def _ask_model(
     if votes is None:
         raise ValueError("a model is asked about a number of votes; give --votes")
     fit = twoafc.load(model)
-    of_pairs = isinstance(fit, DensityCurve | SplineCurve)
+    of_pairs = getattr(fit, "k", 2) == 1
     d = [value for value in ((pair,) if of_pairs else triplet) if value is not None]
     if of_pairs and len(d) < 1:
         raise ValueError("the model is of pairs and takes one distance; give --d instead of --d0 and --d1")

@@ -89,7 +89,7 @@ class Bootstrap:
             for name, each in values.items()
         }
         # Where observers are known their part comes by the formula, which then serves for all of it.
-        return compare(values, clustering, estimator=estimator, instead=drawn if clustering.votes is None else None)
+        return compare(values, clustering, estimator=estimator, drawn=drawn if clustering.votes is None else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Refit:
     Parameters
     ----------
     replicates : mapping of (distance, estimator, split, group) to array, shape (draws, measures)
-        Of `twoafc.evaluation.refits.refits`.
+        Of `twoafc.evaluation.loop.refits`.
     on_test : bool
         Whether they were scored on a test table, which was not drawn: the error of its triplets then comes to theirs.
     """
@@ -137,5 +137,5 @@ class Refit:
         """Compare the distances of one estimator on the tested triplets."""
         drawn = {name: self.replicates[name, estimator, "test", "all"] for name in values}
         if self.on_test:
-            return compare(values, clustering, estimator=estimator, beside=drawn)
-        return compare(values, clustering, estimator=estimator, instead=drawn)
+            return compare(values, clustering, estimator=estimator, refitted=drawn)
+        return compare(values, clustering, estimator=estimator, drawn=drawn)

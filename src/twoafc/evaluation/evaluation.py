@@ -10,7 +10,7 @@ import polars as pl
 
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
-from twoafc.estimators import AUTO, Density, Estimator, Network, Spline, Surface, estimator
+from twoafc.estimators import AUTO, Estimator, Network, Ours, Spline, Surface, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.loop import Prediction, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
@@ -200,12 +200,12 @@ def _evaluate_counts(
     )
 
 
-def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, Density | Network | Spline], list[str]]:
+def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, Ours], list[str]]:
     """Choose estimators that can be fitted to counts, L-BFGS instead of Adam; and what a reader should know of that."""
-    chosen: dict[str, Density | Network | Spline] = {}
+    chosen: dict[str, Ours] = {}
     notes = []
     for name, each in estimators.items():
-        if not isinstance(each, Density | Network | Spline):
+        if not isinstance(each, Ours):
             raise ValueError(f"counts can be fitted by density, spline and network; {name} takes triplets")
         if isinstance(each, Network) and each.solver == "adam":
             each = replace(each, solver="lbfgs")

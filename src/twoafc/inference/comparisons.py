@@ -56,8 +56,8 @@ def compare(
     *,
     estimator: str,
     measures: Mapping[str, Measure] | None = None,
-    instead: Mapping[str, FloatArray] | None = None,
-    beside: Mapping[str, FloatArray] | None = None,
+    drawn: Mapping[str, FloatArray] | None = None,
+    refitted: Mapping[str, FloatArray] | None = None,
     level: float = LEVEL,
 ) -> list[Record]:
     """Compare all distances with each other on the same triplets.
@@ -68,17 +68,19 @@ def compare(
         All of the same rows, fitted by the same estimator.
     measures : mapping of name to Measure, optional
         What to compare by; every name is a measure of `Values`. Default: those of `COMPARED`.
-    instead : mapping of distance to array, shape (draws, measures), optional
-        Scores on tables drawn anew, the same for all distances: standard errors are then their spread.
-    beside : mapping of distance to array, shape (draws, measures), optional
-        Scores of surfaces fitted anew: their spread comes to the error of the triplets.
+    drawn : mapping of distance to array, shape (draws, measures), optional
+        Scores on drawn tables, the same for all distances: standard errors are then their spread.
+    refitted : mapping of distance to array, shape (draws, measures), optional
+        Scores of surfaces fitted to drawn training tables: their variance is added to that of the test triplets.
     level : float
         Level of the intervals; p-values below 1 - level, corrected, make a pair differ.
 
     Returns
     -------
     list of records
-        ``a``, ``b``, ``estimator``, ``measure``, ``difference`` (of a minus b; a is the better one), ``se``, ``low``,
+        ``a``, ``b``, ``estimator``, ``measure``, ``df`` (degrees of freedom of Student's t: the effective number of
+        clusters less one), ``difference`` (of a minus b; a is the better one, so that it is
+        negative for an NLL; sentences give the advantage of a), ``se``, ``low``,
         ``high``, ``p``, ``p_holm`` (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
     """
     records: list[Record] = []
@@ -90,15 +92,15 @@ def compare(
         pairs = [_ordered(pair, values, name, measure.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
             means, errors = _differences(pairs, values, name, clustering, weight)
-            if instead is not None:
-                errors = [_spread(instead, pair, _place(values, name)) for pair in pairs]
-            if beside is not None:
-                fits = [_spread(beside, pair, _place(values, name)) for pair in pairs]
+            if drawn is not None:
+                errors = [_spread(drawn, pair, _place(values, name)) for pair in pairs]
+            if refitted is not None:
+                fits = [_spread(refitted, pair, _place(values, name)) for pair in pairs]
                 errors = np.hypot(errors, fits).tolist()
         p = [p_value(mean, se, units) for mean, se in zip(means, errors, strict=True)]
         intervals = [t_interval(mean, se, units, level=level) for mean, se in zip(means, errors, strict=True)]
         for pair, interval, alone, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
-            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": name}
+            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": name, "df": units - 1}
             records.append(head | _figures(measure, pair, interval, alone, corrected, level))
     return records
 
