@@ -19,6 +19,7 @@ def test_the_public_names() -> None:
         "Finding",
         "Network",
         "Pairs",
+        "Result",
         "Settings",
         "Spline",
         "Triplets",

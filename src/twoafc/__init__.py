@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twoafc.estimators import Density, Network, Spline, load
     from twoafc.evaluation import Settings, evaluate
     from twoafc.measurement import check_distance, measure
+    from twoafc.results import Result
     from twoafc.scale import Counts, count
     from twoafc.table import Pairs, Triplets, join_columns
 
@@ -32,6 +33,7 @@ __all__ = [
     "Finding",
     "Network",
     "Pairs",
+    "Result",
     "Settings",
     "Spline",
     "Triplets",
@@ -59,6 +61,7 @@ _HOMES = {
     "Finding": "twoafc.diagnostics",
     "Network": "twoafc.estimators",
     "Pairs": "twoafc.table",
+    "Result": "twoafc.results",
     "Settings": "twoafc.evaluation",
     "Spline": "twoafc.estimators",
     "Triplets": "twoafc.table",

@@ -220,7 +220,7 @@ def test_an_error_in_progress_ends_the_sweep_at_once() -> None:
         ({"grid_sizes": [1]}, "grid_size must be a whole number, at least 2; found 1"),
         (
             {"grid_sizes": [5, 100_000]},
-            "grid sizes to sweep must be at most 1000, since memory goes with their square; found 100000",
+            "grid sizes to sweep must be at most 1000, since memory grows with their square; found 100000",
         ),
         ({"workers": 0}, "workers must be at least 1; found 0"),
         ({"distances": ["c"]}, "the train table has no distance c; it has a, b"),

@@ -15,7 +15,7 @@ app = App(
     name="twoafc",
     help="Score perceptual distances on two-alternative forced-choice (2AFC) votes, by likelihood.",
     version=twoafc.__version__,
-    suppress_keyboard_interrupt=False,  # `main` tells it, in one line
+    suppress_keyboard_interrupt=False,  # `main` reports it, in one line
 )
 # In the order of the work; each command imports what it needs when it runs, so that --help is quick.
 COMMANDS = (

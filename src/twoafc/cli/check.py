@@ -23,7 +23,7 @@ def check(
     strict
         Exit with code 1 where there are warnings.
     quiet
-        Print nothing but errors, and JSON where it is asked for; with --strict the exit code tells.
+        Print nothing but errors, and JSON where it is asked for; with --strict the exit code says it.
     """
     from twoafc.diagnostics import check as look
     from twoafc.table import read_votes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, progress, say, tell
+from twoafc.cli.show import Switch, print_result, progress, say
 
 
 def demo(
@@ -39,6 +39,6 @@ def demo(
     if json or quiet:
         return
     say(STORY)
-    tell(evaluation, out)
+    print_result(evaluation, out)
     print(f"Tables: {out / 'train.csv'}, {out / 'test.csv'}. To repeat the evaluation:")
     print(f"  twoafc evaluate --train {out / 'train.csv'} --test {out / 'test.csv'} --out my-results")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, progress, say, tell
+from twoafc.cli.show import Several, Switch, print_result, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,7 +129,7 @@ def evaluate(
         if json:
             print((out / "scores.json").read_text(encoding="utf-8"))
         elif not quiet:
-            tell(found, out)
+            print_result(found, out)
         return
     tables = {role: read_votes(each) for role, each in parts.items()}
     if strict:
@@ -142,7 +142,7 @@ def evaluate(
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:
-        tell(found, out)
+        print_result(found, out)
         if set(chosen) == {"density"} and not given and found.row == "triplet":
             say(HINT)
 

@@ -37,8 +37,8 @@ def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) 
         from twoafc.files import strict_json
 
         kind = "counts" if merged.made is counts else type(merged.made).__name__.removesuffix("Fit").lower()
-        told = {"distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
-        print(strict_json({"file": str(out), "kind": kind, **told, "cells": len(counts.cells), "parts": counts.parts}))
+        size = {"distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
+        print(strict_json({"file": str(out), "kind": kind, **size, "cells": len(counts.cells), "parts": counts.parts}))
     elif not quiet:
         say(*(f"note: {note}" for note in merged.notes))
         say(f"{out}: {counts.triplets:,} triplets, {counts.votes:,} votes of {len(files)} files ({counts.distance})")

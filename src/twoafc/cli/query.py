@@ -46,7 +46,7 @@ def query(
     triplet
         Name of a tested triplet, as in the column triplet of the table.
     distance
-        With --triplet: a distance to tell of, once for each; default all. The card is of those given, or of the first.
+        With --triplet: a distance to show, once for each; default all. The card shows those given, or the first.
     estimator
         With --triplet: the estimator; default the first of the results.
     images

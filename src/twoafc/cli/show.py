@@ -27,7 +27,7 @@ AROUND = 3
 """Signs between two columns of a table."""
 
 
-def tell(result: Result, out: Path) -> None:
+def print_result(result: Result, out: Path) -> None:
     """Print the table of scores, the notes, and where the results are."""
     from twoafc.results import ceiling_sentences, reading, short, summary_table
 

@@ -279,9 +279,9 @@ def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Bars)
 
 
 def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[str, str], Goodness]:
-    held: dict[tuple[str, str], Goodness] = {}
+    goodness: dict[tuple[str, str], Goodness] = {}
     for one in unseen:
         table = one.prediction.table
-        if one.key not in held and one.values is not None and not one.prediction.diverged:
-            held[one.key] = goodness_of_fit(table, one.prediction.P, clustering)
-    return held
+        if one.key not in goodness and one.values is not None and not one.prediction.diverged:
+            goodness[one.key] = goodness_of_fit(table, one.prediction.P, clustering)
+    return goodness

@@ -69,8 +69,8 @@ def shared_distances(
         asked = [name for name in train.distances if name in test.distances]
         lone = [name for name in (*train.distances, *test.distances) if name not in asked]
         if not asked:
-            held = [", ".join(table.distances) or "none" for table in (train, test)]
-            raise DataError(f"train and test must share a distance; train has {held[0]}, test has {held[1]}")
+            names_of = [", ".join(table.distances) or "none" for table in (train, test)]
+            raise DataError(f"train and test must share a distance; train has {names_of[0]}, test has {names_of[1]}")
         if lone:
             notes.append(f"left out, since only one of the two tables has them: {', '.join(lone)}")
     names = list(train.distances if asked is None else asked)

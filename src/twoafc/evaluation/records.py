@@ -156,20 +156,20 @@ def _summary(runs: Sequence[Record], units: float) -> Record:
 def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
     """Give the tested scores, all rows pooled, their letters: MEASURE_letters, within each estimator."""
     measures = COMPARED[1 if "pairs" in scores[0] else 2]
-    told: dict[tuple[str, str, str], str] = {}
+    letters: dict[tuple[str, str, str], str] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         pairs = [record for record in comparisons if record["estimator"] == label]
         shown = {r["distance"]: r for r in scores if r["estimator"] == label and is_shown(r, scores)}
         for measure, how in measures.items():
             means = {name: r[measure] for name, r in shown.items() if r[measure] is not None}
             found = lettered(pairs, means, measure, better=how.better)
-            told |= {(label, name, measure): each for name, each in found.items()}
+            letters |= {(label, name, measure): each for name, each in found.items()}
     return [
         record
         | {
-            f"{measure}_letters": told[record["estimator"], record["distance"], measure]
+            f"{measure}_letters": letters[record["estimator"], record["distance"], measure]
             for measure in measures
-            if is_shown(record, scores) and (record["estimator"], record["distance"], measure) in told
+            if is_shown(record, scores) and (record["estimator"], record["distance"], measure) in letters
         }
         for record in scores
     ]
@@ -233,10 +233,10 @@ def with_explained(
         if one.values is not None and not one.prediction.diverged:
             # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
             shares.setdefault(one.key, []).append(_explained(one, clustering, found))
-    told = {key: tuple(_mean(ends) for ends in zip(*each, strict=True)) for key, each in shares.items()}
+    explained = {key: tuple(_mean(ends) for ends in zip(*each, strict=True)) for key, each in shares.items()}
     nothing = (None, None)
     return [
-        record | dict(zip(("explained_low", "explained_high"), told.get(_key(record), nothing), strict=True))
+        record | dict(zip(("explained_low", "explained_high"), explained.get(_key(record), nothing), strict=True))
         if is_shown(record, scores)
         else record
         for record in scores

@@ -26,7 +26,7 @@ from twoafc.evaluation.bars import Analytic
 from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.files import Kept
+from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, LEVEL, Clustering, Record, Values, clustering_of, compare, errors, holm, sentence
 from twoafc.plots import SweepCurve
 from twoafc.results import Run, Table, latex, markdown, note_lines
@@ -43,7 +43,7 @@ SIGMAS: tuple[float, ...] = tuple(float(f"{each:.2g}") for each in np.geomspace(
 GRID_SIZES = (5, 7, 10, 14, 20, 28, 40, 55, 75, 100)
 """What is swept where nothing else is asked for: the paper's ranges."""
 MOST_NODES = 1000
-"""Nodes along an axis, at most: memory goes with their square, and 1000 take some 160 MB for each setting at work."""
+"""Nodes along an axis, at most: memory grows with their square, and 1000 take some 160 MB for each setting at work."""
 
 
 class Point(NamedTuple):
@@ -81,7 +81,7 @@ def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, hel
     large = next((each for each in (held.grid_size, *sizes) if each > MOST_NODES), None)
     if large is not None:
         raise ValueError(
-            f"grid sizes to sweep must be at most {MOST_NODES}, since memory goes with their square; found {large}"
+            f"grid sizes to sweep must be at most {MOST_NODES}, since memory grows with their square; found {large}"
         )
     if widths:
         widths = (*widths, float(PAPER.sigma))
@@ -264,10 +264,10 @@ def sweep(
                 settings = [replace(held, sigma=each.sigma) for each in chosen]
                 itself = Point("sigma", automatic[name])
                 tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, clustering, itself)
-    told = f"{Analytic().description}; {clustering.description}"
+    error_bars = f"{Analytic().description}; {clustering.description}"
     shared = [] if test is None else _shared(train, test, names)
     return Sweep(
-        scores, held, PAPER, automatic, _compared(pairs, clustering), notes, told, tested, shared, test is None
+        scores, held, PAPER, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None
     )
 
 
@@ -347,30 +347,30 @@ def _score_fits(
     )
     assert one.values is not None  # P of a density is always a number
     bars = errors(one.values, None, clustering)
-    (told,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
+    (scores,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
     kept = [f"{measure}{end}" for measure in MEASURES for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
     named = {"sigma": point.settings.sigma, "grid_size": each.grid_size}
-    return head | named | {each: told[each] for each in ("triplets", "votes", *kept)}, one.values
+    return head | named | {each: scores[each] for each in ("triplets", "votes", *kept)}, one.values
 
 
 def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering) -> list[Record]:
     """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
-    told = COMPARED[2]["nll"]
+    nll = COMPARED[2]["nll"]
     found = [
         {"distance": name, **record}
         for name, values in pairs.items()
-        for record in compare(values, clustering, estimator="density", measures={"nll": told})
+        for record in compare(values, clustering, estimator="density", measures={"nll": nll})
     ]
     known = [record for record in found if record["p"] is not None]
     for record, p in zip(known, holm([record["p"] for record in known]).tolist(), strict=True):
         ends = [record[key] for key in ("difference", "se", "low", "high")]
-        told_again = sentence(told, record["a"], record["b"], ends, p)
-        record |= {"p_holm": p, "different": p < 1 - LEVEL, "sentence": told_again}
+        corrected = sentence(nll, record["a"], record["b"], ends, p)
+        record |= {"p_holm": p, "different": p < 1 - LEVEL, "sentence": corrected}
     return found
 
 
-SWEEP_FOLDER = Kept("sweep.json", "sweeps")
+SWEEP_FOLDER = OutputFolder("sweep.json", "sweeps")
 SWEEP_READING = "± standard error; best: least NLL, chosen by the tested votes themselves, which flatters it a little"
 CHOSEN = {
     False: "automatic: chosen by triplets left out in turn from the training table",
@@ -399,7 +399,9 @@ def write_sweep(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> No
             figure = draw_sweep(found, parameter, measure)
             stem = f"sweep-{parameter}-{measure}"
             plots.save(figure, *(partial / "figures" / f"{stem}.{ending}" for ending in ("svg", "pdf")))
-        SWEEP_FOLDER.tell(partial, {**card, "notes": found.notes, "error_bars": found.error_bars}, _content(found))
+        SWEEP_FOLDER.write_card(
+            partial, {**card, "notes": found.notes, "error_bars": found.error_bars}, _content(found)
+        )
 
 
 def _content(found: Sweep) -> dict[str, Any]:
@@ -423,8 +425,8 @@ def sweep_remarks(found: Sweep) -> list[str]:
     """Say what a reader of the tables should know."""
     automatic = [CHOSEN[found.cross_validated]] if found.tested else []
     compared = [f"{record['distance']}: {record['sentence']}" for record in found.comparisons]
-    told = [SWEEP_READING, *automatic, f"error bars: {found.error_bars}", *compared]
-    return [*told, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
+    remarks = [SWEEP_READING, *automatic, f"error bars: {found.error_bars}", *compared]
+    return [*remarks, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
 
 
 def sweep_table(found: Sweep, parameter: Parameter) -> Table:

@@ -4,7 +4,7 @@ from .text import BREAKS as BREAKS
 from .text import legible as legible
 from .text import strict_json as strict_json
 from .writing import PARTIAL as PARTIAL
-from .writing import Kept as Kept
+from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
 from .writing import durable_file as durable_file
 from .writing import replaced as replaced

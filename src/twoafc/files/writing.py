@@ -75,7 +75,7 @@ def clear_partial(folder: Path, names: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Kept:
+class OutputFolder:
     """A kind of folder.
 
     Parameters
@@ -104,7 +104,7 @@ class Kept:
         for path in inputs:
             if path.resolve().is_relative_to(folder.resolve()):
                 raise DataError(f"{path} lies in {folder}, which would be replaced as a whole; name another folder")
-        foreign = sorted(set(self.files(folder)) - set(self._told(folder)))
+        foreign = sorted(set(self.files(folder)) - set(self._listed(folder)))
         if foreign:
             raise DataError(
                 f"{folder} holds other files ({foreign[0]}); choose a new folder, or one with {self.what} alone"
@@ -113,14 +113,14 @@ class Kept:
     def files(self, folder: Path) -> list[str]:
         """List all that a folder holds, but for the folders that it has of its own."""
         own = [folder / name for name in self.folders]
-        held = (path for path in folder.rglob("*") if path.is_symlink() or path not in own)
-        return [path.relative_to(folder).as_posix() for path in held]
+        paths = (path for path in folder.rglob("*") if path.is_symlink() or path not in own)
+        return [path.relative_to(folder).as_posix() for path in paths]
 
-    def _told(self, folder: Path) -> list[str]:
+    def _listed(self, folder: Path) -> list[str]:
         """Files that an earlier folder says it consists of; none where there is no earlier one."""
         try:
-            told = json.loads((folder / self.name).read_text(encoding="utf-8"))["card"]["files"]
-            return [str(file) for file in told]
+            files = json.loads((folder / self.name).read_text(encoding="utf-8"))["card"]["files"]
+            return [str(file) for file in files]
         except (OSError, ValueError, KeyError, TypeError):
             return []
 
@@ -133,10 +133,10 @@ class Kept:
                 (partial / name).mkdir()
             yield partial
 
-    def tell(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+    def write_card(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Write the file with the card, last of all: it lists the others."""
-        told = {"card": {**card, "files": sorted({*self.files(folder), self.name})}, **content}
-        (folder / self.name).write_text(strict_json(told, indent=1), encoding="utf-8")
+        whole = {"card": {**card, "files": sorted({*self.files(folder), self.name})}, **content}
+        (folder / self.name).write_text(strict_json(whole, indent=1), encoding="utf-8")
 
 
 @contextmanager

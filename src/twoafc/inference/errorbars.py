@@ -93,7 +93,7 @@ class Clustering:
         Parameters
         ----------
         residual : array, shape (T,)
-            n - M centre of each triplet, where centre, shape (T,), is what each of its votes is held against.
+            n - M centre of each triplet, where centre, shape (T,), is what each of its votes is compared with.
         """
         moved = None
         if self.votes is not None:
@@ -201,14 +201,14 @@ def errors(
     """
     T = len(values.M) if values.count is None else values.count.sum()
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        told = {"all": _errors(values, np.full(len(values.M), 1 / T), None, 1, clustering)[0]}
+        found = {"all": _errors(values, np.full(len(values.M), 1 / T), None, 1, clustering)[0]}
         if codes is not None:
             names, group = codes
             each = 1 / np.bincount(group, values.count)[group]
             own = grouped or values
-            told |= dict(zip(names, _errors(own, each, group, len(names), clustering), strict=True))
-            told["mean"] = _errors(own, each / len(names), group, len(names), clustering, across=True)[0]
-    return told
+            found |= dict(zip(names, _errors(own, each, group, len(names), clustering), strict=True))
+            found["mean"] = _errors(own, each / len(names), group, len(names), clustering, across=True)[0]
+    return found
 
 
 def _errors(

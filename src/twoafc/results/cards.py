@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from twoafc import plots
 from twoafc.errors import DataError
-from twoafc.files import Kept
+from twoafc.files import OutputFolder
 from twoafc.images import ImageError, decode, eight_bits
 from twoafc.results.failures import TELLING
 from twoafc.results.folder import plain
@@ -35,7 +35,7 @@ LARGEST = 256
 DPI = 160
 """Dots per inch of the images."""
 ENDINGS = (".svg", ".pdf", ".png")
-FOLDER = Kept("failures.json", "failures")
+FOLDER = OutputFolder("failures.json", "failures")
 NAME_LENGTH = 60
 """Letters of a triplet's name in a file's name, at most."""
 
@@ -191,4 +191,4 @@ def write_failures(
                 save_card(figure, partial / "figures" / f"{name}.svg")
                 with _odd_letters():
                     pages.savefig(figure, dpi=DPI)
-        FOLDER.tell(partial, {"kind": "failures", "results": result.card}, {"failures": rows.to_dicts()})
+        FOLDER.write_card(partial, {"kind": "failures", "results": result.card}, {"failures": rows.to_dicts()})

@@ -16,7 +16,7 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.files import Kept, whole_file
+from twoafc.files import OutputFolder, whole_file
 from twoafc.results import tables
 from twoafc.results.report.page import REPORT, report_page, write_page
 from twoafc.table import Pairs, write_frame
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, int | None]
 """Distance, estimator and seed of a fit."""
-RESULTS = Kept("scores.json", "results", ("models", "figures"))
+RESULTS = OutputFolder("scores.json", "results", ("models", "figures"))
 check_folder = RESULTS.check
 
 
@@ -78,7 +78,7 @@ def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataF
             plots.save(figure, *(partial / "figures" / f"{name}.{ending}" for ending in ("svg", "pdf")), dpi=150)
         write_page(partial / REPORT, report_page(result))
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
-        RESULTS.tell(partial, card, _content(result))
+        RESULTS.write_card(partial, card, _content(result))
 
 
 def _content(result: Result) -> dict[str, Any]:
