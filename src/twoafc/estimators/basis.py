@@ -41,7 +41,7 @@ class Scores(NamedTuple):
     stretch: float
 
 
-def normal_scores(uniform: Uniform, *u: FloatArray, count: FloatArray | IntArray | None = None) -> Scores:
+def normal_scores(uniform: Uniform, *place: IntArray, count: FloatArray | IntArray | None = None) -> Scores:
     """Give each distinct training distance the normal score of its mid-rank.
 
     Where triplets have very different scales, hardly any compares distances on the two sides of the rank that
@@ -53,8 +53,9 @@ def normal_scores(uniform: Uniform, *u: FloatArray, count: FloatArray | IntArray
     ----------
     uniform : Uniform
         The map of the training distances.
-    u : k arrays, shape (T,)
-        The training distances under the map: those of pairs compare nothing, and their axis is not stretched.
+    place : k arrays of int, shape (T,)
+        Index of each training distance among the values of the map; one of pairs, which compare nothing, so that their
+        axis is not stretched.
     count : array, shape (T,), optional
         Triplets that each row stands for.
 
@@ -63,19 +64,17 @@ def normal_scores(uniform: Uniform, *u: FloatArray, count: FloatArray | IntArray
     >>> from twoafc.core import uniformise
     >>> d = np.exp(np.random.default_rng(0).normal(size=(2, 1000)))
     >>> uniform, u0, u1 = uniformise(*d)
-    >>> scores = normal_scores(uniform, u0, u1)
+    >>> scores = normal_scores(uniform, uniform.places(u0), uniform.places(u1))
     >>> np.interp(np.exp([-1.0, 0.0, 1.0]), uniform.values, scores.values).round(1), round(scores.stretch, 1)
     (array([-0.9,  0. ,  1. ]), 1.0)
     """
     scores = ndtri(uniform.levels)
-    if len(u) == 1 or len(scores) < 2:
+    if len(place) == 1 or len(scores) < 2:
         return Scores(scores, 1.0)
-    # By rank: the distances of rows that stand for several triplets need not be among the values of the map.
-    ranks = (end(*u) * uniform.at_most[-1] for end in (np.minimum, np.maximum))
-    ends = [np.searchsorted(uniform.at_most[:-1], rank) for rank in ranks]
+    ends = (np.minimum(*place), np.maximum(*place))
     begun, done = (np.cumsum(np.bincount(end, count, len(scores)))[:-1] for end in ends)
     below = uniform.at_most[:-1] / uniform.at_most[-1]
-    by_chance = 2 * below * (1 - below) * (len(u[0]) if count is None else count.sum())
+    by_chance = 2 * below * (1 - below) * (len(place[0]) if count is None else count.sum())
     reluctance = (by_chance + PRIOR) / (begun - done + PRIOR)
     steps = np.diff(scores) * np.maximum(1.0, reluctance / (USUAL * np.quantile(reluctance, 0.05)))
     stretched = scores[0] + np.concatenate([[0.0], np.cumsum(steps)])

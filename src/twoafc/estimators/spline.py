@@ -114,8 +114,15 @@ class Spline:
 def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
     """Gather the rows of a table in cells; return also the map, the scores, and how to measure the dispersion."""
     uniform, *u = table.uniformised()
-    scores = normal_scores(uniform, *u, count=table.count)
-    z = tuple(np.interp(d, uniform.values, scores.values) for d in table.columns)
+    if table.uniform is None:
+        place = [uniform.places(x) for x in u]
+        scores = normal_scores(uniform, *place, count=table.count)
+        z = tuple(scores.values[index] for index in place)
+    else:
+        # Distances of rows that stand for several triplets need not be among the values of the map: by rank.
+        place = [np.searchsorted(uniform.at_most[:-1], x * uniform.at_most[-1]) for x in u]
+        scores = normal_scores(uniform, *place, count=table.count)
+        z = tuple(np.interp(d, uniform.values, scores.values) for d in table.columns)
     cells, cell = gather(z, table.n, table.M, table.count)
     clusters = repeated_units(table) if isinstance(table, Votes) else None
     if clusters is None:
