@@ -21,7 +21,7 @@ def test_distances_without_weights_are_left_out_unless_requested(
     assert [item.name for item in chosen][:3] == ["euclidean", "nlpd", "ssim"]
     assert "PIM (pim_1) is left out: its weights are missing; run: twoafc fetch pim_1" in notes
     assert len(chosen) + len(notes) == 6
-    with pytest.raises(DataError, match=r"^the weights pim_1 .*twoafc fetch pim_1$"):
+    with pytest.raises(DataError, match=r"^the weights pim_1 are needed and not at hand; tried: .*twoafc fetch pim_1$"):
         choose_distances(["ssim", "pim"])
 
 
