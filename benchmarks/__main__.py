@@ -14,7 +14,7 @@ ALL = (
     "network",
     "estimators",
     "coverage",
-    "errorbars",
+    "verdicts",
     "ceilings",
     "inference",
     "pairs",

@@ -96,14 +96,15 @@ def test_the_options_of_scores_reach_them(tables: Path) -> None:
     assert next(r for r in scores()["scores"] if r["split"] == "test")["score_2afc_distance"] == 50
 
 
-def test_auto_says_what_it_is_and_density_what_it_costs(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "auto"])
+def test_auto_is_the_default_and_says_what_it_is(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv"])
     said = capsys.readouterr().out
     assert "note: auto is spline, whose own error is the smallest here" in said
-    assert "hint:" not in said
+    assert "note: the paper's density gives distance an NLL of " in said
     assert type(twoafc.load("results/models/distance-auto.npz")).__name__ == "SplineFit"
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv"])
-    assert "hint: density smooths as the paper does" in capsys.readouterr().out
+    # A setting of the density asks for the density.
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--sigma", "0.05", "--quiet"])
+    assert twoafc.load("results/models/distance-density.npz").settings.sigma == 0.05  # type: ignore[union-attr]
 
 
 def test_json_is_all_that_is_printed_when_asked_for(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +115,7 @@ def test_json_is_all_that_is_printed_when_asked_for(tables: Path, capsys: pytest
 
 
 def test_query_prints_p_and_every_count(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--quiet"])
+    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "density", "--quiet"])
     model = "results/models/distance-density.npz"
     main(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2 --json".split())
     answer = json.loads(capsys.readouterr().out)

@@ -45,7 +45,7 @@ class Coin:
 
 def test_scores_are_those_of_fitting_by_hand() -> None:
     train, test = wide(400, 1), wide(150, 2)
-    found = evaluate(train, test)
+    found = evaluate(train, test, estimators=["density"])
     for name in ("good", "bad"):
         P = Density().fit(train[name]).probability(test[name].d0, test[name].d1)
         record = one(found, distance=name, split="test", group="all")
@@ -108,7 +108,7 @@ def test_cross_validation_scores_triplets_that_the_fit_has_not_seen() -> None:
 def test_a_users_own_estimator_takes_part() -> None:
     coin = Coin()
     found = evaluate(wide(60, 1), wide(30, 2), estimators={"coin": coin, "density": Density()}, distances=["good"])
-    assert coin.seen == [60]
+    assert coin.seen == [60] + [30] * 20  # the whole table, then ten splits into halves
     record = one(found, estimator="coin", split="test")
     assert record["score_2afc"] == 50
     assert record["ties_model"] == 30
@@ -204,7 +204,7 @@ def test_an_infinite_nll_is_told() -> None:
 def test_tables_must_share_what_is_asked_for() -> None:
     train = wide(50, 1)
     other = Triplets.from_frame({"n": [1], "M": [1], "good_d0": [1.0], "good_d1": [2.0]})
-    found = evaluate(train, other)
+    found = evaluate(train, other, estimators=["density"])
     assert found.notes == ["left out, since only one of the two tables has them: bad"]
     with pytest.raises(DataError, match="the test table has no distance bad; it has good"):
         evaluate(train, other, distances=["bad"])
@@ -235,7 +235,48 @@ def test_settings_are_checked() -> None:
 def test_progress_is_told() -> None:
     told: list[tuple[int, int, str]] = []
     evaluate(wide(40, 1), wide(20, 2), progress=lambda *each: told.append(each))
-    assert told == [(0, 2, "good, density"), (1, 2, "bad, density"), (2, 2, "scores")]
+    assert told == [
+        (0, 2, "good, auto"),
+        (1, 2, "bad, auto"),
+        (0, 2, "good, auto: fits to halves"),
+        (1, 2, "bad, auto: fits to halves"),
+        (2, 2, "scores"),
+    ]
+
+
+def test_the_default_is_auto_with_a_word_on_the_papers_density() -> None:
+    train, test = wide(300, 1), wide(200, 2)
+    found = evaluate(train, test)
+    assert {record["estimator"] for record in found.scores} == {"auto"}
+    paper = evaluate(train, test, estimators=["density"])
+    for name, nll_of_density in found.card["paper_density_nll"].items():
+        record = one(paper, distance=name, split="test", group="all")
+        assert nll_of_density == pytest.approx(record["nll"], rel=1e-12)
+    assert "the paper's density gives the same order of the distances" in found.notes
+    assert not any("paper's density" in note for note in paper.notes)
+    single = evaluate(train["good"], test["good"])
+    assert f"the paper's density gives good an NLL of {single.card['paper_density_nll']['good']:.4f}" in single.notes
+    both = evaluate(train, test, estimators=["auto", "density"])
+    assert not any("paper's density" in note for note in both.notes)
+
+
+def test_another_order_under_the_papers_density_is_said() -> None:
+    rng = np.random.default_rng(3)
+
+    def table(T: int) -> Triplets:
+        true = np.exp(rng.normal(size=(2, T)))
+        columns: dict[str, Any] = {"n": rng.binomial(3, true[0] / true.sum(axis=0)), "M": [3] * T}
+        # The density smooths sharp distances most: noise on one of two that are nearly alike turns their order.
+        for k in range(8):
+            seen = true * np.exp(0.3 * rng.normal(size=(2, T)))
+            columns |= {f"d{k}_d0": seen[0], f"d{k}_d1": seen[1]}
+        return Triplets.from_frame(columns)
+
+    found = evaluate(table(60), table(60))
+    (note,) = (note for note in found.notes if "paper's density" in note)
+    order = sorted(found.card["paper_density_nll"], key=found.card["paper_density_nll"].get)
+    listed = ", ".join(order[:5])
+    assert note == f"the paper's density gives another order, the best first: {listed}, ... (--estimator density)"
 
 
 # Error bars, floor and ceiling, findings
@@ -247,16 +288,22 @@ def together_of(T: int, seed: int) -> Triplets:
 
 
 def test_every_score_has_an_error_bar() -> None:
-    found = evaluate(together_of(300, 1), together_of(240, 2))
-    assert found.error_bars == "95 % intervals of the fitted surfaces on other triplets; clustered by ref"
+    found = evaluate(together_of(300, 1), together_of(240, 2), estimators=["density"])
+    assert found.error_bars == (
+        "95 % intervals for other test triplets; noise of training included; clustered by ref (30 references)"
+    )
     for record in found.scores:
         for name in ("nll", "nll_per_vote", "agreement", "score_2afc", "score_2afc_distance", "nll_simulated"):
             assert record[f"{name}_low"] <= record[name] <= record[f"{name}_high"]
             assert record[f"{name}_se"] > 0
     good = found.triplets.filter(distance="good")
     means = good.group_by("ref").agg(nll=pl_mean("nll"))["nll"].to_numpy()
+    tables, fixed_bars = (together_of(300, 1), together_of(240, 2)), Settings(error_bars="fixed")
+    fixed = evaluate(*tables, estimators=["density"], settings=fixed_bars)
+    alone = one(fixed, distance="good", split="test", group="all")
+    assert alone["nll_se"] == pytest.approx(means.std(ddof=1) / np.sqrt(30), rel=1e-9)
     record = one(found, distance="good", split="test", group="all")
-    assert record["nll_se"] == pytest.approx(means.std(ddof=1) / np.sqrt(30), rel=1e-9)
+    assert record["nll_se"] >= alone["nll_se"]
     assert [r["measure"] for r in found.comparisons] == ["nll", "score_2afc", "score_2afc_distance"]
     assert record["nll_letters"] == "a"
     assert one(found, distance="bad", split="test", group="all")["nll_letters"] == "b"
@@ -301,7 +348,7 @@ def test_a_cross_validated_table_is_drawn_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"error_bars": "none"}, "error_bars must be analytic, bootstrap or refit; found 'none'"),
+        ({"error_bars": "none"}, "error_bars must be analytic, fixed, bootstrap or refit; found 'none'"),
         ({"draws": 1}, "draws must be at least 2; found 1"),
         ({"ties": "none"}, "ties must be half or x0; found 'none'"),
     ],

@@ -104,7 +104,10 @@ def test_the_floor_is_told(evaluated: Any) -> None:
         f"{one['nll_floor']:.4f} ({one['nll_per_vote_floor']:.4f} per vote), and "
         f"{one['average_precision_floor']:.2f} % average precision comes without any order"
     ]
-    assert evaluated.error_bars == "95 % intervals of the fitted curves on other pairs; pairs taken as independent"
+    assert evaluated.error_bars == (
+        "95 % intervals for other test pairs; noise of training negligible with 600 training pairs; "
+        "pairs taken as independent"
+    )
 
 
 def test_distances_are_compared(evaluated: Any) -> None:
@@ -137,9 +140,9 @@ def test_sentences() -> None:
 
 def test_errors_by_formula_are_those_of_a_bootstrap() -> None:
     table = world(600, seed=4, group=["a", "b"] * 300, ref=[str(k // 4) for k in range(600)])["poor"]
-    plain = evaluate(table, table, estimators=["spline"])
+    plain = evaluate(table, table, estimators=["spline"], settings=Settings(error_bars="fixed"))
     drawn = evaluate(table, table, estimators=["spline"], settings=Settings(error_bars="bootstrap", draws=400))
-    assert plain.error_bars.endswith("clustered by ref")
+    assert plain.error_bars.endswith("noise of training left out; clustered by ref (150 references)")
     for one, other in zip(plain.scores, drawn.scores, strict=True):
         for name in all_measures(1):
             assert one[f"{name}_se"] == pytest.approx(other[f"{name}_se"], rel=0.15), (one["group"], name)
@@ -204,7 +207,7 @@ def test_observers_who_cast_many_votes_widen_the_error() -> None:
     }
     known = evaluate(*[Pairs.from_frame(frame | {"observer": observer})] * 2, estimators=["spline"])
     unknown = evaluate(*[Pairs.from_frame(frame)] * 2, estimators=["spline"])
-    assert known.error_bars.endswith("pairs taken as independent; votes by observer too")
+    assert known.error_bars.endswith("pairs taken as independent; votes by observer too (8 observers)")
     for name in ("nll", "average_precision"):
         assert known.scores[-1][name] == pytest.approx(unknown.scores[-1][name])
     assert known.scores[-1]["average_precision_se"] > 1.5 * unknown.scores[-1]["average_precision_se"]
@@ -215,7 +218,7 @@ def test_cross_validation_keeps_references_together() -> None:
     found = evaluate(table, estimators={"mine": Half()}, settings=Settings(folds=4))
     assert {r["split"] for r in found.scores} == {"train", "fold-0", "fold-1", "fold-2", "fold-3", "test"}
     assert found.notes[0] == "no test table: 4-fold cross-validation, split by ref"
-    assert found.error_bars.endswith("; clustered by ref")
+    assert found.error_bars.endswith("; noise of training included; clustered by ref (40 references)")
     test = record(found, split="test")
     assert test["pairs"] == sum(record(found, split=f"fold-{k}")["pairs"] for k in range(4)) == 120
     # The floor of a fold is the share of the others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -49,77 +50,136 @@ from twoafc.table import Triplets
 ALONE = "triplets taken as independent"
 
 
-def told_of(columns: dict[str, Any]) -> str:
+def described(columns: dict[str, Any]) -> str:
     return find_dependence(
         pl.DataFrame({name: [str(v) for v in values] for name, values in columns.items()})
     ).description
 
 
-# Which rows go together
+# Which rows are dependent
 
 
-def test_references_and_images_that_recur_go_together() -> None:
+def test_references_and_images_that_recur_are_clustered() -> None:
     ten = range(10)
-    assert told_of({"triplet": ten}) == ALONE
-    assert told_of({"ref": ten, "x0": range(10, 20), "x1": range(20, 30)}) == ALONE
+    assert described({"triplet": ten}) == ALONE
+    assert described({"ref": ten, "x0": range(10, 20), "x1": range(20, 30)}) == ALONE
     twice = [k // 2 for k in range(20)]
-    assert told_of({"ref": twice}) == "clustered by ref"
+    by_ref = "clustered by ref (10 references)"
+    assert described({"ref": twice}) == by_ref
     # Images that stay with their reference bring nothing that it does not.
-    assert told_of({"ref": twice, "x0": [f"{r}a" for r in twice], "x1": [f"{r}b" for r in twice]}) == "clustered by ref"
+    assert described({"ref": twice, "x0": [f"{r}a" for r in twice], "x1": [f"{r}b" for r in twice]}) == by_ref
     pool = [f"i{k % 8}" for k in range(20)]
-    assert told_of({"ref": twice, "x0": pool, "x1": pool[::-1]}) == "clustered by ref, x0, x1"
-    # Images that serve as references of other rows.
-    assert told_of({"ref": ten, "x0": [(k + 1) % 10 for k in ten], "x1": range(20, 30)}) == "clustered by ref, x0, x1"
+    assert described({"ref": twice, "x0": pool, "x1": pool[::-1]}) == "clustered by ref, x0, x1 (18 images)"
+    # Images that serve as references of other rows, however few.
+    ring = {"ref": range(3), "x0": [1, 2, 0], "x1": range(20, 23)}
+    assert described(ring) == "clustered by ref, x0, x1 (6 images)"
+    # A reference shown against itself is no other image.
+    assert described({"ref": twice, "x0": twice, "x1": range(20, 40)}) == by_ref
 
 
-def test_few_conditions_are_not_a_sample() -> None:
+def test_few_references_are_a_sample_and_few_methods_are_not() -> None:
     refs = [k // 2 for k in range(40)]
     codecs = {"ref": refs, "x0": ["jpeg"] * 40, "x1": ["webp"] * 40}
-    assert told_of(codecs) == "clustered by ref"
-    assert told_of({"ref": [k % 3 for k in range(40)]}) == f"{ALONE}; the few references are taken as given"
-    # One reference, many images compared with each other: they are what goes together.
+    assert described(codecs) == "clustered by ref (20 references)"
+    assert described({"ref": [k % 2 for k in range(40)]}) == "clustered by ref (2 references)"
+    assert described({"ref": ["r"] * 40}) == f"{ALONE}; for this one reference alone"
+    # One reference, many images compared with each other: they are what rows share.
     pairs = list(combinations(range(9), 2))
     one = {"ref": ["r"] * 36, "x0": [a for a, _ in pairs], "x1": [b for _, b in pairs]}
-    assert told_of(one) == "clustered by x0, x1; the few references are taken as given"
+    assert described(one) == "clustered by x0, x1 (9 images); for this one reference alone"
 
 
-def test_quadruples_and_observers_go_together() -> None:
+def test_quadruples_and_observers_are_clustered() -> None:
     refs = [k % 9 for k in range(30)]
-    quadruple = {"ref0": refs, "x0": range(30), "ref1": refs[::-1], "x1": range(30, 60)}
-    assert told_of(quadruple) == "clustered by ref0, ref1, x0, x1"
-    assert told_of({"triplet": range(30), "observer": refs}) == "clustered by observer"
-    assert told_of({"ref": [k // 3 for k in range(30)], "observer": refs}) == "clustered by ref and by observer"
+    quadruple = {"ref0": refs, "x0": range(100, 130), "ref1": refs[::-1], "x1": range(200, 230)}
+    assert described(quadruple) == "clustered by ref0, ref1 (9 references)"
+    everywhere = quadruple | {"x1": [(k + 1) % 9 for k in refs]}
+    assert described(everywhere) == "clustered by ref0, ref1, x0, x1 (39 images)"
+    assert described({"triplet": range(30), "observer": refs}) == "clustered by observer (9 observers)"
+    both = {"ref": [k // 3 for k in range(30)], "observer": refs}
+    assert described(both) == "clustered by ref (10 references) and by observer (9 observers)"
+    alone = {"triplet": range(30), "observer": ["me"] * 30}
+    assert described(alone) == f"{ALONE}; for this one observer alone"
 
 
 # Variances
 
 
-def slow_variance(influence: np.ndarray, kinds: list[np.ndarray]) -> float:
-    """The definition: products over all pairs of rows that share any label, in whatever place."""
-    total = 0.0
-    for a in range(len(influence)):
-        for b in range(len(influence)):
-            mine, other = ({int(kind[row]) for kind in kinds} for row in (a, b))
-            if a == b or mine & other:
-                total += influence[a] * influence[b]
-    return total
+def slow_variance(influence: np.ndarray, weight: np.ndarray, kinds: list[np.ndarray]) -> float:
+    """The definition, by loops over pairs of rows: see `Dependence.variance`; labels below 0 are observers."""
+    T = len(influence)
+    labels = [{int(kind[row]) for kind in kinds} for row in range(T)]
+
+    def pairs(values: np.ndarray, k: int) -> float:
+        shared = [(a, b) for a in range(T) for b in range(T) if len(labels[a] & labels[b]) >= k]
+        return float(sum(values[a] * values[b] for a, b in shared))
+
+    def clusters(sets: list[list[int]]) -> float:
+        share = [weight[rows].sum() for rows in sets]
+        spread = sum(s**2 for s in share)
+        return sum(influence[rows].sum() ** 2 / (1 - 2 * s + spread) for rows, s in zip(sets, share, strict=True))
+
+    alone = clusters([[row] for row in range(T)])
+    if len(kinds) == 1:
+        return clusters([list(np.flatnonzero(kinds[0] == label)) for label in np.unique(kinds[0])])
+    several = {}
+    for k in range(1, len(kinds) + 1):
+        q = pairs(weight, k)
+        several[k] = pairs(influence, k) / (1 - q) if q < 1 - 1e-9 else np.nan
+    jackknife = 0.0
+    for family in (lambda label: label < 0, lambda label: label >= 0):
+        names = [label for label in set().union(*labels) if family(label)]
+        for name in names:
+            rows = [row for row in range(T) if name in labels[row]]
+            if weight[rows].sum() < 1 - 1e-9:
+                jackknife += (len(names) - 1) / len(names) * (influence[rows].sum() / (1 - weight[rows].sum())) ** 2
+    rest = np.nansum([several[k] for k in several if k > 1])
+    return float(np.nanmax([*several.values(), jackknife - rest, alone]))
 
 
 tables = st.integers(1, 4).flatmap(
-    lambda kinds: st.lists(st.tuples(*[st.integers(0, 6)] * kinds, st.floats(-3, 3)), min_size=2, max_size=14)
+    lambda kinds: st.lists(
+        st.tuples(*[st.integers(-2, 6)] * kinds, st.floats(-3, 3), st.floats(0.1, 1)), min_size=3, max_size=14
+    )
 )
 
 
 @settings(deadline=None, max_examples=150)
+@given(tables, st.booleans())
+def test_the_variance_is_that_of_loops_over_pairs_of_rows(rows: list[tuple[Any, ...]], corrected: bool) -> None:
+    *labels, influence, weight = (np.array(column) for column in zip(*rows, strict=True))
+    weight = weight / weight.sum() if corrected else np.zeros(len(rows))
+    if len(labels) == 1 and len(np.unique(labels[0])) == 1:
+        labels[0][0] = 7
+    found = Dependence(len(rows), tuple(labels), "").variance(influence[:, None], weight)
+    slow = slow_variance(influence, weight, labels)
+    assert float(found[0, 0]) == pytest.approx(slow, rel=1e-7, abs=1e-7)
+
+
+@settings(deadline=None, max_examples=60)
 @given(tables)
-def test_the_variance_is_a_sum_over_pairs_that_share_anything(rows: list[tuple[Any, ...]]) -> None:
-    *labels, influence = (np.array(column) for column in zip(*rows, strict=True))
-    found = Dependence(len(rows), tuple(labels), "").variance(influence[:, None], np.zeros(len(rows)))
-    alone = float(np.sum(influence**2))
-    slow = slow_variance(influence, labels)
-    # With several kinds the sum may fall below that of rows alone, by chance; it is not believed then.
-    expected = slow if len(labels) == 1 else max(slow, alone)
-    assert float(found[0, 0]) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+def test_products_are_summed_over_dependent_pairs_once(rows: list[tuple[Any, ...]]) -> None:
+    *labels, influence, _ = (np.array(column) for column in zip(*rows, strict=True))
+    shared = [{int(kind[row]) for kind in labels} for row in range(len(rows))]
+    slow = sum(influence[a] * influence[b] for a in range(len(rows)) for b in range(len(rows)) if shared[a] & shared[b])
+    found = Dependence(len(rows), tuple(labels), "").products(influence[:, None])
+    assert float(found[0, 0]) == pytest.approx(float(slow), rel=1e-9, abs=1e-9)
+
+
+def test_clusters_of_unlike_size_have_an_unbiased_variance() -> None:
+    rng = np.random.default_rng(2)
+    ref = np.repeat(np.arange(6), [40, 20, 10, 5, 3, 2])
+    weight = np.full(80, 1 / 80)
+    clustered = Dependence(80, (ref,), "")
+    values = rng.normal(size=(80, 4000)) + 2 * rng.normal(size=(6, 4000))[ref]
+    estimates = clustered.variance((values - values.mean(axis=0)) / 80, weight)[0]
+    assert estimates.mean() == pytest.approx(values.mean(axis=0).var(), rel=0.06)
+    assert clustered.units(weight) == pytest.approx(80**2 / np.sum(np.array([40, 20, 10, 5, 3, 2]) ** 2))
+
+
+def test_two_references_have_one_degree_of_freedom() -> None:
+    lopsided = Dependence(10, (np.array([0] * 9 + [1]),), "")
+    assert lopsided.units(np.full(10, 0.1)) == pytest.approx(2)
 
 
 def test_the_variance_of_a_mean_is_the_usual_one() -> None:
@@ -151,7 +211,6 @@ def test_strata_are_tables_of_their_own() -> None:
         np.testing.assert_allclose(found[0][g], part.variance(*mine)[0], rtol=1e-12)
         np.testing.assert_allclose(found[1][g], part.units(mine[1]), rtol=1e-12)
         np.testing.assert_allclose(whole.skewness(influence, group, 3)[g], part.skewness(mine[0])[0], rtol=1e-12)
-        np.testing.assert_allclose(whole.freedom(influence, group, 3)[g], part.freedom(mine[0])[0], rtol=1e-12)
 
 
 def test_one_cluster_tells_no_error() -> None:
@@ -225,9 +284,8 @@ def test_error_bars_of_groups_pooled_and_mean() -> None:
     usual = {name: each.std(ddof=1) / np.sqrt(len(each)) for name, each in rows.items()}
     for name, se in usual.items():
         assert found[name].se[0] == pytest.approx(se, rel=1e-12)
-        assert found[name].units == pytest.approx(len(rows[name]))
-    # Each row's share of the mean of groups is another, so that the correction for few rows differs a little.
-    assert found["mean"].se[0] == pytest.approx(np.hypot(usual["a"], usual["b"]) / 2, rel=0.01)
+        assert found[name].units[0] == pytest.approx(len(rows[name]))
+    assert found["mean"].se[0] == pytest.approx(np.hypot(usual["a"], usual["b"]) / 2, rel=1e-12)
     assert [record["group"] for record in records] == ["a", "b", "mean", "all"]
 
 
@@ -246,11 +304,23 @@ def test_the_mean_of_many_small_groups() -> None:
     assert np.isnan(errors(each, lonely, Clustering(Dependence(100, (), ""), None))["mean"].se).all()
 
 
-def test_few_observers_are_taken_as_given_and_said() -> None:
+def test_observers_are_a_sample_from_two_on() -> None:
     table, _ = observed(30, 5, np.random.default_rng(1), 0.5)
-    assert clustering_of(table).description == f"{ALONE}; the few observers are taken as given"
-    rows = {"triplet": range(30), "observer": [k % 4 for k in range(30)]}
-    assert told_of(rows) == f"{ALONE}; the few observers are taken as given"
+    clustering = clustering_of(table)
+    assert clustering.description == f"{ALONE}; votes by observer too (5 observers)"
+    assert clustering.units(np.full(30, 1 / 30)) == pytest.approx(5)
+
+
+def test_observers_named_at_random_do_not_shrink_the_error() -> None:
+    rng = np.random.default_rng(12)
+    table, P = observed(100, 5, rng, 0.0)
+    assert table.votes is not None
+    plain = errors(scored(table, P)[0], None, Clustering(clustering_of(table).rows))["all"].se
+    for _ in range(6):
+        names = pl.Series("observer", rng.integers(0, 20, 500)).cast(pl.String)
+        named = replace(table, votes=table.votes.with_columns(names))
+        values, clustering, _ = scored(named, P)
+        assert (errors(values, None, clustering)["all"].se >= plain - 1e-12).all()
 
 
 def test_the_nll_per_vote_is_a_ratio() -> None:
@@ -321,7 +391,7 @@ def test_observers_who_differ_widen_the_error_bars_as_they_should() -> None:
     for _ in range(150):
         table, P = observed(200, 15, rng, 1.0)
         values, link, _ = scored(table, P)
-        assert link.description == f"{ALONE}; votes by observer too"
+        assert link.description == f"{ALONE}; votes by observer too (15 observers)"
         means.append(values.columns[:, :4].mean(axis=0))
         told.append(errors(values, None, link)["all"].se[:4] ** 2)
         rows.append(errors(values, None, Clustering(link.rows, None))["all"].se[:4] ** 2)
@@ -446,7 +516,7 @@ def test_values_of_several_runs_are_averaged() -> None:
     assert mean_values([values["good"]]) is values["good"]
 
 
-# Coverage, in short; the whole study is in benchmarks/errorbars.py
+# Coverage, in short; the whole study is in benchmarks/verdicts.py
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -473,7 +543,7 @@ def test_intervals_cover_the_truth_and_the_test_keeps_its_level(clustered: bool)
         values = {name: values_of(table, each, values_per_row(table, each), link) for name, each in P.items()}
         for name, each in values.items():
             error = errors(each, None, link)["all"]
-            ends = bar("nll", each.columns[:, 0].mean(), error.se[0], error.units, skew=error.skew[0])
+            ends = bar("nll", each.columns[:, 0].mean(), error.se[0], error.units[0], skew=error.skew[0])
             covered.append(ends["nll_low"] <= truth[name] <= ends["nll_high"])
         alarms.append(compare(values, link, estimator="any")[0]["p"] < 0.05)
     assert 0.92 < np.mean(covered) < 0.975

@@ -50,7 +50,10 @@ def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None
     told = json.loads((tmp_path / "r" / "scores.json").read_text())
     assert found.comparisons == told["comparisons"]
     assert len(found.comparisons) == 3
-    told_bars = "95 % intervals of the fitted surfaces on other triplets; triplets taken as independent"
+    told_bars = (
+        "95 % intervals for other test triplets; noise of training negligible with 600 training triplets; "
+        "triplets taken as independent"
+    )
     assert found.notes == [f"400 triplets; {told_bars}"]
     assert [(r["distance"], r["letters"]) for r in found.letters if r["measure"] == "nll"] == [("a", "a"), ("bb", "b")]
     kept = pl.read_csv(tmp_path / "r" / "comparisons.csv")
@@ -144,7 +147,7 @@ def test_the_command_tells_it_in_sentences(tmp_path: Path, capsys: pytest.Captur
     told = capsys.readouterr().out
     assert "a explains the votes better than bb: 0." in told
     assert "a agrees with more votes than bb: " in told
-    assert "note: 400 triplets; 95 % intervals of the fitted surfaces on other triplets" in told
+    assert "note: 400 triplets; 95 % intervals for other test triplets" in told
     main(["compare", str(tmp_path / "r"), "--json"])
     printed = json.loads(capsys.readouterr().out)
     assert list(printed) == ["comparisons", "letters", "notes"]
@@ -169,7 +172,9 @@ def test_pairs_are_compared_within_a_folder_and_between_two(tmp_path: Path, caps
     assert both.notes[0].startswith("200 pairs; ")
     good, poor = (write_pairs(tmp_path / name, test[name]) for name in ("good", "poor"))
     between = compare_results([good, poor])
-    assert between.notes == ["200 pairs; clustered by ref"]
+    assert between.notes == [
+        "200 pairs; noise of training negligible with 400 training pairs; clustered by ref (50 references)"
+    ]
     assert [record["measure"] for record in between.comparisons] == ["nll", "average_precision"]
     for one, other in zip(both.comparisons, between.comparisons, strict=True):
         assert one["sentence"] == other["sentence"]
@@ -215,7 +220,11 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
     first = write(tmp_path / "first", votes.drop("bb_d0", "bb_d1"), ties="x0")
     second = write(tmp_path / "second", votes.drop("a_d0", "a_d1"), ties="x0")
     own, between = compare_results([both]), compare_results([first, second])
-    assert between.notes[-1] == "120 triplets; triplets taken as independent; votes by observer too"
+    assert between.notes[-2:] == [
+        "120 triplets; noise of training negligible with 600 training triplets; triplets taken as independent; "
+        "votes by observer too (12 observers)",
+        "only 12 observers: another choice of observers could change the scores much, and intervals are wide",
+    ]
     for mine, other in zip(own.comparisons, between.comparisons, strict=True):
         assert mine["se"] == pytest.approx(other["se"], rel=1e-9)
         assert mine["difference"] == pytest.approx(other["difference"], rel=1e-9)

@@ -50,7 +50,7 @@ FILES = [
 def found() -> Result:
     train = random_table(300, seed=1, group=["g_1", "h"] * 150)
     test = random_table(100, seed=2, group=["g_1", "h"] * 50)
-    return evaluate(train, test)
+    return evaluate(train, test, estimators=["density"])
 
 
 def test_the_folder_holds_what_it_should(found: Result, tmp_path: Path) -> None:

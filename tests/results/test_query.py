@@ -36,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table(300, 1).write_csv(place / "train.csv")
     table(80, 2).write_csv(place / "test.csv")
     with plain_results():
-        main(f"evaluate --train {place}/train.csv --test {place}/test.csv --out {place}/res --quiet".split())
+        tables = f"--train {place}/train.csv --test {place}/test.csv"
+        main(f"evaluate {tables} --estimator density --out {place}/res --quiet".split())
         folds = f"evaluate --train {place}/test.csv --folds 2 --seeds 2 --distance b --out {place}/folds --quiet"
         main([*folds.split(), "--estimator", "density", "--estimator", "network"])
     return place

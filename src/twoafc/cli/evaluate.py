@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import Parameter
-
-from twoafc.cli.show import Several, Switch, print_result, progress, say
+from twoafc.cli.show import Several, Switch, print_result, progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,25 +16,20 @@ if TYPE_CHECKING:
     from twoafc.scale import Counting, Source
     from twoafc.table import Votes
 
-HINT = (
-    "hint: density smooths as the paper does, which costs some hundredths of a nat of its own, more for better\n"
-    "      distances; --estimator auto chooses its smoothness from the data"
-)
-
 
 def evaluate(
     *,
     train: str,
     test: str | None = None,
     distance: Several = None,
-    estimator: Annotated[tuple[str, ...], Parameter(negative="")] = ("density",),
+    estimator: Several = None,
     folds: int | None = None,
     seeds: int = 1,
     seed: int = 0,
     sigma: float | Literal["auto"] | None = None,
     grid_size: int | None = None,
     ties: Literal["half", "x0"] = "half",
-    error_bars: Literal["analytic", "bootstrap", "refit"] = "analytic",
+    error_bars: Literal["analytic", "fixed", "bootstrap", "refit"] = "analytic",
     draws: int = 200,
     engine: Literal["polars", "duckdb", "dask", "spark"] | None = None,
     per_octave: int | None = None,
@@ -60,7 +53,7 @@ def evaluate(
     distance
         A distance to evaluate, once for each; default all.
     estimator
-        auto, spline, density, network, or your own as package.module:Name; once for each.
+        auto (the default, a spline), density (the paper's), network, or your own as package.module:Name; once for each.
     folds
         Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds
@@ -74,8 +67,8 @@ def evaluate(
     ties
         A tie counts one half, as in the field, or as a choice of x0, as in the paper's formula.
     error_bars
-        Of the fitted surfaces on other triplets, by formula (analytic) or from drawn tables (bootstrap); or of
-        surfaces fitted anew to drawn training tables as well (refit).
+        For other test triplets and another training table (analytic), or for the fitted surfaces alone (fixed), by
+        formula; or from drawn tables: of test triplets (bootstrap), or of training triplets as well (refit).
     draws
         Tables to draw for bootstrap and refit.
     engine
@@ -112,8 +105,8 @@ def evaluate(
         error_bars=error_bars,
         draws=draws,
     )
-    chosen = {name: find(name) for name in estimator}
     given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
+    chosen = {name: find(name) for name in estimator or (("density",) if given else ("auto",))}
     if given and "density" not in chosen:
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:
@@ -143,8 +136,6 @@ def evaluate(
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:
         print_result(found, out)
-        if set(chosen) == {"density"} and not given and found.row == "triplet":
-            say(HINT)
 
 
 def _evaluate_counts(

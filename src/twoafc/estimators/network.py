@@ -85,6 +85,9 @@ class Network:
     learning_rate: float = 1e-3
     seed: int = 0
 
+    training_noise: ClassVar[float] = 0.0
+    """Not estimated: fits to halves of the training table would take minutes."""
+
     def __post_init__(self) -> None:
         if self.solver not in ("adam", "lbfgs"):
             raise ValueError(f"solver must be 'adam' or 'lbfgs'; found {self.solver!r}")

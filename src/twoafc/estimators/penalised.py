@@ -236,7 +236,7 @@ def between_rows(cells: Cells) -> Dispersion:
 
     def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
         residuals = (cells.nn - 2 * P * cells.nM + P**2 * cells.MM) * weight**2
-        spread = np.einsum("ci,ij,cj->c", jacobian, covariance, jacobian, optimize=True)
+        spread = ((jacobian @ covariance) * jacobian).sum(axis=1)
         return _ratio(float(residuals @ spread), float(cells.M * weight @ spread))
 
     return dispersion

@@ -78,6 +78,9 @@ class Spline:
     link: Literal["auto", "logit", "probit"] = "auto"
     monotone: bool = False
 
+    training_noise: ClassVar[float] = 20.0
+    """Variance of scores by training over that by test triplets, times T_train^2 / T_test; of the density 80."""
+
     def __post_init__(self) -> None:
         if not np.isfinite(self.size) or int(self.size) != self.size or self.size < 4:
             raise ValueError(f"size must be a whole number, at least 4; found {self.size}")
@@ -219,6 +222,11 @@ class PenalisedFit:
             fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
             theta = np.append(nearest_monotone(theta[:-1], fitted, size), theta[-1])
         return cls(settings, uniform, scores, link, theta, covariance, solution.precision, solution.dispersion)
+
+    @property
+    def chosen_settings(self) -> Spline:
+        """The settings with the link that was chosen."""
+        return replace(self.settings, link=self.link)  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:

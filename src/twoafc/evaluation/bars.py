@@ -40,9 +40,9 @@ class Bars(Protocol):
 
 @dataclass(frozen=True)
 class Analytic:
-    """By formula: the fitted surfaces on other triplets."""
+    """By formula: other test triplets and, where its noise counts, another training table."""
 
-    description: str = "95 % intervals of the fitted surfaces on other triplets"
+    description: str = "95 % intervals for other test triplets"
 
     def of_scores(self, one: Scored, clustering: Clustering) -> Errors:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""

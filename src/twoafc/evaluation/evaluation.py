@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 import polars as pl
 
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
-from twoafc.estimators import AUTO, Estimator, Network, Ours, Spline, Surface, estimator
+from twoafc.estimators import AUTO, Density, Estimator, Network, Ours, Spline, Surface, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
-from twoafc.evaluation.loop import Prediction, jobs, predictions, refits, shared_distances
+from twoafc.evaluation.loop import (
+    Job,
+    Prediction,
+    fit_to_halves,
+    jobs,
+    predictions,
+    refits,
+    shared_distances,
+    split_into_halves,
+    training_matters,
+)
 from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
@@ -23,11 +35,22 @@ from twoafc.evaluation.records import (
     warnings,
     with_bars,
     with_explained,
+    with_halves,
     with_letters,
     without_bars,
 )
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import Clustering, Goodness, Record, Values, clustering_of, goodness_of_fit, mean_values
+from twoafc.inference import (
+    Clustering,
+    Goodness,
+    Record,
+    Values,
+    clustering_of,
+    goodness_of_fit,
+    independent_rows,
+    mean_values,
+)
+from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
 from twoafc.scale import Counts, carrying
 from twoafc.table import Votes, split_key, split_rows
@@ -45,6 +68,7 @@ UNCHECKED = Finding(
     "what twoafc check looks at is in single triplets",
     "run it on a part of them",
 )
+PAPERS_DENSITY = "the paper's density"
 BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time"
 
 
@@ -53,7 +77,7 @@ def evaluate(
     test: Votes | Mapping[str, Counts] | None = None,
     *,
     distances: Sequence[str] | None = None,
-    estimators: Sequence[str] | Mapping[str, Estimator] = ("density",),
+    estimators: Sequence[str] | Mapping[str, Estimator] = ("auto",),
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -68,6 +92,8 @@ def evaluate(
         findings, triplets.
     distances : names, default all that both tables have
     estimators : names, or a mapping of a name of your own to an estimator
+        Default "auto", a spline that chooses its smoothness from the data; "density" is the paper's. A note says
+        whether the paper's density gives the same order.
 
     Examples
     --------
@@ -98,10 +124,8 @@ def evaluate(
         train, fold = split_rows(train, settings.folds, seed=settings.seed)
     method = _method(train, test, names, chosen, settings, progress)
     clusterings: dict[str, Clustering] = {}
-    scores: list[Record] = []
-    units: dict[tuple[str, str], float] = {}
     runs: list[Run] = []
-    unseen: list[Scored] = []
+    parts: list[tuple[Job, Run, Scored]] = []
     todo = jobs(names, chosen, settings)
     for done, job in enumerate(todo):
         if progress:
@@ -110,15 +134,28 @@ def evaluate(
         for prediction in predictions(job, runs[-1], train, test, fold):
             split = prediction.split
             clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.table))
-            one = scored(prediction, settings, clustering)
-            bars = method.of_scores(one, clustering)
-            scores += with_bars(one.records, bars) if bars else without_bars(one.records)
-            units |= {(split, group): error.units for group, error in bars.items()}
-            if split == "test":
-                unseen.append(one)
+            parts.append((job, runs[-1], scored(prediction, settings, clustering)))
+    noisy = _noisy([one for _, _, one in parts], chosen, clusterings, settings, crossed=test is None)
+    half = split_into_halves(train, fold, seed=settings.seed) if noisy else np.zeros((0, 0), dtype=np.int64)
+    scores: list[Record] = []
+    units: dict[tuple[str, str], FloatArray] = {}
+    unseen: list[Scored] = []
+    for job, run, one in parts:
+        split = one.prediction.split
+        if split == "test" and job.estimator in noisy and not one.prediction.diverged:
+            if progress:
+                progress(len(unseen), len(todo), f"{job}: fits to halves")
+            one = with_halves(one, fit_to_halves(job, run, train, test, fold, half), settings)
+        bars = method.of_scores(one, clusterings[split])
+        scores += with_bars(one.records, bars) if bars else without_bars(one.records)
+        units |= {(split, group): error.units for group, error in bars.items()}
+        if split == "test":
+            unseen.append(one)
     if progress:
         progress(len(todo), len(todo), "scores")
     notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
+    papers = _papers_density(names, chosen, train, test, fold, settings)
+    notes += _density_note(scores, papers)
     if settings.seeds > 1:
         scores += summaries(scores, units)
     comparisons = [] if counted else _comparisons(unseen, clusterings["test"], method)
@@ -131,19 +168,122 @@ def evaluate(
     return Result(
         row=train.row,
         scores=scores,
-        triplets=None if counted else pl.concat([tested(one) for one in unseen]),
+        triplets=None if counted else pl.concat([tested(one, len(half)) for one in unseen]),
         runs=runs,
         notes=notes,
         comparisons=comparisons,
         goodness={} if counted else _goodness(unseen, clusterings["test"]),
-        error_bars=_worded(f"{method.description}; {clusterings['test'].description}", train.row),
+        error_bars=_worded(
+            f"{method.description}; {_training_words(train, chosen, noisy, settings)}{clusterings['test'].description}",
+            train.row,
+        ),
         ceiling=reach,
         votes=_ballots(unseen[0].prediction.table),
         findings=[replace(UNCHECKED, table="both" if test is not None else "train")]
         if counted
         else _checked(names, train, test),
-        card=make_card(data, chosen, asdict(settings), runs),
+        card=make_card(data, chosen, asdict(settings), runs)
+        | _training_card(unseen)
+        | {"caveats": clusterings["test"].caveats(), "paper_density_nll": _finite(papers)},
     )
+
+
+def _papers_density(
+    names: Sequence[str],
+    estimators: Mapping[str, Estimator],
+    train: Votes,
+    test: Votes | None,
+    fold: IntArray | None,
+    settings: Settings,
+) -> dict[str, float]:
+    """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
+    if not any(isinstance(each, Spline) for each in estimators.values()):
+        return {}
+    if any(isinstance(each, Density) for each in estimators.values()):
+        return {}
+    nll: dict[str, float] = {}
+    for job in jobs(names, {"density": Density()}, settings):
+        *_, last = predictions(job, job.run(train), train, test, fold)
+        values = -log_likelihood(last.table.n, last.table.M, last.P)
+        nll[job.distance] = float(np.average(values, weights=last.table.count))
+    return nll
+
+
+def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON can hold them."""
+    return {name: number if np.isfinite(number) else None for name, number in numbers.items()}
+
+
+def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
+    """Say whether the paper's density gives the same order of the distances."""
+    if not papers:
+        return []
+    tested = [record for record in scores if (record["split"], record["group"]) == ("test", "all")]
+    label = next(record["estimator"] for record in tested)
+    ours = {r["distance"]: r["nll"] for r in tested if r["estimator"] == label and r["distance"] in papers}
+    order, other = (sorted(nll, key=lambda name: nll[name]) for nll in (ours, papers))
+    if len(papers) == 1:
+        ((name, nll),) = papers.items()
+        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}"]
+    if order == other:
+        return [f"{PAPERS_DENSITY} gives the same order of the distances"]
+    listed = ", ".join(other[:5]) + (", ..." if len(other) > 5 else "")
+    return [f"{PAPERS_DENSITY} gives another order, the best first: {listed} (--estimator density)"]
+
+
+def _noisy(
+    parts: Sequence[Scored],
+    estimators: Mapping[str, Estimator],
+    clusterings: Mapping[str, Clustering],
+    settings: Settings,
+    *,
+    crossed: bool,
+) -> list[str]:
+    """Name the estimators whose noise of training counts in the error bars: for one distance, so for all."""
+    if settings.error_bars != "analytic":
+        return []
+    worth: dict[tuple[str, str], list[float]] = {}
+    for one in parts:
+        split = one.prediction.split
+        # Counts are for large tables.
+        if one.values is not None and one.values.count is None and split in ("train", "test"):
+            rows = independent_rows(one.values, clusterings[split])
+            worth.setdefault((one.key[1], split), []).append(rows)
+    return [
+        name
+        for name, each in estimators.items()
+        if (name, "train") in worth
+        and training_matters(each, min(worth[name, "train"]), None if crossed else max(worth[name, "test"]))
+    ]
+
+
+def _training_words(
+    train: Votes,
+    estimators: Mapping[str, Estimator],
+    noisy: Sequence[str],
+    settings: Settings,
+) -> str:
+    """Say whether the error bars include the noise of training."""
+    if settings.error_bars in ("bootstrap", "refit"):
+        return ""
+    fixed = [name for name in estimators if name not in noisy]
+    if not fixed:
+        return "noise of training included; "
+    if train.count is not None or settings.error_bars == "fixed":
+        return "noise of training left out; "
+    slow = [name for name in fixed if getattr(estimators[name], "training_noise", 1.0) == 0]
+    if not noisy and not slow:
+        return f"noise of training negligible with {len(train)} training triplets; "
+    left_out = f"noise of training left out for {', '.join(slow)}; " if slow else ""
+    return f"noise of training included for {', '.join(noisy)}; {left_out}" if noisy else left_out
+
+
+def _training_card(unseen: Sequence[Scored]) -> dict[str, Any]:
+    """What is needed beside P of the fits to halves to compute the noise of training again."""
+    halves = next((one.prediction.halves for one in unseen if one.prediction.halves is not None), None)
+    if halves is None:
+        return {}
+    return {"training": {"splits": len(halves.P), "cross_validated": halves.crossed, "df": halves.freedom}}
 
 
 def _worded(text: str, row: str) -> str:
@@ -190,13 +330,20 @@ def _evaluate_counts(
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)  # type: ignore[arg-type]
             runs.append(replace(run, fit=carrying(cast("Surface", run.fit), asked, train[name])))
     of_bins = [note for name in names for note in train[name].bin_notes]
-    of_results = [note for result in results for note in result.notes]
+    papers = {
+        name: np.inf if nll is None else nll
+        for result in results
+        for name, nll in result.card["paper_density_nll"].items()
+    }
+    of_results = [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
+    of_results += _density_note([record for result in results for record in result.scores], papers)
     data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
     return results[0].replace(
         scores=[record for result in results for record in result.scores],
         runs=runs,
         notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
-        card=make_card(data, chosen, asdict(settings), runs),
+        card=make_card(data, chosen, asdict(settings), runs)
+        | {"caveats": results[0].card["caveats"], "paper_density_nll": _finite(papers)},
     )
 
 
@@ -227,7 +374,7 @@ def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
         raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
     if test is not None and (train.count is None) != (test.count is None):
         raise DataError("train and test must both be counts, or both tables of single triplets")
-    if train.count is not None and settings.error_bars != "analytic":
+    if train.count is not None and settings.error_bars not in ("analytic", "fixed"):
         raise ValueError(
             f"error bars of counts are analytic; {settings.error_bars} draws triplets, and counts have none"
         )

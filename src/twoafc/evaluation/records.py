@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.evaluation.loop import Prediction
+from twoafc.arrays import FloatArray
+from twoafc.evaluation.loop import HalfFits, Prediction
 from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
@@ -26,7 +27,9 @@ from twoafc.inference import (
     all_measures,
     bar,
     by_group,
+    errors,
     estimate_ceiling,
+    halves_of,
     lettered,
     over_seeds,
     share_explained,
@@ -35,7 +38,7 @@ from twoafc.inference import (
     values_per_row,
 )
 from twoafc.metrics import log_likelihood
-from twoafc.results import is_shown
+from twoafc.results import HALVES, is_shown
 from twoafc.table import ENDS
 
 
@@ -75,6 +78,16 @@ def scored(prediction: Prediction, settings: Settings, clustering: Clustering) -
     return Scored(prediction, values, by_itself, _records(prediction, columns, grouped))
 
 
+def with_halves(one: Scored, fits: HalfFits, settings: Settings) -> Scored:
+    """Add the scores of fits to halves of the training table, from which the noise of training is estimated."""
+    if one.values is None:
+        return one
+    table = one.prediction.table
+    halves = halves_of(table, fits.P, ties=settings.ties, crossed=fits.crossed, freedom=fits.freedom)
+    values, grouped = (None if each is None else replace(each, halves=halves) for each in (one.values, one.grouped))
+    return replace(one, prediction=replace(one.prediction, halves=fits), values=values, grouped=grouped)
+
+
 def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS) -> list[Record]:
     """Score a prediction by group; of a run that diverged nothing is known but its size."""
     if np.isfinite(prediction.P).all():
@@ -109,7 +122,7 @@ def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
 def without_bars(records: Sequence[Record]) -> list[Record]:
     """Say of every measure that its error cannot be known."""
     unknown = np.full(len(_measured(records[0])), np.nan)
-    return with_bars(records, {record["group"]: Error(unknown, unknown, 0.0) for record in records})
+    return with_bars(records, {record["group"]: Error(unknown, unknown, unknown) for record in records})
 
 
 def _measured(record: Record) -> list[str]:
@@ -119,37 +132,37 @@ def _measured(record: Record) -> list[str]:
 
 def _bars(record: Record, error: Error) -> Record:
     bars: Record = {}
-    for name, se, skew in zip(_measured(record), error.se, error.skew, strict=True):
-        bars |= bar(name, record[name], float(se), error.units, skew=float(skew))
+    for name, se, skew, units in zip(_measured(record), *error, strict=True):
+        bars |= bar(name, record[name], float(se), float(units), skew=float(skew))
     return bars
 
 
-def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], float]) -> list[Record]:
+def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArray]) -> list[Record]:
     """Mean and spread over seeds, one record for each distance, estimator, split and group that has seeds.
 
     The error of the mean is that of its triplets, about the same in every run, and that of its seeds, which are drawn.
 
     Parameters
     ----------
-    units : mapping of split and group to the number of independent units there
+    units : mapping of split and group to the numbers of independent units there, by measure
     """
     runs: dict[tuple[Any, ...], list[Record]] = {}
     for record in scores:
         if record["seed"] is not None:
             key = tuple(record[name] for name in ("distance", "estimator", "split", "group"))
             runs.setdefault(key, []).append(record)
-    return [_summary(group, units.get(key[2:], 0.0)) for key, group in runs.items()]
+    return [_summary(group, units.get(key[2:])) for key, group in runs.items()]
 
 
-def _summary(runs: Sequence[Record], units: float) -> Record:
+def _summary(runs: Sequence[Record], units: FloatArray | None) -> Record:
     plain = [{name: value for name, value in run.items() if not _is_bar(name)} for run in runs]
     summary = over_seeds(plain)
     finished = [run for run in runs if not run["diverged"]]
-    for name in _measured(summary):
+    for place, name in enumerate(_measured(summary)):
         errors = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
         spread = summary.get(f"{name}_sd") or 0.0
         se = float(np.sqrt(np.mean(np.square(errors)) + spread**2 / len(finished))) if errors else np.nan
-        summary |= bar(name, summary.get(name), se, units)
+        summary |= bar(name, summary.get(name), se, 0.0 if units is None else float(units[place]))
     return summary
 
 
@@ -193,8 +206,8 @@ def warnings(records: Sequence[Record]) -> Iterator[str]:
             yield f"nobody said same on {record['split']}: there is no average precision"
 
 
-def tested(scored: Scored) -> pl.DataFrame:
-    """P and NLL of every tested row, with its labels, votes and distances."""
+def tested(scored: Scored, splits: int) -> pl.DataFrame:
+    """P and NLL of every tested row, with its labels, votes and distances, and P by the fits to halves."""
     prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.table
     nll = np.full(len(table), np.nan)
     if scored.values is not None:
@@ -209,7 +222,16 @@ def tested(scored: Scored) -> pl.DataFrame:
         **{end: pl.Series(column) for end, column in zip(ENDS[table.k], table.columns, strict=True)},
         P=pl.Series(prediction.P),
         nll=pl.Series(nll),
+        **({HALVES: _halves_column(prediction, splits)} if splits else {}),
     )
+
+
+def _halves_column(prediction: Prediction, splits: int) -> pl.Series:
+    """P by the fits to halves, first and second of each split in turn; null where there are none."""
+    dtype = pl.Array(pl.Float64, 2 * splits)
+    if prediction.halves is None:
+        return pl.Series([None] * len(prediction.table), dtype=dtype)
+    return pl.Series(prediction.halves.P.reshape(2 * splits, -1).T.copy(), dtype=dtype)
 
 
 def ceiling_of(tested: Scored, clustering: Clustering) -> Ceiling:
@@ -266,7 +288,12 @@ def _explained(one: Scored, clustering: Clustering, found: Ceiling) -> tuple[flo
     if clustering.votes is not None and one.values.moved is not None:
         moved = -one.values.moved[:, [MEASURES[2].index("nll")]] * weight[clustering.votes.row, None]
     se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
-    ends = t_interval(mean, se, float(clustering.units(weight)[0]))
+    units = float(clustering.units(weight)[0])
+    if one.values.halves is not None:
+        whole = errors(one.values, None, clustering)["all"]
+        rows = errors(replace(one.values, halves=None), None, clustering)["all"]
+        se, units = float(np.sqrt(se**2 + whole.se[0] ** 2 - rows.se[0] ** 2)), float(whole.units[0])
+    ends = t_interval(mean, se, units)
     if not np.isfinite(ends.low):
         return None, None
     low, high = share_explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))

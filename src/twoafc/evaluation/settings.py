@@ -10,7 +10,7 @@ from twoafc.metrics import Ties
 
 Progress = Callable[[int, int, str], None]
 """Called with the fits done, the fits in all, and what comes next."""
-ErrorBars = Literal["analytic", "bootstrap", "refit"]
+ErrorBars = Literal["analytic", "fixed", "bootstrap", "refit"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class Settings:
         Seed of the folds and of the bootstrap, and the first of the estimators' seeds.
     ties : "half" or "x0"
         What a tie is worth in a 2AFC score.
-    error_bars : "analytic", "bootstrap" or "refit"
-        How sure scores are of the fitted surfaces on other triplets: by formula, or from tables drawn anew; or, with
-        surfaces fitted anew to drawn training tables too, of surfaces fitted to other votes.
+    error_bars : "analytic", "fixed", "bootstrap" or "refit"
+        What varies, and how. By formula: other test triplets and, from fits to halves of the training table, other
+        training triplets; or, "fixed", other test triplets alone. From drawn tables: other test triplets
+        ("bootstrap"), or other training triplets as well ("refit", which is cautious).
     draws : int
         Tables drawn for a bootstrap.
     """
@@ -45,7 +46,7 @@ class Settings:
         for name, least in {"seeds": 1, "seed": 0, "draws": 2}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}; found {getattr(self, name)}")
-        for name, known in {"ties": ("half", "x0"), "error_bars": ("analytic", "bootstrap", "refit")}.items():
+        for name, known in {"ties": ("half", "x0"), "error_bars": ("analytic", "fixed", "bootstrap", "refit")}.items():
             if getattr(self, name) not in known:
                 raise ValueError(
                     f"{name} must be {', '.join(known[:-1])} or {known[-1]}; found {getattr(self, name)!r}"

@@ -264,7 +264,7 @@ def sweep(
                 settings = [replace(held, sigma=each.sigma) for each in chosen]
                 itself = Point("sigma", automatic[name])
                 tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, clustering, itself)
-    error_bars = f"{Analytic().description}; {clustering.description}"
+    error_bars = f"{Analytic().description}; noise of training left out; {clustering.description}"
     shared = [] if test is None else _shared(train, test, names)
     return Sweep(
         scores, held, PAPER, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None

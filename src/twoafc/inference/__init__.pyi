@@ -15,7 +15,6 @@ from .comparisons import compact_letters as compact_letters
 from .comparisons import compare as compare
 from .comparisons import lettered as lettered
 from .comparisons import sentence as sentence
-from .dependence import FEWEST as FEWEST
 from .dependence import Dependence as Dependence
 from .dependence import find_dependence as find_dependence
 from .errorbars import Clustering as Clustering
@@ -25,6 +24,8 @@ from .errorbars import Values as Values
 from .errorbars import bar as bar
 from .errorbars import clustering_of as clustering_of
 from .errorbars import errors as errors
+from .errorbars import halves_of as halves_of
+from .errorbars import independent_rows as independent_rows
 from .errorbars import interval as interval
 from .errorbars import mean_values as mean_values
 from .errorbars import values_of as values_of
@@ -63,3 +64,6 @@ from .scores import over_votes as over_votes
 from .scores import parts_of as parts_of
 from .scores import side_by_side as side_by_side
 from .scores import values_per_row as values_per_row
+from .training import SPLITS as SPLITS
+from .training import Halves as Halves
+from .training import training_variance as training_variance

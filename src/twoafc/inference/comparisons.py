@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from string import ascii_lowercase
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from twoafc.arrays import FloatArray
 from twoafc.inference.errorbars import Clustering, Values
 from twoafc.inference.intervals import LEVEL, Interval, holm, p_value, t_interval
 from twoafc.inference.scores import Record
+from twoafc.inference.training import Halves, combined_units, training_variance
 
 
 @dataclass(frozen=True)
@@ -79,30 +81,40 @@ def compare(
     -------
     list of records
         ``a``, ``b``, ``estimator``, ``measure``, ``df`` (degrees of freedom of Student's t: the effective number of
-        clusters less one), ``difference`` (of a minus b; a is the better one, so that it is
-        negative for an NLL; sentences give the advantage of a), ``se``, ``low``,
-        ``high``, ``p``, ``p_holm`` (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
+        clusters less one, combined with those of training), ``difference`` (of a minus b; a is the better one, so that
+        it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p``, ``p_holm``
+        (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
     """
     records: list[Record] = []
     weight = np.full(clustering.rows.size, 1 / clustering.rows.size)
-    units = float(clustering.units(weight)[0])
     if measures is None:
         measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
     for name, measure in measures.items():
         pairs = [_ordered(pair, values, name, measure.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            means, errors = _differences(pairs, values, name, clustering, weight)
+            differences = _differences(pairs, values, name, clustering, weight)
             if drawn is not None:
-                errors = [_spread(drawn, pair, _place(values, name)) for pair in pairs]
+                spread = [_spread(drawn, pair, _place(values, name)) for pair in pairs]
+                differences = [each._replace(se=se) for each, se in zip(differences, spread, strict=True)]
             if refitted is not None:
-                fits = [_spread(refitted, pair, _place(values, name)) for pair in pairs]
-                errors = np.hypot(errors, fits).tolist()
-        p = [p_value(mean, se, units) for mean, se in zip(means, errors, strict=True)]
-        intervals = [t_interval(mean, se, units, level=level) for mean, se in zip(means, errors, strict=True)]
-        for pair, interval, alone, corrected in zip(pairs, intervals, p, holm(p).tolist(), strict=True):
-            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": name, "df": units - 1}
+                spread = [_spread(refitted, pair, _place(values, name)) for pair in pairs]
+                differences = [
+                    each._replace(se=float(np.hypot(each.se, se))) for each, se in zip(differences, spread, strict=True)
+                ]
+        p = [p_value(*each) for each in differences]
+        for pair, each, alone, corrected in zip(pairs, differences, p, holm(p).tolist(), strict=True):
+            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": name, "df": each.units - 1}
+            interval = t_interval(*each, level=level)
             records.append(head | _figures(measure, pair, interval, alone, corrected, level))
     return records
+
+
+class Difference(NamedTuple):
+    """Mean difference of two distances, its standard error, and its effective number of units."""
+
+    mean: float
+    se: float
+    units: float
 
 
 def _place(values: Mapping[str, Values], measure: str) -> int:
@@ -121,10 +133,10 @@ def _differences(
     measure: str,
     clustering: Clustering,
     weight: FloatArray,
-) -> tuple[list[float], list[float]]:
-    """Mean differences of pairs, and their standard errors."""
+) -> list[Difference]:
+    """Mean differences of pairs with their errors, the noise of training included where it is known."""
     if not pairs:
-        return [], []
+        return []
     k = _place(values, measure)
     apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
     means = apart.mean(axis=0)
@@ -134,7 +146,28 @@ def _differences(
         moved = np.stack([moves[a][:, k] - moves[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
         moved = moved * weight[clustering.votes.row, None]
     errors = clustering.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
-    return means.tolist(), errors.tolist()
+    units = float(clustering.units(weight)[0])
+    differences = [Difference(*each, units) for each in zip(means.tolist(), errors.tolist(), strict=True)]
+    return [
+        _with_training(difference, values[a].halves, values[b].halves, k, measure, clustering)
+        for difference, (a, b) in zip(differences, pairs, strict=True)
+    ]
+
+
+def _with_training(
+    difference: Difference, one: Halves | None, other: Halves | None, k: int, measure: str, clustering: Clustering
+) -> Difference:
+    """Add the noise of training to the error of a difference, where both distances have fits to halves."""
+    if one is None or other is None:
+        return difference
+    halves = one.difference(other, k)
+    apart, T = halves.apart[:, :, 0].T, clustering.rows.size
+    means = apart.mean(axis=0)
+    spread = clustering.rows.variance((apart - means) / T, np.full(T, 1 / T))[0]
+    training = training_variance(means[:, None], spread[:, None], [measure], crossed=halves.crossed)
+    rows = np.array([difference.se**2])
+    units = combined_units(rows, difference.units, training, halves.freedom)
+    return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
 
 
 def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: int) -> float:

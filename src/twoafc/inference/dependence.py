@@ -3,14 +3,18 @@
 Rows that share an image or an observer are not independent. The variance of a weighted mean is then a sum of products
 over all pairs of rows that share anything: clustered by one label, multiway over several and, with images that serve in
 several places (as a reference here, as x1 there), the dyadic-robust variance of Aronow, Samii and Assenova (Political
-Analysis 23, 2015). Pairs that share several things are counted once, by inclusion and exclusion.
+Analysis 23, 2015). Pairs that share several things are counted once, by inclusion and exclusion. References, images and
+observers are samples, however few there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,15 +24,16 @@ from twoafc.arrays import FloatArray, IntArray
 
 REFERENCES = ("ref", "ref0", "ref1")
 CHOICES = ("x0", "x1", "x")
-FEWEST = 6
-"""Fewer things than this that recur are taken as given (two codecs, say): the error bars are for these alone."""
+METHODS = 6
+"""Fewer distinct labels of x0 and x1 than this, none of them a reference, are methods (two codecs), not images."""
+ALONE = "triplets taken as independent"
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
 class Sharing:
     """Sets of rows that share some labels: entry k says that row ``rows[k]`` belongs to the set ``sets[k]``."""
 
-    sign: int
     rows: IntArray
     sets: IntArray
 
@@ -43,7 +48,7 @@ class Dependence:
         Number of rows, T.
     kinds : tuple of arrays of int, each of shape (T,)
         Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same thing, whatever the
-        kind. Without any, every row stands alone.
+        kind. Images have numbers from 0 on, observers below 0. Without any, every row stands alone.
     description : str
         The same in words.
     count : array of int, shape (T,), optional
@@ -52,9 +57,9 @@ class Dependence:
 
     Examples
     --------
-    >>> together = Dependence(4, (np.array([0, 0, 1, 1]),), "clustered by ref")
+    >>> pairs = Dependence(4, (np.array([0, 0, 1, 1]),), "clustered by ref")
     >>> influence = np.array([[1.0], [1.0], [-1.0], [-1.0]]) / 4
-    >>> together.variance(influence, np.full(4, 0.25))
+    >>> pairs.variance(influence, np.full(4, 0.25))
     array([[1.]])
     """
 
@@ -65,7 +70,7 @@ class Dependence:
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
-        """Rows by what they share: one label with a plus, two with a minus, three with a plus, ..."""
+        """Sets of rows that share one label, two labels, three, ..."""
         if not self.kinds:
             return (self._alone,)
         labels = np.sort(np.stack(self.kinds) - min(int(labels.min()) for labels in self.kinds), axis=0)
@@ -73,6 +78,11 @@ class Dependence:
         again = np.zeros(labels.shape, dtype=np.bool_)
         again[1:] = labels[1:] == labels[:-1]
         return tuple(_sharing(labels, again, count) for count in range(1, len(labels) + 1))
+
+    @cached_property
+    def observers(self) -> int:
+        """Number of observers; their sets come before those of images."""
+        return len(np.unique(np.concatenate([labels[labels < 0] for labels in self.kinds]))) if self.kinds else 0
 
     @property
     def times(self) -> IntArray:
@@ -93,7 +103,7 @@ class Dependence:
     @property
     def _alone(self) -> Sharing:
         rows = np.arange(self.size)
-        return Sharing(1, rows, rows)
+        return Sharing(rows, rows)
 
     def variance(
         self, influence: FloatArray, weight: FloatArray, strata: IntArray | None = None, count: int = 1
@@ -105,8 +115,8 @@ class Dependence:
         influence : array, shape (T, k)
             One column for each mean.
         weight : array, shape (T,)
-            Weights of the rows, which sum to 1 in each stratum. A set with a share s of the weight moves the mean with
-            it: its square is divided by 1 - s, which makes the variance of a plain mean unbiased.
+            Weights of the rows, which sum to 1 in each stratum. They correct for few sets: the mean moves with each of
+            them. Zeros leave the correction out.
         strata : array of int, shape (T,), optional
             Number of each row's stratum, below `count`, for means of several groups at once.
 
@@ -114,29 +124,78 @@ class Dependence:
         -------
         array, shape (count, k)
             NaN where one set holds all the weight of a stratum.
+
+        Notes
+        -----
+        With one kind of label the square of a set with a share s of the weight is divided by 1 - 2 s + sum of s^2,
+        which is unbiased where sets have effects of their own, of whatever sizes.
+
+        With several kinds, V_k is the sum over pairs of rows that share at least k labels, divided by 1 - q_k, where
+        q_k is the same sum of the weights; H is the leave-one-label-out jackknife, which counts a pair once for each
+        label that it shares, less V_2, V_3, ... The variance is the largest of these and of that of independent rows,
+        since each may fall far below the truth by chance where labels are few.
         """
         if self._independent is not None:
+            squares = _by_stratum((self._independent * weight**2)[:, None], strata, count)
+            spread = squares[0, 0] if strata is None else squares[strata, 0]
             with np.errstate(divide="ignore"):
-                factor = np.where(weight < 1 - 1e-12, self._independent / (1 - weight), np.nan)
+                factor = np.where(weight < 1 - 1e-12, self._independent / (1 - 2 * weight + spread), np.nan)
             return _by_stratum(factor[:, None] * influence**2, strata, count)
-        influence, weight = self._summed(influence), self._summed(weight)
+        columns = np.column_stack([self._summed(influence), self._summed(weight)])
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        parts = [each.sign * _squares(each, influence, weight, stratum, count) for each in self.sharings]
-        total: FloatArray = np.sum(parts, axis=0)
-        if len(parts) == 1:
-            return total
-        # A signed sum may fall below what the rows would give if each stood alone, by chance; it is not believed then.
-        return np.maximum(total, _squares(self._alone, influence, weight, stratum, count))
+        if len(self.kinds) <= 1:
+            return _one_kind(_sums(self.sharings[0], columns, stratum, count), count)
+        alone = _one_kind(_sums(self._alone, columns, stratum, count), count)
+        return np.fmax(self._several_kinds(columns, stratum, count), alone)
 
-    def own_share(self, weight: FloatArray, strata: IntArray) -> FloatArray:
-        """Factor 1 / sqrt(1 - s) of each row, s the share of its stratum that its largest set holds; NaN where all."""
-        largest, weight = np.zeros(self.size), self._summed(weight)
-        for labels in self.kinds or (np.arange(self.size),):
-            dense = _distinct_numbers(labels - labels.min())[1]
-            place = _distinct_numbers(strata * (int(dense.max()) + 1) + dense)[1]
-            largest = np.maximum(largest, np.bincount(place, weight)[place])
+    def products(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
+        """Sum of products of influences over all pairs of dependent rows, shape (count, k)."""
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        sets = [_sums(sharing, self._summed(influence), stratum, count) for sharing in self.sharings]
+        return _sharing_at_least(1, [_by_stratum(each.sums**2, each.stratum, count) for each in sets])
+
+    def _several_kinds(self, columns: FloatArray, stratum: IntArray, count: int) -> FloatArray:
+        """Largest of V_1, V_2, ... and H: see `variance`; the last column holds the weights."""
+        sets = [_sums(sharing, columns, stratum, count) for sharing in self.sharings]
+        squares = [_by_stratum(each.sums**2, each.stratum, count) for each in sets]
+        parts = []
+        for k in range(1, len(squares) + 1):
+            pairs = _sharing_at_least(k, squares)
+            left = 1 - pairs[:, -1:]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                parts.append(np.where(left > 1e-9, pairs[:, :-1] / left, np.nan))
+        candidates = [*parts, self._jackknife(sets[0], count) - np.nansum(parts[1:], axis=0)]
+        return np.asarray(np.fmax.reduce(candidates), dtype=np.float64)
+
+    def _jackknife(self, sets: Sets, count: int) -> FloatArray:
+        """Variance from leaving out one label at a time, for images and for observers, summed."""
+        share = sets.sums[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(largest < 1 - 1e-12, 1 / np.sqrt(1 - largest), np.nan)
+            # A label in every row cannot be left out: the data do not show what it brings.
+            squares = np.where(share < 1 - 1e-9, (sets.sums[:, :-1] / (1 - share)) ** 2, 0.0)
+        place = self._families(sets)
+        labels = np.maximum(np.bincount(place, minlength=2 * count), 1)
+        total = _by_stratum(squares, place, 2 * count) * ((labels - 1) / labels)[:, None]
+        return np.asarray(total.reshape(count, 2, -1).sum(axis=1))
+
+    def _families(self, sets: Sets) -> IntArray:
+        """Number of each set's stratum and family: twice that of the stratum, and one more for images."""
+        return 2 * sets.stratum + (sets.number >= self.observers)
+
+    def variance_of_mean(self, influence: FloatArray, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
+        """Variance of the mean of groups, shape (1, k), from influences centred within each group.
+
+        Products are summed over pairs of rows of all groups. The correction for few sets is that of the groups' own
+        variances; weights sum to 1 over all groups.
+        """
+        total = np.bincount(strata, self.times * weight, minlength=count)
+        own = influence / total[strata, None]
+        of_groups = self.variance(own, weight / total[strata], strata, count)
+        plain = self.variance(own, np.zeros(self.size), strata, count)
+        pooled = self.variance(influence, np.zeros(self.size))
+        corrected, uncorrected = (total**2 @ of_groups, total**2 @ plain)
+        ratio = np.divide(corrected, uncorrected, out=np.full(corrected.shape, np.nan), where=uncorrected > 0)
+        return np.asarray(pooled * np.where((uncorrected == 0) & (corrected == 0), 1.0, ratio))
 
     def skewness(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
         """Skewness of weighted means, from the influence of each row on them, shape (count, k).
@@ -150,46 +209,44 @@ class Dependence:
             sums = _by_stratum(self._independent[:, None] * influence * influence * influence, strata, count)
             return np.divide(sums, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
         influence = self._summed(influence)
-        of, of_sets = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, count)
-        shared = (of_sets[:, -1] > 1) | (len(self.sharings) == 1)
-        cubes = [np.bincount(of, column * column * column * shared, minlength=count) for column in of_sets[:, :-1].T]
-        return np.divide(np.stack(cubes, axis=1), variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
+        sets = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, count)
+        shared = (sets.sums[:, -1] > 1) | (len(self.sharings) == 1)
+        sums = sets.sums[:, :-1] * shared[:, None]
+        cubes = _by_stratum(sums * sums * sums, sets.stratum, count)
+        return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
     def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
-        """Effective number of independent units, 1 over the sum of their squared shares of the weight, shape (count,).
+        """Effective number of independent units in each stratum, shape (count,).
 
-        Where rows share labels of several kinds, the kind with the fewest units decides.
+        That of labels with shares s of the weight is (sum of s)^2 / (sum of s^2), and at least 2 where there are two;
+        images and observers are counted apart, and the fewer decide.
         """
-        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
         if self._independent is not None:
             total = _by_stratum((self._independent * weight**2)[:, None], strata, count)[:, 0]
-            return np.asarray(1 / np.maximum(total, np.finfo(np.float64).tiny))
-        fewest, weight = np.full(count, np.inf), self._summed(weight)
-        for labels in self.kinds or (np.arange(self.size),):
-            which, share = _shares(labels, weight, stratum)
-            squares = np.bincount(which, share**2, minlength=count)
-            fewest = np.minimum(fewest, 1 / np.maximum(squares, np.finfo(np.float64).tiny))
-        return fewest
+            return np.asarray(1 / np.maximum(total, TINY))
+        return np.asarray(self._units(weight, strata, count)[1].min(axis=1))
 
-    def freedom(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
-        """Degrees of freedom of the variance, shape (count, k), from how unlike its parts are; infinite if one kind.
-
-        Where every image is in many rows a few of them may decide the variance: their squares then have a long tail.
-        And what is taken off for pairs that were counted twice leaves the noise of what it was taken from.
-        """
-        if len(self.sharings) == 1:
-            return np.full((count, influence.shape[1]), np.inf)
+    def _units(self, weight: FloatArray, strata: IntArray | None, count: int) -> tuple[FloatArray, FloatArray]:
+        """Numbers of observers and images in each stratum, and how many they are in effect: shapes (count, 2)."""
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        of, sums = _sums(self.sharings[0], self._summed(influence), stratum, count)
-        sets = np.maximum(np.bincount(of, minlength=count), 1)[:, None]
-        squares, fourths = (
-            np.stack([np.bincount(of, column**power, minlength=count) for column in sums.T], axis=1) for power in (2, 4)
+        sets = _sums(self.sharings[0], self._summed(weight)[:, None], stratum, count)
+        place, share = self._families(sets), sets.sums[:, 0]
+        whole, squares, labels = (
+            np.bincount(place, column, minlength=2 * count) for column in (share, share**2, share > 0)
         )
-        # Of normal parts the fourth powers are three times the square over their number: 2 over the number is left.
-        left = np.divide(fourths, squares**2, out=np.zeros(squares.shape), where=squares > 0) - 1 / sets
-        whole = self.variance(influence, np.zeros(self.size), stratum, count)
-        share = np.divide(whole, squares, out=np.ones(squares.shape), where=squares > 0)
-        return np.minimum(share, 1.0) ** 2 * 2 / np.maximum(left, 2 / sets)
+        units = np.full(2 * count, np.inf)
+        np.divide(whole**2, np.maximum(squares, TINY), out=units, where=labels > 0)
+        units = np.where(labels > 1, np.maximum(units, 2.0), units)
+        return labels.reshape(count, 2).astype(np.float64), units.reshape(count, 2)
+
+    def units_by_family(self, weight: FloatArray) -> dict[str, tuple[int, float]]:
+        """Number of observers, and of images or references, and how many they are in effect; only what rows share."""
+        if not self.kinds:
+            return {}
+        labels, units = (each[0] for each in self._units(weight, None, 1))
+        images = "images" if "images)" in self.description else "references"
+        named = zip(("observers", images), labels, units, strict=True)
+        return {name: (int(number), float(effective)) for name, number, effective in named if number}
 
     def at(self, rows: IntArray) -> Dependence:
         """The dependence of some of the rows, any of them several times."""
@@ -208,6 +265,12 @@ def _by_stratum(columns: FloatArray, strata: IntArray | None, count: int) -> Flo
     return np.stack([np.bincount(strata, column, minlength=count) for column in columns.T], axis=1)
 
 
+def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
+    """Sum over pairs of rows that share k labels or more, from the squares of sets that share 1, 2, ... labels."""
+    terms = [(-1) ** (m - k) * comb(m - 1, k - 1) * squares[m - 1] for m in range(k, len(squares) + 1)]
+    return np.asarray(np.sum(terms, axis=0))
+
+
 def _sharing(labels: IntArray, again: NDArray[np.bool_], count: int) -> Sharing:
     """Sets of rows that share `count` labels; labels are sorted within each row."""
     rows, shared = [], []
@@ -219,7 +282,7 @@ def _sharing(labels: IntArray, again: NDArray[np.bool_], count: int) -> Sharing:
     for line in np.concatenate(shared, axis=1):
         # Numbered afresh for each label, so that the numbers do not outgrow their type.
         sets = _distinct_numbers(sets * (int(labels.max()) + 1) + line)[1]
-    return Sharing(1 if count % 2 else -1, np.concatenate(rows), sets)
+    return Sharing(np.concatenate(rows), sets)
 
 
 def _distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
@@ -231,40 +294,39 @@ def _distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(used), (np.cumsum(used) - 1)[code]
 
 
-def _shares(labels: IntArray, weight: FloatArray, stratum: IntArray) -> tuple[IntArray, FloatArray]:
-    """Weight of each label within each stratum: the stratum, and the share."""
-    dense = _distinct_numbers(labels - labels.min())[1]
-    base = int(dense.max()) + 1
-    combined, place = _distinct_numbers(stratum * base + dense)
-    return np.asarray(combined // base, dtype=np.int64), np.asarray(np.bincount(place, weight), dtype=np.float64)
+class Sets(NamedTuple):
+    """Sums over sets of rows, within strata: the stratum and number of each set, and the sums (sets, k)."""
+
+    stratum: IntArray
+    number: IntArray
+    sums: FloatArray
 
 
-def _squares(sharing: Sharing, influence: FloatArray, weight: FloatArray, stratum: IntArray, count: int) -> FloatArray:
-    """Sum over sets of the squared influence of their rows, within strata: shape (count, k)."""
-    of, sums = _sums(sharing, np.column_stack([influence, weight]), stratum, count)
-    share = sums[:, -1]
+def _one_kind(sets: Sets, count: int) -> FloatArray:
+    """Variance where every row belongs to one set; the last column holds the weights."""
+    share = sets.sums[:, -1]
+    spread = np.bincount(sets.stratum, share**2, minlength=count)[sets.stratum]
     with np.errstate(divide="ignore"):
-        factor = np.where(share < 1 - 1e-12, 1 / (1 - share), np.nan)
-    squares = sums[:, :-1] ** 2
-    if count == 1:
-        return np.asarray(factor @ squares)[None, :]
-    return np.stack([np.bincount(of, column * factor, minlength=count) for column in squares.T], axis=1)
+        factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
+    return _by_stratum(factor[:, None] * sets.sums[:, :-1] ** 2, None if count == 1 else sets.stratum, count)
 
 
-def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) -> tuple[IntArray, FloatArray]:
-    """Sum columns over the rows of each set, within strata: the stratum of each sum, and the sums (sets, k)."""
+def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) -> Sets:
+    """Sum columns over the rows of each set, within strata."""
     rows, sets = sharing.rows, sharing.sets
     if not len(rows):
-        return np.zeros(0, dtype=np.int64), np.zeros((0, columns.shape[1]))
+        nothing = np.zeros(0, dtype=np.int64)
+        return Sets(nothing, nothing, np.zeros((0, columns.shape[1])))
     base = int(sets.max()) + 1
     if count == 1:
-        place, of = sets, np.zeros(base, dtype=np.int64)
+        place, of, number = sets, np.zeros(base, dtype=np.int64), np.arange(base)
     else:
         combined, place = _distinct_numbers(stratum[rows] * base + sets)
-        of = np.asarray(combined // base, dtype=np.int64)
-    if count == 1 and len(of) == len(columns) and np.array_equal(place, rows):
-        return of, columns  # every row stands alone
-    return of, np.stack([np.bincount(place, column[rows], minlength=len(of)) for column in columns.T], axis=1)
+        of, number = np.asarray(combined // base, dtype=np.int64), combined % base
+    if count == 1 and base == len(columns) and np.array_equal(place, rows):
+        return Sets(of, number, columns)  # every row stands alone
+    sums = [np.bincount(place, column[rows], minlength=len(of)) for column in columns.T]
+    return Sets(of, number, np.stack(sums, axis=1).astype(np.float64, copy=False))
 
 
 NOT_KEPT = "not clustered: the counts keep no references"
@@ -273,9 +335,10 @@ NOT_KEPT = "not clustered: the counts keep no references"
 def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Dependence:
     """Find which rows of a table are dependent, from its labels.
 
-    Triplets with the same reference do. Where the other images recur too, with another reference or as one, so do all
-    triplets that share any image; and where rows are one observer's, those of the same observer. With `count`, a row
-    stands for several triplets of one reference.
+    Triplets with the same reference are. Where the other images recur too, with another reference or as one, so are all
+    triplets that share any image; and where rows are one observer's, those of the same observer. A single reference, or
+    observer, is no sample: the error bars are for it alone. With `count`, a row stands for several triplets of one
+    reference.
 
     Examples
     --------
@@ -287,25 +350,28 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
     size = len(labels) if count is None else int(count.sum())
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
-    few = bool(references) and _distinct(labels, references) < min(FEWEST, size)
-    if few:
-        references = []
+    single = []
+    if references and size > 1 and _distinct(labels, references) == 1:
+        references, single = [], ["reference"]
     numbers = _numbered(labels, [*references, *choices])
     named: list[str] = []
-    if choices and len(_recurring(numbers, references, choices)) >= FEWEST:
+    words: list[str] = []
+    if choices and _are_images(numbers, references, choices):
         named = [*references, *choices]
+        words = [f"{', '.join(named)} ({_distinct(labels, named)} images)"]
     elif any(labels[name].n_unique() < size for name in references):
         named = references
-    kinds, words = [numbers[name] for name in named], [", ".join(named)] if named else []
-    known = labels["observer"].n_unique() if "observer" in labels.columns else size
-    if FEWEST <= known < size:
+        words = [f"{', '.join(named)} ({_distinct(labels, named)} references)"]
+    kinds = [numbers[name] for name in named]
+    observers = labels["observer"].n_unique() if "observer" in labels.columns else size
+    if 1 < observers < size:
         kinds.append(-1 - _numbered(labels, ["observer"])["observer"])
-        words.append("observer")
-    description = f"clustered by {' and by '.join(words)}" if words else "triplets taken as independent"
-    given = ["references"] if few else []
-    given += ["observers"] if known < min(FEWEST, size) else []
-    if given:
-        description += f"; the few {' and '.join(given)} are taken as given"
+        words.append(f"observer ({observers} observers)")
+    elif observers == 1 < size:
+        single.append("observer")
+    description = f"clustered by {' and by '.join(words)}" if words else ALONE
+    if single:
+        description += f"; for this one {' and '.join(single)} alone"
     return Dependence(len(labels), tuple(kinds), description, count)
 
 
@@ -322,18 +388,19 @@ def _numbered(labels: pl.DataFrame, names: list[str]) -> dict[str, IntArray]:
     return dict(zip(names, codes.reshape(len(names), -1), strict=True))
 
 
-def _recurring(numbers: dict[str, IntArray], references: list[str], choices: list[str]) -> IntArray:
-    """Numbers of images to choose from that go with several references, or are references of other rows.
+def _are_images(numbers: dict[str, IntArray], references: list[str], choices: list[str]) -> bool:
+    """Whether the labels to choose from are images that recur: as references, or beside several of them.
 
-    Where no references are known, those that are in several rows.
+    Where no references are known, in several rows. Few labels that are no references are methods.
     """
     shown = np.stack([numbers[name] for name in choices])
     if not references:
-        images, times = np.unique(shown, return_counts=True)
-        return np.asarray(images[times > 1])
+        _, times = np.unique(shown, return_counts=True)
+        return int((times > 1).sum()) >= METHODS
     # Of a triplet both images belong to the one reference; of a quadruple each has its own.
     own = np.broadcast_to(np.stack([numbers[name] for name in references]), shown.shape)
+    if len(np.intersect1d(own, shown[shown != own])):
+        return True
     base = 1 + max(int(shown.max()), int(own.max()))
-    met = np.unique(shown * base + own) // base
-    several = met[1:][met[1:] == met[:-1]]
-    return np.union1d(several, np.intersect1d(own, shown))
+    beside = np.unique(shown * base + own) // base
+    return len(np.unique(beside[1:][beside[1:] == beside[:-1]])) >= METHODS

@@ -1,40 +1,46 @@
 """Error bars of scores: of each group, of the mean of groups, of all triplets pooled.
 
-A score is a mean over triplets of values that the fitted surface is given for: its error is that of asking about other
-triplets, not that of fitting another surface. `twoafc.inference.bootstrap` can add the latter.
+A score is a mean over test triplets by a surface fitted to training triplets. Its error is that of other test triplets
+and, where fits to halves of the training table are given, that of other training triplets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import Dependence, find_dependence
+from twoafc.inference.dependence import NOT_KEPT, Dependence, find_dependence
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
 from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.inference.precision import Ranking
 from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
+from twoafc.inference.training import Halves, combined_units, training_variance
 from twoafc.table import Votes
 
 
 class Error(NamedTuple):
-    """Standard errors of the measures, then of those per vote, their skewness, and the number of independent units."""
+    """Standard errors of the measures, then of those per vote, their skewness, and their numbers of units."""
 
     se: FloatArray
     skew: FloatArray
-    units: float
+    units: FloatArray
 
 
 Errors = dict[str, Error]
 """By group."""
 
-LEAST = 0.5
-"""Votes of one observer may take at most this share off the variance, by chance."""
+
+FEW, FEW_IMAGES = 15, 30
+"""Fewer references or observers, or images in all places, than this are said to be few."""
+UNCLUSTERED = (
+    "error bars take triplets as independent, since the counts keep no references: they are too small where references "
+    "recur; count with --keep-refs"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +49,7 @@ class Clustering:
 
     rows: Dependence
     votes: Ballots | None = None
-    few_observers: bool = False
+    one_observer: bool = False
 
     @property
     def drawable(self) -> Dependence:
@@ -55,12 +61,39 @@ class Clustering:
     def description(self) -> str:
         """The same in words."""
         if self.votes is not None:
-            return f"{self.rows.description}; votes by observer too"
-        return (
-            f"{self.rows.description}; the few observers are taken as given"
-            if self.few_observers
-            else self.rows.description
-        )
+            return f"{self.rows.description}; votes by observer too ({self.votes.observers} observers)"
+        return f"{self.rows.description}; for this one observer alone" if self.one_observer else self.rows.description
+
+    def caveats(self) -> list[str]:
+        """What few references, images or observers mean for the error bars, in plain words."""
+        weight = np.full(self.rows.size, 1 / self.rows.times.sum())
+        families = self.rows.units_by_family(weight)
+        if self.votes is not None:
+            families["observers"] = (
+                self.votes.observers,
+                float(self.votes.units(weight, np.zeros_like(self.rows.times), 1)[0]),
+            )
+        sentences = []
+        for family, (number, units) in families.items():
+            if units >= (FEW_IMAGES if family == "images" else FEW):
+                continue
+            count = (
+                f"only {number} {family}"
+                if number - units < 1
+                else f"{number} {family} of unequal use, worth {units:.0f}"
+            )
+            sentences.append(
+                f"{count}: another choice of {family} could change the scores much, and intervals are wide"
+                + (
+                    ". Tests are cautious where images bring little, and where distances differ much intervals of a "
+                    "difference cover 87 to 91 % rather than 95"
+                    if family == "images"
+                    else ""
+                )
+            )
+        if self.rows.description == NOT_KEPT:
+            sentences.append(UNCLUSTERED)
+        return sentences
 
     def standard_errors(
         self,
@@ -74,10 +107,17 @@ class Clustering:
         variance = self.rows.variance(influence, weight, strata, count)
         if self.votes is not None and moved is not None:
             stratum = np.zeros(len(weight), dtype=np.int64) if strata is None else strata
-            added = self.votes.variance(moved, weight, self.rows, stratum, count)
-            # Less than nothing is added by chance alone; much less is not believed.
-            variance = variance + np.maximum(added, -LEAST * variance)
+            variance = variance + self.votes.variance(moved, weight, self.rows, stratum, count)
         return np.sqrt(variance)
+
+    def variance_of_mean(
+        self, influence: FloatArray, weight: FloatArray, moved: FloatArray | None, strata: IntArray, count: int
+    ) -> FloatArray:
+        """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
+        variance = self.rows.variance_of_mean(influence, weight, strata, count)
+        if self.votes is not None and moved is not None:
+            variance = variance + self.votes.variance(moved, weight, self.rows, np.zeros_like(strata), 1)
+        return variance
 
     def linear_errors(
         self,
@@ -113,15 +153,15 @@ class Clustering:
 def clustering_of(table: Votes) -> Clustering:
     """Find how the triplets of a table are clustered."""
     votes = ballots(table)
-    few = votes is None and table.votes is not None and "observer" in table.votes.columns
-    return Clustering(find_dependence(table.labels, table.count), votes, few)
+    one = votes is None and table.votes is not None and "observer" in table.votes.columns
+    return Clustering(find_dependence(table.labels, table.count), votes, one)
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
     """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known.
 
-    With `count` every row stands for so many triplets.
+    With `count` every row stands for so many triplets; with `halves` the noise of training is known.
     """
 
     measures: tuple[str, ...]
@@ -129,6 +169,7 @@ class Values:
     M: IntArray
     moved: FloatArray | None = None
     count: IntArray | None = None
+    halves: Halves | None = None
 
     @property
     def per_vote(self) -> list[str]:
@@ -138,8 +179,12 @@ class Values:
     @property
     def over_votes(self) -> FloatArray:
         """Sums of those over the votes of each triplet, shape (T, v)."""
-        columns = (over_votes(name, self.columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
-        return np.stack([*columns], axis=1)
+        return self.sums_over_votes(self.columns)
+
+    def sums_over_votes(self, columns: FloatArray) -> FloatArray:
+        """Sum columns of the measures that have a mean over votes, shape (T, v)."""
+        sums = (over_votes(name, columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
+        return np.stack([*sums], axis=1)
 
 
 def values_of(
@@ -160,13 +205,45 @@ def values_of(
     return Values(measures, side_by_side(values, table.k), table.M, moved, table.count)
 
 
-def mean_values(each: Sequence[Values]) -> Values:
+def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, freedom: float) -> Halves:
+    """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
+
+    Measures that do not depend on the fit, and those that are expected rather than seen, are 0.
+    """
+    measures = MEASURES[table.k]
+    apart = np.zeros((len(P), len(table), len(measures)))
+    for split, (first, second) in enumerate(P):
+        if not np.isfinite(P[split]).all():
+            apart[split] = np.nan  # a fit diverged
+            continue
+        for name, score in _votes_scores(ties, table.k).items():
+            with np.errstate(invalid="ignore"):  # two infinite NLLs
+                apart[split, :, measures.index(name)] = score(table, first) - score(table, second)
+    return Halves(apart, crossed, freedom)
+
+
+def _votes_scores(ties: metrics.Ties, k: int) -> dict[str, Callable[[Votes, FloatArray], FloatArray]]:
+    """Scores of votes that depend on the fit."""
+    scores: dict[str, Callable[[Votes, FloatArray], FloatArray]] = {
+        "nll": lambda table, P: -metrics.log_likelihood(table.n, table.M, P),
+        "agreement": lambda table, P: metrics.agreement_per_triplet(table.n, table.M, P),
+    }
+    if k == 1:
+        return scores
+    return scores | {
+        "score_2afc": lambda table, P: metrics.score_2afc_per_triplet(
+            table.n, table.M, metrics.choice(P - 0.5, ties=ties)
+        )
+    }
+
+
+def mean_values(runs: Sequence[Values]) -> Values:
     """Average the values of several runs on the same triplets."""
-    first = each[0]
-    if len(each) == 1:
+    first = runs[0]
+    if len(runs) == 1:
         return first
-    moved = None if first.moved is None else np.mean([one.moved for one in each if one.moved is not None], axis=0)
-    return Values(first.measures, np.mean([one.columns for one in each], axis=0), first.M, moved, first.count)
+    moved = None if first.moved is None else np.mean([run.moved for run in runs if run.moved is not None], axis=0)
+    return replace(first, columns=np.mean([run.columns for run in runs], axis=0), moved=moved, halves=None)
 
 
 def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
@@ -220,44 +297,88 @@ def _errors(
     *,
     across: bool = False,
 ) -> list[Error]:
-    """Errors of each measure and of those per vote, for each group."""
+    """Errors of each measure and of those per vote, for each group or, `across` them, for their mean."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
-    k, M = len(values.measures), values.M
-    times = np.ones(len(M)) if values.count is None else values.count.astype(np.float64)
-    votes, total = (np.bincount(code, times * each, minlength=count)[code] for each in (M, weight))
-    shares = times * weight
-    sums = np.stack([np.bincount(code, shares * column, minlength=count) for column in values.columns.T], axis=1)
-    means = (sums if group is None else sums[code]) / (total[:1] if group is None else total)[:, None]
-    of_votes = values.over_votes
-    influence = np.empty((len(M), k + of_votes.shape[1]))
-    np.subtract(values.columns, means, out=influence[:, :k])
-    influence[:, :k] *= weight[:, None]
-    for place, column in enumerate(of_votes.T, start=k):
-        ratio = np.bincount(code, times * column, minlength=count)[code] / votes
-        influence[:, place] = (column - ratio * M) / votes * total
-    if across:
-        # Each row was held against the mean of its own group, and moved that, not the mean of groups.
-        influence = influence * clustering.rows.own_share(weight / total, code)[:, None]
+    _, influence = _influence(values, values.columns, weight, code, count)
     moved = None
     if values.moved is not None and clustering.votes is not None:
-        row = clustering.votes.row
+        row, M = clustering.votes.row, values.M
+        votes, total = (np.bincount(code, each, minlength=count)[code] for each in (M, weight))
         by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
         moved = np.column_stack([values.moved * weight[row, None], *(each * (total / votes)[row] for each in by_vote)])
-    strata, strata_count = (None, 1) if across or group is None else (code, count)
-    found = clustering.standard_errors(influence, weight, moved, strata, strata_count)
+
+    def variance(influence: FloatArray, moved: FloatArray | None = None) -> FloatArray:
+        if across:
+            return clustering.variance_of_mean(influence, weight, moved, code, count)
+        return clustering.standard_errors(influence, weight, moved, group, count) ** 2
+
+    strata, groups = (None, 1) if across else (group, count)
+    rows = variance(influence, moved)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
-    skew = np.zeros(found.shape)
-    skew[:, [0, k]] = clustering.rows.skewness(influence[:, [0, k]], strata, strata_count)
-    freedom = np.median(
-        clustering.rows.freedom(
-            influence[:, [i for i, name in enumerate(values.measures) if not name.endswith("_simulated")]],
-            strata,
-            strata_count,
-        ),
-        axis=1,
-    )
-    units = np.minimum(clustering.units(weight, strata, strata_count), 1 + freedom)
-    return [Error(*each) for each in zip(found, skew, units.tolist(), strict=True)]
+    skew, nll = np.zeros(rows.shape), [0, len(values.measures)]
+    skew[:, nll] = clustering.rows.skewness(influence[:, nll], strata, groups)
+    units = np.broadcast_to(clustering.units(weight, strata, groups)[:, None], rows.shape)
+    if values.halves is None:
+        return [Error(*each) for each in zip(np.sqrt(rows), skew, units, strict=True)]
+    training = np.stack(_training(values, values.halves, weight, code, count, variance, across=across))
+    whole = rows + training
+    skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
+    units = combined_units(rows, units, training, values.halves.freedom)
+    return [Error(*each) for each in zip(np.sqrt(whole), skew, units, strict=True)]
+
+
+def _influence(
+    values: Values, columns: FloatArray, weight: FloatArray, code: IntArray, count: int
+) -> tuple[FloatArray, FloatArray]:
+    """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
+    k, M = len(values.measures), values.M
+    times = np.ones(len(M)) if values.count is None else values.count.astype(np.float64)
+    votes, total = (np.bincount(code, times * each, minlength=count) for each in (M, weight))
+    of_votes = values.sums_over_votes(columns)
+    influence, means = np.empty((len(M), k + of_votes.shape[1])), np.empty((count, k + of_votes.shape[1]))
+    for place, column in enumerate(columns.T):
+        means[:, place] = np.bincount(code, times * weight * column, minlength=count) / total
+        influence[:, place] = (column - means[code, place]) * weight
+    for place, column in enumerate(of_votes.T, start=k):
+        means[:, place] = np.bincount(code, times * column, minlength=count) / votes
+        influence[:, place] = (column - means[code, place] * M) * (total / votes)[code]
+    return means, influence
+
+
+def _training(
+    values: Values,
+    halves: Halves,
+    weight: FloatArray,
+    code: IntArray,
+    count: int,
+    variance: Callable[[FloatArray], FloatArray],
+    *,
+    across: bool,
+) -> list[FloatArray]:
+    """Variance that training adds to each measure and to those per vote, for each group."""
+    means, variances = [], []
+    for apart in halves.apart:
+        of_groups, influence = _influence(values, apart, weight, code, count)
+        means.append(of_groups.mean(axis=0, keepdims=True) if across else of_groups)
+        variances.append(variance(influence))
+    names = [*values.measures, *values.per_vote]
+    return [
+        training_variance(mean, spread, names, crossed=halves.crossed)
+        for mean, spread in zip(np.stack(means, axis=1), np.stack(variances, axis=1), strict=True)
+    ]
+
+
+def independent_rows(values: Values, clustering: Clustering) -> float:
+    """Number of independent rows that the rows of a table are worth: their number over the NLL's design effect."""
+    T = len(values.M)
+    nll = values.columns[:, [values.measures.index("nll")]]
+    weight = np.full(T, 1 / T)
+    with np.errstate(invalid="ignore"):
+        clustered, alone = (
+            float(dependence.variance((nll - nll.mean()) * weight[:, None], weight)[0, 0])
+            for dependence in (clustering.rows, Dependence(T, (), ""))
+        )
+    return T * min(1.0, alone / clustered) if clustered > 0 and np.isfinite(clustered) else float(T)
 
 
 def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Record:

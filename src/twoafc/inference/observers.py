@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
-from twoafc.inference.dependence import FEWEST, Dependence
+from twoafc.inference.dependence import Dependence
 from twoafc.table import Votes
 
 Score = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
@@ -33,6 +33,11 @@ class Ballots:
     chosen: BoolArray
     observer: IntArray
 
+    @property
+    def observers(self) -> int:
+        """Number of observers."""
+        return int(self.observer.max()) + 1
+
     def variance(
         self, moved: FloatArray, weight: FloatArray, rows: Dependence, strata: IntArray, count: int
     ) -> FloatArray:
@@ -52,11 +57,10 @@ class Ballots:
         mean = np.stack([np.bincount(stratum, column, minlength=count) for column in moved.T], axis=1)
         # A surface that is wrong for all observers alike is no difference between them.
         influence = moved - (share / whole[stratum])[:, None] * mean[stratum]
-        together = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, count)
-        apart = int(self.observer.max()) + 1
-        both = rows.at(self.row).variance(influence, share, self.observer * count + stratum, apart * count)
-        added: FloatArray = together - np.nansum(both.reshape(apart, count, -1), axis=0)
-        return added
+        by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, count)
+        both = rows.at(self.row).products(influence, self.observer * count + stratum, self.observers * count)
+        # Less than nothing is added by chance alone.
+        return np.asarray(np.maximum(by_observer - both.reshape(self.observers, count, -1).sum(axis=0), 0.0))
 
     def units(self, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
         """Effective number of observers in each stratum, shape (count,)."""
@@ -65,9 +69,9 @@ class Ballots:
 
 
 def ballots(table: Votes) -> Ballots | None:
-    """Take the votes of a table whose observers are known; None where they are not, or fewer than six."""
+    """Take the votes of a table whose observers are known; None where they are not, or there is one."""
     votes = table.votes
-    if votes is None or "observer" not in votes.columns or votes["observer"].n_unique() < FEWEST:
+    if votes is None or "observer" not in votes.columns or votes["observer"].n_unique() < 2:
         return None
     observer = votes["observer"].rank("dense").to_numpy().astype(np.int64) - 1
     chosen = votes["choice"].to_numpy().astype(np.bool_) ^ votes["swapped"].to_numpy()

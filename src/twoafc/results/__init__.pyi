@@ -35,6 +35,7 @@ from .report.drawings import inline as inline
 from .report.page import REPORT as REPORT
 from .report.page import bibtex as bibtex
 from .report.page import report_page as report_page
+from .result import HALVES as HALVES
 from .result import Result as Result
 from .result import Run as Run
 from .tables import COLUMNS as COLUMNS

@@ -16,13 +16,14 @@ from twoafc.inference import (
     Values,
     clustering_of,
     compare,
+    halves_of,
     lettered,
     mean_values,
     values_of,
     values_per_row,
 )
 from twoafc.metrics import Ties
-from twoafc.results.result import Result
+from twoafc.results.result import HALVES, Result
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes
 
 
@@ -48,8 +49,8 @@ class Comparison:
 def compare_results(folders: Sequence[str | Path]) -> Comparison:
     """Compare all distances of some folders of results under each estimator, on the rows that all of them have.
 
-    A single folder gives the comparisons that it holds. Between folders differences are those of the fitted surfaces
-    on other rows, by formula, whatever the method of the folders' own error bars.
+    A single folder gives the comparisons that it holds. Between folders errors are computed by formula, with the noise
+    of training where the folders hold fits to halves.
     """
     paths = [Path(folder) for folder in folders]
     if len({path.resolve() for path in paths}) < len(paths):
@@ -63,12 +64,15 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
         raise DataError(
             f"folders must have rows of one kind; {first.folder} has {first.row}s, {other.folder} {other.row}s"
         )
-    parts, notes = _common(results)
+    parts, training, notes = _common(results)
     votes = first.votes if all(each.votes is not None for each in results) else None
     table = _table(next(iter(parts.values()))[0], votes, first.k)
     dependence = clustering_of(table)
-    notes.append(f"{len(table)} {first.row}s; {dependence.description}")
-    methods = dict.fromkeys(each.error_bar_method for each in results if each.error_bar_method != "analytic")
+    parts_of_bars = (part for each in results for part in each.error_bars.split("; "))
+    training_words = dict.fromkeys(part for part in parts_of_bars if part.startswith("noise of training"))
+    notes.append("; ".join([f"{len(table)} {first.row}s", *training_words, dependence.description]))
+    notes += dependence.caveats()
+    methods = dict.fromkeys(m for m in (each.error_bar_method for each in results) if m in ("bootstrap", "refit"))
     notes += [
         f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces" for method in methods
     ]
@@ -78,7 +82,9 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
     letters: list[Record] = []
     for label in dict.fromkeys(estimator for _, estimator in parts):
         values = {
-            name: _values(part, votes, first.ties, first.k) for (name, each), part in parts.items() if each == label
+            name: _values(part, votes, first.ties, first.k, training[name, each])
+            for (name, each), part in parts.items()
+            if each == label
         }
         compared = compare(values, dependence, estimator=label)
         comparisons += compared
@@ -115,14 +121,18 @@ def _own(result: Result) -> Comparison:
             means = {r["distance"]: r[measure] for r in shown if r["estimator"] == label and r[measure] is not None}
             letters += _lettered(pairs, means, label, measure, result.k)
     _require(result.comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in result.scores)))
-    return Comparison(result.comparisons, letters, [f"{tested} {result.row}s; {result.error_bars}"])
+    notes = [f"{tested} {result.row}s; {result.error_bars}", *result.caveats]
+    return Comparison(result.comparisons, letters, notes)
 
 
 Parts = dict[tuple[str, str], list[pl.DataFrame]]
 
 
-def _common(results: Sequence[Result]) -> tuple[Parts, list[str]]:
-    """Reduce all folders to the rows that they share, in one order; distances of one name get their folder's name."""
+def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Record], list[str]]:
+    """Reduce all folders to the rows that they share, in one order; distances of one name get their folder's name.
+
+    Return also what the card of each part's folder says of the noise of training.
+    """
     row = results[0].row
     labels = PAIR_LABELS if row == "pair" else LABELS
     keys = [name for name in labels if all(name in each.rows.columns for each in results)]
@@ -154,6 +164,7 @@ def _common(results: Sequence[Result]) -> tuple[Parts, list[str]]:
         if size > len(shared)
     ]
     parts: Parts = {}
+    training: dict[tuple[str, str], Record] = {}
     short_names = _short_names([each.name for each in results])
     names = [name for each in results for name in each.distances]
     for each in results:
@@ -162,7 +173,8 @@ def _common(results: Sequence[Result]) -> tuple[Parts, list[str]]:
             name = distance if names.count(distance) == 1 else f"{distance} ({short_names[each.name]})"
             rows = shared.select(keys).join(part, on=keys, maintain_order="left")
             parts.setdefault((name, estimator), []).append(rows)
-    return parts, notes
+            training[name, estimator] = each.card.get("training") or {}
+    return parts, training, notes
 
 
 def _short_names(folders: Sequence[str]) -> dict[str, str]:
@@ -182,13 +194,19 @@ def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:
     return replace(table, votes=joined.with_columns(pl.col("row").cast(pl.Int64)).drop(table.row))
 
 
-def _values(runs: Sequence[pl.DataFrame], votes: pl.DataFrame | None, ties: Ties, k: int) -> Values:
+def _values(runs: Sequence[pl.DataFrame], votes: pl.DataFrame | None, ties: Ties, k: int, training: Record) -> Values:
     """Values of a distance's rows, over the seeds that did not diverge."""
     table = _table(runs[0], votes, k)
     dependence = clustering_of(table)
-    finite = [run["P"].to_numpy() for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
+    finite = [run for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
     if not finite:
         raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
-    return mean_values(
-        [values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties) for P in finite]
-    )
+    values = []
+    for run in finite:
+        P, halves = run["P"].to_numpy(), None
+        if HALVES in run.columns and not run[HALVES].has_nulls():
+            split = run[HALVES].to_numpy().T.reshape(training["splits"], 2, len(run))
+            halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], freedom=training["df"])
+        own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties)
+        values.append(replace(own, halves=halves))
+    return mean_values(values)

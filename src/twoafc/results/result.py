@@ -26,6 +26,8 @@ from twoafc.table import ENDS
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 """Columns of the tested rows, beside their names and distances."""
+HALVES = "P_halves"
+"""Column of the tested rows with P by fits to complementary halves of the training table, where its noise counts."""
 INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
 """Scores that may be infinite."""
 
@@ -212,8 +214,13 @@ class Result:
         return rule
 
     @property
+    def caveats(self) -> list[str]:
+        """What qualifies every error bar and comparison: few references, images or observers."""
+        return list(self.card.get("caveats") or [])
+
+    @property
     def error_bar_method(self) -> str:
-        """How the error bars were computed: analytic, bootstrap or refit."""
+        """How the error bars were computed: analytic, fixed, bootstrap or refit."""
         return str(self.card["settings"].get("error_bars", "analytic"))
 
     @property
@@ -274,7 +281,7 @@ class Result:
         """
         distance = self._known("distance", self.distances, distance)
         estimator = self._known("estimator", self.estimators, estimator)
-        rows = self.rows.filter(distance=distance, estimator=estimator)
+        rows = self.rows.drop(HALVES, strict=False).filter(distance=distance, estimator=estimator)
         runs = [run for run in rows.partition_by("seed", maintain_order=True) if not run["diverged"].any()]
         finite = [run for run in runs if run["P"].is_finite().all()]
         if not finite:
@@ -303,8 +310,8 @@ class Result:
         return tables.markdown(tables.summary_table(self.scores, columns=tables.short(self.scores)))
 
     def remarks(self) -> list[str]:
-        """What a reader of the tables should know: floor and ceiling, notes, and findings about the tables."""
-        return [*tables.ceiling_sentences(self.ceiling), *self.notes, *map(str, self.findings)]
+        """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
+        return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *map(str, self.findings)]
 
 
 def _with_infinity(record: Record) -> Record:

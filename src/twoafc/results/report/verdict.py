@@ -27,6 +27,7 @@ def verdict(result: Result) -> list[str]:
         *_other_estimators(best, ranked),
         *_bare(ranked),
         *([] if goodness is None else [f"{goodness.sentences()[0]}."]),
+        *(f"Caution: {caveat}." for caveat in result.caveats),
     ]
 
 

@@ -1,0 +1,95 @@
+"""The noise of training in a score: what another training table would have changed.
+
+The training table is split at random into complementary halves, whole references at a time, and fitted on both. D is
+the score of a tested row, or the difference of two distances' scores, by the fit to one half less that by the other.
+Over K splits,
+
+    R = mean of (mean D)^2 / 2,    I = mean of (variance of mean D over test rows) / 2,
+
+and the variance that training adds is f (R - I), or f R where the training table is cross-validated. I is the
+interaction of row and fit, which the variance over test rows already has. f is 1/4 for the NLL: half a table has
+twice the noise, and the NLL, flat around its best surface, feels it to second order. For measures of the choice f is
+empirical: see `benchmarks/verdicts.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoafc.arrays import FloatArray
+
+SPLITS = 10
+"""Splits into halves with a test table; half as many when cross-validated."""
+
+
+def factor_of(measure: str) -> float:
+    """Give f, the share of R - I that counts, by measure.
+
+    Examples
+    --------
+    >>> factor_of("nll"), factor_of("score_2afc")
+    (0.25, 0.4)
+    """
+    return 0.25 if measure == "nll" else 0.4
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Values of tested rows by fits to complementary halves of the training table.
+
+    Parameters
+    ----------
+    apart : array, shape (K, T, measures)
+        Values by the fits to the first halves less those by the second.
+    crossed : bool
+        Whether the training table was cross-validated.
+    freedom : float
+        Degrees of freedom of the variance: K, or fewer where the training table has few references.
+    """
+
+    apart: FloatArray
+    crossed: bool
+    freedom: float
+
+    def difference(self, other: Halves, measure: int) -> Halves:
+        """Halves of one measure's difference between two distances; splits are paired."""
+        splits = min(len(self.apart), len(other.apart))
+        apart = self.apart[:splits, :, [measure]] - other.apart[:splits, :, [measure]]
+        return Halves(apart, self.crossed and other.crossed, min(self.freedom, other.freedom))
+
+
+def training_variance(means: FloatArray, variances: FloatArray, measures: list[str], *, crossed: bool) -> FloatArray:
+    """Variance of scores that training adds, shape (measures,).
+
+    Parameters
+    ----------
+    means, variances : arrays, shape (K, measures)
+        Mean of D over test rows, and the variance of that mean. Splits in which they are not finite are left out.
+
+    Examples
+    --------
+    >>> training_variance(np.array([[0.2], [-0.4]]), np.array([[0.02], [0.02]]), ["nll"], crossed=False)
+    array([0.01])
+    """
+    known = np.isfinite(means) & np.isfinite(variances)
+    own = (np.where(known, means, 0.0) ** 2).sum(axis=0)
+    rows = np.where(known, variances, 0.0).sum(axis=0)
+    splits = known.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = (own if crossed else np.maximum(own - rows, 0.0)) / (2 * splits)
+    return np.asarray([factor_of(name) for name in measures]) * np.where(splits > 0, excess, np.nan)
+
+
+def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatArray, freedom: float) -> FloatArray:
+    """Effective number of units of a sum of two variances, over test rows and of training (Satterthwaite).
+
+    Examples
+    --------
+    >>> combined_units(np.array([1.0]), 41.0, np.array([1.0]), 10.0)
+    array([33.])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = (rows + training) ** 2 / (rows**2 / (np.asarray(units) - 1) + training**2 / freedom)
+    return np.asarray(np.where(training > 0, 1 + whole, units))
