@@ -190,7 +190,7 @@ WIDEST = 0.02
 """Share of the distances in one bin from which on a reader is warned: a little less than the paper's kernel width."""
 MOST = 200_000
 """Cells that are used as they are; where there are more, those that lie close together become one row."""
-STEPS, NORMAL_STEPS = 64, 8
+STEPS, NORMAL_STEPS = 128, 16
 """Steps of rank, and of its normal score, within which cells are close together."""
 
 
@@ -296,7 +296,7 @@ class Counts:
         """Return the counts as a table whose rows stand for `count` triplets each, at their mean ranks.
 
         d0 = d1 in the rows of ties, and d0 - d1 has the sign of the triplets in all others. Where there are more than
-        200,000 cells, those within 1/64 of rank and 1/8 of normal score of each other become one row.
+        200,000 cells, those within 1/128 of rank and 1/16 of normal score of each other become one row.
         """
         cells = self.cells
         bin0, bin1 = cells["bin0"].to_numpy(), cells["bin1"].to_numpy()
