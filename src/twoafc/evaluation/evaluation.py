@@ -10,7 +10,9 @@ import polars as pl
 
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
-from twoafc.estimators import AUTO, Estimator, Network, Ours, Spline, Surface, estimator
+from twoafc.estimators import AUTO, Estimator, Network, Spline, estimator
+from twoafc.estimators import CountsEstimator as Ours
+from twoafc.estimators import Model as Surface
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.loop import Prediction, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
