@@ -325,17 +325,15 @@ def count_densely(
     short : bool
         Use short numbers where that is possible.
     """
-    windows = {name: Window.of(sample, d, lattice, ROOM // len(pairs)) for name, d in pairs.items()}
-    tallies = {
-        name: _Tally(
-            d,
-            window := windows[name],
-            _Dense(window, short=short and _stays_short(window, sample, d, rows)) if refs is None else _Noted(window),
-        )
-        for name, d in pairs.items()
-    }
-    groups = list(next(iter(tallies.values())).window.groups)
-    numbers = {}
+    tallies = {}
+    for name, d in pairs.items():
+        window = Window.of(sample, d, lattice, ROOM // len(pairs))
+        if refs is None:
+            placed: _Dense | _Noted = _Dense(window, short=short and _stays_short(window, sample, d, rows))
+        else:
+            placed = _Noted(window)
+        tallies[name] = _Tally(d, window, placed)
+    groups, numbers = list(window.groups), {}
     if groups:
         number = pl.col("group").replace_strict(groups, range(len(groups)), default=NOWHERE, return_dtype=pl.Int32)
         numbers[GROUP] = number
