@@ -59,13 +59,13 @@ def test_the_density_curve_is_the_plain_sum() -> None:
     for i, node in enumerate(np.linspace(0, 1, 5)):
         K = np.exp(-((u - node) ** 2) / (2 * 0.1**2))
         P = (np.sum(table.n * K) + 0.5 * table.share) / (np.sum(table.M * K) + 0.5)
-        assert fit.curve[i] == pytest.approx(P, rel=1e-12)
+        assert fit.surface[i] == pytest.approx(P, rel=1e-12)
         moved.append(K * (table.n - P * table.M) / (np.sum(table.M * K) + 0.5))
         assert fit.covariances[0, 0, i] == pytest.approx(moved[i] @ moved[i], rel=1e-9)
         if i:
             assert fit.covariances[0, 1, i - 1] == pytest.approx(moved[i] @ moved[i - 1], rel=1e-9)
     between = fit.uniform.inverse(0.25 / 2)
-    assert fit.probability(between) == pytest.approx(fit.curve[:2].mean(), rel=1e-9)
+    assert fit.probability(between) == pytest.approx(fit.surface[:2].mean(), rel=1e-9)
 
 
 def test_where_there_is_no_data_density_gives_the_overall_share() -> None:

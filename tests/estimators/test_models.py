@@ -22,6 +22,7 @@ import twoafc
 from conftest import random_table
 from twoafc import Density, Network, Pairs, Spline
 from twoafc.errors import DataError
+from twoafc.estimators.models import READERS, SETTINGS, CountsEstimator, Model
 from twoafc.files import read_archive, save_archive
 
 
@@ -230,9 +231,31 @@ def test_a_fit_is_shown_in_one_line(estimator: Any, expected: str) -> None:
     assert shown == expected or re.fullmatch(expected, shown)
 
 
+@pytest.mark.parametrize("kind", READERS)
+def test_every_kind_of_model_is_read_back_as_what_it_was(kind: str, tmp_path: Path) -> None:
+    estimator = SETTINGS[kind.removeprefix("pairs-")]()
+    assert isinstance(estimator, CountsEstimator)
+    fit = estimator.fit(some_pairs() if kind.startswith("pairs-") else random_table())
+    fit.save(tmp_path / "m.npz")
+    again = twoafc.load(tmp_path / "m.npz")
+    assert isinstance(again, Model)
+    assert (again.kind, again.k, type(again)) == (kind, fit.k, type(fit))
+    d = (np.linspace(0, 2, 9),) * again.k
+    np.testing.assert_array_equal(again.probability(*d), fit.probability(*d))
+
+
+def test_a_fit_takes_as_many_distances_as_its_rows_have() -> None:
+    for estimator in (Density(), Spline()):
+        of_pairs, of_triplets = estimator.fit(some_pairs()), estimator.fit(random_table())
+        for name in ("probability", "standard_error"):
+            for fit, d in ((of_pairs, (1.0, 2.0)), (of_triplets, (1.0,))):
+                with pytest.raises(TypeError, match="argument"):
+                    getattr(fit, name)(*d)
+
+
 def test_a_curve_is_shown_in_one_line() -> None:
-    assert repr(Density(sigma=0.1).fit(some_pairs())) == "DensityCurve(sigma=0.1, grid_size=20, 100 pairs)"
-    assert re.fullmatch(r"SplineCurve\(.*, 100 pairs\)", repr(Spline().fit(some_pairs())))
+    assert repr(Density(sigma=0.1).fit(some_pairs())) == "DensityFit(sigma=0.1, grid_size=20, 100 pairs)"
+    assert re.fullmatch(r"SplineFit\(.*, 100 pairs\)", repr(Spline().fit(some_pairs())))
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,15 @@ def test_bins_cost_next_to_nothing(
     assert np.sqrt(np.mean((exact - found) ** 2)) < 2e-3
 
 
+def test_cells_that_become_one_row_cost_less_than_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, test = counts_of(drawn_world("log-normal", 200_000, 1)), drawn_world("log-normal", 5_000, 2)
+    found = []
+    for most in (0, 10**6):
+        monkeypatch.setattr(lattice, "MOST", most)
+        found.append(Density().fit(counts.table()).probability(test.d0, test.d1))
+    assert np.sqrt(np.mean((found[0] - found[1]) ** 2)) < 5e-5
+
+
 def test_finer_bins_bring_the_fit_to_the_exact_one() -> None:
     train = drawn_world("0.8 to 1", 30_000, 3)
     exact = Density().fit(train).probability(train.d0, train.d1)

@@ -1,5 +1,4 @@
 from .density import Density as Density
-from .density import DensityCurve as DensityCurve
 from .density import DensityFit as DensityFit
 from .kernel import Sums as Sums
 from .kernel import interpolate as interpolate
@@ -7,16 +6,13 @@ from .kernel import kernel_sums as kernel_sums
 from .kernel import vote_products as vote_products
 from .models import AUTO as AUTO
 from .models import CARRIED as CARRIED
-from .models import Curve as Curve
+from .models import CountsEstimator as CountsEstimator
 from .models import Estimator as Estimator
 from .models import Fit as Fit
-from .models import Loaded as Loaded
-from .models import Ours as Ours
-from .models import Surface as Surface
+from .models import Model as Model
 from .models import estimator as estimator
 from .models import load as load
 from .network import Network as Network
 from .network import NetworkFit as NetworkFit
 from .spline import Spline as Spline
-from .spline import SplineCurve as SplineCurve
 from .spline import SplineFit as SplineFit

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,7 @@ from twoafc.estimators.kernel import (
     vote_products,
 )
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Triplets, Votes, repeated_units
+from twoafc.table import Votes, repeated_units
 
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
@@ -66,6 +66,8 @@ class Density:
     grid_size: int = 20
     prior: float = 1e-3
 
+    takes_counts: ClassVar[Literal[True]] = True
+
     def __post_init__(self) -> None:
         if self.sigma != "auto" and not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
             raise ValueError(f"sigma must be a positive number or auto; found {self.sigma}")
@@ -75,13 +77,7 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
-    @overload
-    def fit(self, table: Pairs, *, uniform: Uniform | None = None) -> DensityCurve: ...
-    @overload
-    def fit(self, table: Triplets, *, uniform: Uniform | None = None) -> DensityFit: ...
-    @overload
-    def fit(self, table: Votes, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve: ...
-    def fit(self, table: Votes, *, uniform: Uniform | None = None) -> DensityFit | DensityCurve:
+    def fit(self, table: Votes, *, uniform: Uniform | None = None) -> DensityFit:
         """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
         if uniform is None:
             uniform, *columns = table.uniformised()
@@ -104,7 +100,7 @@ class Density:
         P = share + _excess(sums, share, self.prior)
         asked = {"sigma": sigma, "prior": self.prior}
         covariances = curve_covariances(u[0], n, M, P, sums.M, **asked, clusters=clusters, count=count)
-        return DensityCurve(chosen, uniform, share, sums, covariances)
+        return DensityFit(chosen, uniform, share, sums, covariances)
 
 
 def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
@@ -114,8 +110,11 @@ def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KernelFit:
-    """P = (sum of n K + prior share) / (sum of M K + prior) at the nodes, linear between them; see its two kinds.
+class DensityFit:
+    """P = (sum of n K + prior share) / (sum of M K + prior) at the nodes, linear between them.
+
+    A surface over two distances for triplets, whose sums are over the triplets and their mirrors, or a curve over one
+    for pairs.
 
     Parameters
     ----------
@@ -138,102 +137,79 @@ class KernelFit:
     covariances: FloatArray
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    k: ClassVar[int]
-    kind: ClassVar[str]
-    """The name in the file of a model."""
+    @classmethod
+    def from_sums(
+        cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
+    ) -> DensityFit:
+        """Complete a surface with its covariances, from the places u of the votes and their `vote_products`."""
+        P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
+        covariances = surface_covariances(u, products, P, D, sigma=float(settings.sigma))
+        return cls(settings, uniform, 0.5, sums, covariances)
+
+    @property
+    def k(self) -> int:
+        """Distances of a row: 2 of triplets, 1 of pairs."""
+        return self.sums.M.ndim
+
+    @property
+    def kind(self) -> str:
+        """The name in the file of a model."""
+        return "density" if self.k == 2 else "pairs-density"
 
     def __repr__(self) -> str:
         rows = f"{self.uniform.at_most[-1] // self.k} {'triplets' if self.k == 2 else 'pairs'}"
-        return f"{type(self).__name__}(sigma={self.settings.sigma:.4g}, grid_size={self.settings.grid_size}, {rows})"
+        return f"DensityFit(sigma={self.settings.sigma:.4g}, grid_size={self.settings.grid_size}, {rows})"
 
     @cached_property
     def _excess(self) -> FloatArray:
         return _excess(self.sums, self.share, self.settings.prior)
 
     @property
-    def _at_nodes(self) -> FloatArray:
+    def surface(self) -> FloatArray:
+        """P at the nodes, shape (G, G): row i has u0 = i / (G - 1), column j has u1 = j / (G - 1); of pairs (G,)."""
         return np.clip(self.share + self._excess, 0.0, 1.0)
 
-    def _probability(self, *d: ArrayLike) -> FloatArray:
-        excess = interpolate(self._excess, *(self.uniform(x) for x in d))
-        return np.clip(self.share + excess, 0.0, 1.0)
+    @property
+    def probability(self) -> Callable[..., FloatArray]:
+        """Chance that x1 is chosen, a function of d0 and d1; of pairs, chance of "same", a function of d."""
+        return self._chance_of_x1 if self.k == 2 else self._chance_of_same
 
-    def _variance(self, *u: FloatArray) -> FloatArray:
-        observed, binomial = (interpolated_variance(kind, *u) for kind in self.covariances)
-        guessed = interpolate(self.settings.prior / (self.sums.M + self.settings.prior), *u)
-        return np.asarray(np.maximum(observed, binomial) + guessed**2 * GUESS)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
-        own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
-        return {**self.uniform.arrays(), **own, **self.carried}
-
-    @classmethod
-    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build a fit from the settings and arrays of a saved model, checking all of them."""
-        density = Density(**settings)
-        if density.sigma == "auto":
-            raise DataError("a fitted model has a sigma of its own; that of the model is auto")
-        shape = (density.grid_size,) * cls.k
-        shapes = {"share": (), "sums": (4, *shape), "covariances": (2, len(offsets(cls.k)), *shape)}
-        for name, expected in shapes.items():
-            array = arrays[name]
-            if array.dtype != np.float64 or array.shape != expected or not np.isfinite(array).all():
-                raise DataError(f"{name} must be finite numbers of shape {expected}; found {array.dtype} {array.shape}")
-        share, (N, D, _, _) = float(arrays["share"]), arrays["sums"]
-        if not 0 <= share <= 1 or (cls.k == 2 and share != 0.5):
-            raise DataError(f"share must be {'1/2' if cls.k == 2 else 'a number in [0, 1]'}; found {share}")
-        variances, slack = arrays["covariances"][:, 0], 1e-9 * (1 + D.max())
-        if arrays["sums"].min() < -slack or variances.min() < -1e-9 or (N - D).max() > slack:
-            raise DataError("sums and variances must not be negative, nor n exceed M; those of the model do")
-        if cls.k == 2 and ((abs(N + N.T - D) > slack).any() or (D != D.T).any()):
-            raise DataError("sums of votes must be symmetric; those of the model are not")
-        return cls(density, Uniform.restore(arrays), share, Sums(*arrays["sums"]), arrays["covariances"])
-
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it."""
-        save_archive(path, self.kind, asdict(self.settings), self.arrays())
-
-
-class DensityFit(KernelFit):
-    """A fitted surface of triplets; its sums are over triplets and their mirrors. See `KernelFit`."""
-
-    k, kind = 2, "density"
-
-    @classmethod
-    def from_sums(
-        cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
-    ) -> DensityFit:
-        """Complete a fit with its covariances, from the places u of the votes and their products (`vote_products`)."""
-        P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
-        covariances = surface_covariances(u, products, P, D, sigma=float(settings.sigma))
-        return cls(settings, uniform, 0.5, sums, covariances)
-
-    def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+    def _chance_of_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
-        return self._probability(d0, d1)
+        return np.clip(self.share + interpolate(self._excess, self.uniform(d0), self.uniform(d1)), 0.0, 1.0)
 
-    def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Return the standard error of P: of its noise, not of the bias that smoothing brings.
+    def _chance_of_same(self, d: ArrayLike) -> FloatArray:
+        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
+        return np.clip(self.share + interpolate(self._excess, self.uniform(d)), 0.0, 1.0)
 
-        It comes from the spread of the votes between triplets (a sandwich), and is no smaller than that of independent
-        votes. It is 0 where d0 = d1, since P = 1/2 there by symmetry, and rises to that of a uniform guess, 0.29, where
-        there is no data.
+    @property
+    def standard_error(self) -> Callable[..., FloatArray]:
+        """Standard error of P, a function of d0 and d1, or of d: of its noise, not of the bias that smoothing brings.
+
+        It comes from the spread of the votes between rows (a sandwich), or between references of pairs where they
+        repeat, and is no smaller than that of independent votes. It is 0 where d0 = d1, since P = 1/2 there by
+        symmetry, and rises to that of a uniform guess, 0.29, where there is no data.
         """
+        return self._error_for_x1 if self.k == 2 else self._error_for_same
+
+    def _error_for_same(self, d: ArrayLike) -> FloatArray:
+        return np.asarray(np.sqrt(self._variance(self.uniform(d))))
+
+    def _error_for_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         d0, d1 = np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64)
         u0, u1 = self.uniform(d0), self.uniform(d1)
         # Beyond the training distances on one side, P is 1/2 for want of a better guess.
         variance = np.where(u0 == u1, GUESS, self._variance(u0, u1))
         return np.sqrt(np.where(d0 == d1, 0.0, variance))
 
-    @property
-    def surface(self) -> FloatArray:
-        """P at the nodes, shape (G, G): row i has u0 = i / (G - 1), column j has u1 = j / (G - 1)."""
-        return self._at_nodes
+    def _variance(self, *u: FloatArray) -> FloatArray:
+        observed, binomial = (interpolated_variance(kind, *u) for kind in self.covariances)
+        guessed = interpolate(self.settings.prior / (self.sums.M + self.settings.prior), *u)
+        return np.asarray(np.maximum(observed, binomial) + guessed**2 * GUESS)
 
     @property
     def log_likelihood(self) -> FloatArray:
-        """Local log-likelihood L(d0, d1) at the nodes (appendix C), shape (G, G); NaN where there is no data."""
+        """Local log-likelihood at the nodes (appendix C), in the shape of `surface`; NaN where there is no data."""
         N, D, K, C = self.sums
         P = self.surface
         total = C + xlogy(N, P) + xlogy(np.maximum(D - N, 0.0), 1 - P)
@@ -248,25 +224,40 @@ class DensityFit(KernelFit):
             return float("nan"), float("nan")
         return float(local[known].mean()), float(np.average(local[known], weights=K[known]))
 
+    def summary(self) -> dict[str, Any]:
+        """Describe the fit on the card of a result."""
+        if self.k == 1:
+            return {"sigma": self.settings.sigma, "grid_size": self.settings.grid_size}
+        even, by_density = self.plane_log_likelihood
+        return {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
 
-class DensityCurve(KernelFit):
-    """A fitted curve of pairs. See `KernelFit`."""
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
+        return {**self.uniform.arrays(), **own, **self.carried}
 
-    k, kind = 1, "pairs-density"
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, k: int = 2) -> DensityFit:
+        """Build a fit of triplets, or of pairs (k = 1), from the settings and arrays of a saved model, checking all."""
+        density = Density(**settings)
+        if density.sigma == "auto":
+            raise DataError("a fitted model has a sigma of its own; that of the model is auto")
+        shape = (density.grid_size,) * k
+        shapes = {"share": (), "sums": (4, *shape), "covariances": (2, len(offsets(k)), *shape)}
+        for name, expected in shapes.items():
+            array = arrays[name]
+            if array.dtype != np.float64 or array.shape != expected or not np.isfinite(array).all():
+                raise DataError(f"{name} must be finite numbers of shape {expected}; found {array.dtype} {array.shape}")
+        share, (N, D, _, _) = float(arrays["share"]), arrays["sums"]
+        if not 0 <= share <= 1 or (k == 2 and share != 0.5):
+            raise DataError(f"share must be {'1/2' if k == 2 else 'a number in [0, 1]'}; found {share}")
+        variances, slack = arrays["covariances"][:, 0], 1e-9 * (1 + D.max())
+        if arrays["sums"].min() < -slack or variances.min() < -1e-9 or (N - D).max() > slack:
+            raise DataError("sums and variances must not be negative, nor n exceed M; those of the model do")
+        if k == 2 and ((abs(N + N.T - D) > slack).any() or (D != D.T).any()):
+            raise DataError("sums of votes must be symmetric; those of the model are not")
+        return cls(density, Uniform.restore(arrays), share, Sums(*arrays["sums"]), arrays["covariances"])
 
-    def probability(self, d: ArrayLike) -> FloatArray:
-        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
-        return self._probability(d)
-
-    def standard_error(self, d: ArrayLike) -> FloatArray:
-        """Return the standard error of P: of its noise, not of the bias that smoothing brings.
-
-        It comes from the spread of the votes between pairs, or between references where they repeat, is no smaller than
-        that of independent votes, and rises to that of a uniform guess, 0.29, where there is no data.
-        """
-        return np.asarray(np.sqrt(self._variance(self.uniform(d))))
-
-    @property
-    def curve(self) -> FloatArray:
-        """P at the nodes, shape (G,): node i has u = i / (G - 1)."""
-        return self._at_nodes
+    def save(self, path: str | Path) -> None:
+        """Write the model; `twoafc.load` reads it."""
+        save_archive(path, self.kind, asdict(self.settings), self.arrays())

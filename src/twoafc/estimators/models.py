@@ -6,15 +6,19 @@ import dataclasses
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
+from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.estimators.density import Density, DensityCurve, DensityFit
+from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.network import Network, NetworkFit
-from twoafc.estimators.spline import Spline, SplineCurve, SplineFit
+from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.files import read_archive
 
 
@@ -35,17 +39,72 @@ class Estimator(Protocol):
         ...
 
 
-Ours = Density | Network | Spline
-Surface = DensityFit | NetworkFit | SplineFit
-Curve = DensityCurve | SplineCurve
-Loaded = Surface
+@runtime_checkable
+class Model(Fit, Protocol):
+    """A fit of an estimator of this package: a dataclass that can be saved, with the counts that it was fitted to."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def settings(self) -> Any:
+        """Those that it was fitted with; what was automatic has the value that was chosen."""
+
+    @property
+    def uniform(self) -> Uniform | None:
+        """The map of the distances to [0, 1]; None where there is none."""
+
+    @property
+    def carried(self) -> Mapping[str, NDArray[Any]]:
+        """Arrays that a saved model holds beside its own: those of the counts that it was fitted to."""
+
+    @property
+    def k(self) -> int:
+        """Distances of a row: 2 of triplets, 1 of pairs."""
+
+    @property
+    def kind(self) -> str:
+        """The name in the file of a model, among `READERS`."""
+
+    def summary(self) -> dict[str, Any]:
+        """Describe the fit on the card of a result."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model; `load` reads it."""
+
+
+@runtime_checkable
+class CountsEstimator(Protocol):
+    """An estimator that honours `table.count`, and so can be fitted to counts: a dataclass of settings."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    takes_counts: ClassVar[Literal[True]]
+
+    def fit(self, table: Any) -> Model:
+        """Fit P to a table with one distance."""
+        ...
+
+
+SETTINGS: dict[str, type[CountsEstimator]] = {
+    "auto": Spline,
+    "density": Density,
+    "network": Network,
+    "spline": Spline,
+}
+"""Estimators by name."""
+READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Model]] = {
+    "density": DensityFit.restore,
+    "network": NetworkFit.restore,
+    "spline": SplineFit.restore,
+    "pairs-density": partial(DensityFit.restore, k=1),
+    "pairs-spline": partial(SplineFit.restore, k=1),
+}
+"""What builds a fit from the settings and arrays of a saved model, by its kind: NAME, or pairs-NAME."""
+AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
 CARRIED = "counts_"
 """How the names begin of arrays that a model carries beside its own: those of the counts that it was fitted to."""
-SETTINGS: dict[str, Any] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
-AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
-FITS: dict[str, type[Surface | Curve]] = {
-    fit.kind: fit for fit in (DensityFit, NetworkFit, SplineFit, DensityCurve, SplineCurve)
-}
 
 
 def estimator(name: str) -> Estimator:
@@ -57,8 +116,7 @@ def estimator(name: str) -> Estimator:
     Density(sigma=0.022727272727272728, grid_size=20, prior=0.001)
     """
     if name in SETTINGS:
-        named: Estimator = SETTINGS[name]()
-        return named
+        return SETTINGS[name]()
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise ValueError(f"no estimator {name!r}; there are {', '.join(SETTINGS)}, or your own as package.module:Name")
@@ -76,18 +134,18 @@ def estimator(name: str) -> Estimator:
     return settings
 
 
-def load(path: str | Path) -> Surface | Curve:
+def load(path: str | Path) -> Model:
     """Read a saved model; a file that is not one, or was changed, is refused with a `DataError`."""
     name, settings, arrays = read_archive(path)
-    if name not in FITS:
-        raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(FITS)}")
+    if name not in READERS:
+        raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(READERS)}")
     missing = {field.name for field in dataclasses.fields(SETTINGS[name.removeprefix("pairs-")])} - set(settings)
     if missing:
         raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:
         own = {key: array for key, array in arrays.items() if not key.startswith(CARRIED)}
         carried = {key: array for key, array in arrays.items() if key not in own}
-        fit = FITS[name].restore(settings, own)
+        fit = READERS[name](settings, own)
         foreign = set(own) - set(fit.arrays())
         if foreign:
             raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")

@@ -87,6 +87,7 @@ class Network:
 
     training_noise: ClassVar[float] = 0.0
     """Not estimated: fits to halves of the training table would take minutes."""
+    takes_counts: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
         if self.solver not in ("adam", "lbfgs"):
@@ -167,6 +168,7 @@ class NetworkFit:
     chance_nll: float
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
+    k: ClassVar[int] = 2
     kind: ClassVar[str] = "network"
     """The name in the file of a model."""
 
@@ -204,6 +206,10 @@ class NetworkFit:
             write_inputs(X, x0.ravel(), x1.ravel())
             P = expit(logits(self.parameters, X))
         return np.asarray(P.reshape(d0.shape))
+
+    def summary(self) -> dict[str, Any]:
+        """Describe the fit on the card of a result."""
+        return {"training_nll": self.training_nll.tolist(), "diverged": self.diverged}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ from twoafc.estimators.penalised import (
     solve,
 )
 from twoafc.files import save_archive
-from twoafc.table import Pairs, Triplets, Votes, repeated_units
+from twoafc.table import Votes, repeated_units
 
 LEAST_FREEDOM = 1.5
 """Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
@@ -80,6 +80,7 @@ class Spline:
 
     training_noise: ClassVar[float] = 20.0
     """Variance of scores by training over that by test triplets, times T_train^2 / T_test; of the density 80."""
+    takes_counts: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.size) or int(self.size) != self.size or self.size < 4:
@@ -90,13 +91,7 @@ class Spline:
             raise ValueError(f"monotone must be True or False; found {self.monotone!r}")
         object.__setattr__(self, "size", int(self.size))
 
-    @overload
-    def fit(self, table: Pairs) -> SplineCurve: ...
-    @overload
-    def fit(self, table: Triplets) -> SplineFit: ...
-    @overload
-    def fit(self, table: Votes) -> SplineFit | SplineCurve: ...
-    def fit(self, table: Votes) -> SplineFit | SplineCurve:
+    def fit(self, table: Votes) -> SplineFit:
         """Fit P to a table with one distance."""
         if table.k == 1 and self.monotone:
             raise ValueError("monotone is a setting for triplets; the curve of pairs has no such form")
@@ -110,8 +105,7 @@ class Spline:
         for link in others:
             solutions[link] = solve(replace(problem, link=link), dispersion=shared)
         link = max(solutions, key=lambda name: solutions[name].evidence)
-        kind = SplineFit if table.k == 2 else SplineCurve
-        return kind.from_solution(self, uniform, scores.values, size, link, solutions[link])
+        return SplineFit.from_solution(self, uniform, scores.values, size, link, solutions[link])
 
 
 def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
@@ -166,8 +160,8 @@ def _curve_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> F
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PenalisedFit:
-    """A fitted spline; see its two kinds.
+class SplineFit:
+    """A fitted spline: a surface over two distances for triplets, a curve over one for pairs.
 
     Parameters
     ----------
@@ -199,22 +193,29 @@ class PenalisedFit:
     dispersion: float
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    k: ClassVar[int]
-    kind: ClassVar[str]
-    """The name in the file of a model."""
+    @property
+    def k(self) -> int:
+        """Distances of a row: 2 of triplets, 1 of pairs."""
+        return 2 if len(self.precision) == len(PARTS[2]) else 1
+
+    @property
+    def kind(self) -> str:
+        """The name in the file of a model."""
+        return "spline" if self.k == 2 else "pairs-spline"
 
     def __repr__(self) -> str:
         chosen = f"{self.link}, lapse={self.lapse:.2g}, dispersion={self.dispersion:.3g}"
         rows = f"{self.uniform.at_most[-1] // self.k} {'triplets' if self.k == 2 else 'pairs'}"
-        return f"{type(self).__name__}({chosen}, {rows})"
+        return f"SplineFit({chosen}, {rows})"
 
     @classmethod
     def from_solution(
         cls, settings: Spline, uniform: Uniform, scores: FloatArray, size: int, link: str, solution: Solution
-    ) -> Self:
+    ) -> SplineFit:
         """Complete a solution: the covariance for standard errors and, where asked for, monotonicity."""
-        part, roughness = parts(size, cls.k)
-        prior = (_surface_prior if cls.k == 2 else _curve_prior)(solution, part, roughness)
+        k = 2 if len(solution.precision) == len(PARTS[2]) else 1
+        part, roughness = parts(size, k)
+        prior = (_surface_prior if k == 2 else _curve_prior)(solution, part, roughness)
         inverse = np.linalg.inv(solution.information + np.diag(prior))
         covariance: FloatArray = np.asarray((inverse + inverse.T) / 2, dtype=np.float64)
         theta = solution.theta
@@ -238,6 +239,32 @@ class PenalisedFit:
         """Share of votes that are estimated to be cast at random."""
         return lapse_of(self.theta[-1])[0]
 
+    @property
+    def probability(self) -> Callable[..., FloatArray]:
+        """Chance that x1 is chosen, a function of d0 and d1; of pairs, chance of "same", a function of d."""
+        return self._chance_of_x1 if self.k == 2 else self._chance_of_same
+
+    def _chance_of_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
+        return self._by_chunks(self._chance, d0, d1)
+
+    def _chance_of_same(self, d: ArrayLike) -> FloatArray:
+        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
+        return self._by_chunks(self._chance, d)
+
+    @property
+    def standard_error(self) -> Callable[..., FloatArray]:
+        """Standard error of P, from d0 and d1, or from d; smoothness, lapse rate and ranks are taken as estimated."""
+        return self._error_for_x1 if self.k == 2 else self._error_for_same
+
+    def _error_for_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Standard error of the chance that x1 is chosen; 0 where d0 = d1."""
+        return self._by_chunks(self._error, d0, d1)
+
+    def _error_for_same(self, d: ArrayLike) -> FloatArray:
+        """Standard error of the chance of "same"."""
+        return np.sqrt(self._by_chunks(self._variance, d))
+
     def _by_chunks(self, value: Callable[..., FloatArray], *d: ArrayLike) -> FloatArray:
         """Apply a function of the scores to distances of any shape."""
         z = np.broadcast_arrays(*(np.interp(require_numbers(x), self.uniform.values, self.scores) for x in d))
@@ -253,71 +280,6 @@ class PenalisedFit:
     def _variance(self, *z: FloatArray) -> FloatArray:
         _, jacobian = chances(self.theta, functions(z, self.size), self.link)
         return np.asarray(np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
-        own = {
-            name: np.asarray(getattr(self, name))
-            for name in ("scores", "theta", "covariance", "precision", "dispersion")
-        }
-        link = np.array(list(LINKS).index(self.link))
-        return {**self.uniform.arrays(), **own, "link": link, **self.carried}
-
-    @classmethod
-    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Build a fit from the settings and arrays of a saved model, checking all of them."""
-        spline = Spline(**settings)
-        uniform = Uniform.restore(arrays)
-        p = len(arrays["theta"]) if arrays["theta"].ndim == 1 else 0
-        shapes = {
-            "scores": uniform.values.shape,
-            "theta": (p,),
-            "covariance": (p, p),
-            "precision": (len(PARTS[cls.k]),),
-            "dispersion": (),
-        }
-        for name, shape in shapes.items():
-            array = arrays[name]
-            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-                raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
-        size = _surface_size(arrays["theta"]) if cls.k == 2 else p - 1
-        expected = size * (size - 1) // 2 + 1 if cls.k == 2 else size + 1
-        most = round(spline.size * MOST_STRETCH) if cls.k == 2 else spline.size
-        if expected != p or not spline.size <= size <= most:
-            more = " or a few more" if cls.k == 2 else ""
-            raise DataError(f"theta must have the coefficients of {spline.size} functions{more}; found {p}")
-        if (np.diff(arrays["scores"]) <= 0).any():
-            raise DataError("the scores must be increasing; those of the model are not")
-        covariance, link = arrays["covariance"], arrays["link"]
-        if (covariance != covariance.T).any() or np.linalg.eigvalsh(covariance)[0] < -1e-9 * abs(covariance).max():
-            raise DataError("the covariance must be symmetric and positive; that of the model is not")
-        if arrays["dispersion"] < 1 or (arrays["precision"] <= 0).any():
-            raise DataError("dispersion must be at least 1 and precisions positive; those of the model are not")
-        if link.shape != () or link.dtype != np.int64 or not 0 <= link < len(LINKS):
-            raise DataError(f"link must be 0 or 1; found {link}")
-        name = list(LINKS)[int(link)]
-        if spline.link not in ("auto", name):
-            raise DataError(f"the link must be the one asked for, {spline.link}; that of the model is {name}")
-        own = (arrays["theta"], covariance, arrays["precision"], float(arrays["dispersion"]))
-        return cls(spline, uniform, arrays["scores"], name, *own)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it."""
-        save_archive(path, self.kind, asdict(self.settings), self.arrays())
-
-
-class SplineFit(PenalisedFit):
-    """A fitted surface of triplets. See `PenalisedFit`."""
-
-    k, kind = 2, "spline"
-
-    def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
-        return self._by_chunks(self._chance, d0, d1)
-
-    def standard_error(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Standard error of P, with smoothness, lapse rate and ranks taken as estimated; 0 where d0 = d1."""
-        return self._by_chunks(self._error, d0, d1)
 
     def _error(self, z0: FloatArray, z1: FloatArray) -> FloatArray:
         # The roughness of the ranks moves z0 and z1, and where they are close both alike.
@@ -338,16 +300,57 @@ class SplineFit(PenalisedFit):
         u = ndtr(z)
         return np.asarray(np.sqrt(np.minimum(ROUGHNESS, u * (1 - u)) / self.uniform.at_most[-1]) / normal(z)[1])
 
+    def summary(self) -> dict[str, Any]:
+        """Describe the fit on the card of a result."""
+        return {} if self.k == 2 else {"link": self.link, "lapse": self.lapse, "dispersion": self.dispersion}
 
-class SplineCurve(PenalisedFit):
-    """A fitted curve of pairs. See `PenalisedFit`."""
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        own = {
+            name: np.asarray(getattr(self, name))
+            for name in ("scores", "theta", "covariance", "precision", "dispersion")
+        }
+        link = np.array(list(LINKS).index(self.link))
+        return {**self.uniform.arrays(), **own, "link": link, **self.carried}
 
-    k, kind = 1, "pairs-spline"
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, k: int = 2) -> SplineFit:
+        """Build a fit of triplets, or of pairs (k = 1), from the settings and arrays of a saved model, checking all."""
+        spline = Spline(**settings)
+        uniform = Uniform.restore(arrays)
+        p = len(arrays["theta"]) if arrays["theta"].ndim == 1 else 0
+        shapes = {
+            "scores": uniform.values.shape,
+            "theta": (p,),
+            "covariance": (p, p),
+            "precision": (len(PARTS[k]),),
+            "dispersion": (),
+        }
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
+        size = _surface_size(arrays["theta"]) if k == 2 else p - 1
+        expected = size * (size - 1) // 2 + 1 if k == 2 else size + 1
+        most = round(spline.size * MOST_STRETCH) if k == 2 else spline.size
+        if expected != p or not spline.size <= size <= most:
+            more = " or a few more" if k == 2 else ""
+            raise DataError(f"theta must have the coefficients of {spline.size} functions{more}; found {p}")
+        if (np.diff(arrays["scores"]) <= 0).any():
+            raise DataError("the scores must be increasing; those of the model are not")
+        covariance, link = arrays["covariance"], arrays["link"]
+        if (covariance != covariance.T).any() or np.linalg.eigvalsh(covariance)[0] < -1e-9 * abs(covariance).max():
+            raise DataError("the covariance must be symmetric and positive; that of the model is not")
+        if arrays["dispersion"] < 1 or (arrays["precision"] <= 0).any():
+            raise DataError("dispersion must be at least 1 and precisions positive; those of the model are not")
+        if link.shape != () or link.dtype != np.int64 or not 0 <= link < len(LINKS):
+            raise DataError(f"link must be 0 or 1; found {link}")
+        name = list(LINKS)[int(link)]
+        if spline.link not in ("auto", name):
+            raise DataError(f"the link must be the one asked for, {spline.link}; that of the model is {name}")
+        own = (arrays["theta"], covariance, arrays["precision"], float(arrays["dispersion"]))
+        return cls(spline, uniform, arrays["scores"], name, *own)
 
-    def probability(self, d: ArrayLike) -> FloatArray:
-        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
-        return self._by_chunks(self._chance, d)
-
-    def standard_error(self, d: ArrayLike) -> FloatArray:
-        """Standard error of P, with smoothness and lapse rate taken as estimated."""
-        return np.sqrt(self._by_chunks(self._variance, d))
+    def save(self, path: str | Path) -> None:
+        """Write the model; `twoafc.load` reads it."""
+        save_archive(path, self.kind, asdict(self.settings), self.arrays())

@@ -12,7 +12,7 @@ import polars as pl
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
-from twoafc.estimators import AUTO, Density, Estimator, Network, Ours, Spline, Surface, estimator
+from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.loop import (
     Job,
@@ -327,8 +327,8 @@ def _evaluate_counts(
         other = test and (table if test[name] is train[name] else replace(test[name], distance=name).table())
         results.append(evaluate(table, other or None, estimators=chosen, settings=settings, progress=progress))
         for run in results[-1].runs:
-            asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)  # type: ignore[arg-type]
-            runs.append(replace(run, fit=carrying(cast("Surface", run.fit), asked, train[name])))
+            asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
+            runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
     of_bins = [note for name in names for note in train[name].bin_notes]
     papers = {
         name: np.inf if nll is None else nll
@@ -347,12 +347,12 @@ def _evaluate_counts(
     )
 
 
-def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, Ours], list[str]]:
+def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEstimator], list[str]]:
     """Choose estimators that can be fitted to counts, L-BFGS instead of Adam; and what a reader should know of that."""
-    chosen: dict[str, Ours] = {}
+    chosen: dict[str, CountsEstimator] = {}
     notes = []
     for name, each in estimators.items():
-        if not isinstance(each, Ours):
+        if not isinstance(each, CountsEstimator):
             raise ValueError(f"counts can be fitted by density, spline and network; {name} takes triplets")
         if isinstance(each, Network) and each.solver == "adam":
             each = replace(each, solver="lbfgs")

@@ -15,7 +15,7 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
-from twoafc.estimators import Loaded
+from twoafc.estimators import Model
 from twoafc.evaluation import Sweep
 from twoafc.images import ImageError
 from twoafc.reproduce.example import worked_example
@@ -136,12 +136,12 @@ def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: 
     return figure
 
 
-def _surface(fit: Loaded) -> FloatArray:
+def _surface(fit: Model) -> FloatArray:
     d = _uniform(fit).inverse(np.linspace(0, 1, NODES))
     return np.asarray(fit.probability(d[:, None], d[None, :]))
 
 
-def _uniform(fit: Loaded) -> Uniform:
+def _uniform(fit: Model) -> Uniform:
     assert isinstance(fit.uniform, Uniform)  # both estimators learn one by default
     return fit.uniform
 
@@ -222,7 +222,7 @@ def _draw_card(data: Measured, split: str, triplet: str, answer: Mapping[str, An
     return plots.triplet_card(_images(data, split, triplet), answer)
 
 
-def find_examples(table: Triplets, fit: Loaded) -> list[int]:
+def find_examples(table: Triplets, fit: Model) -> list[int]:
     """Find three different triplets: one image near and P sharp; one far and P sharp; both far and P near 1/2."""
     u0, u1 = _uniform(fit)(table.d0), _uniform(fit)(table.d1)
     P = np.asarray(fit.probability(table.d0, table.d1))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoafc.estimators import DensityCurve, DensityFit, Estimator, NetworkFit, SplineCurve
+from twoafc.estimators import Estimator, Model
 from twoafc.inference import DRAWS
 from twoafc.scale import Counts
 from twoafc.table import Votes
@@ -113,14 +113,5 @@ def _settings(each: Estimator) -> Any:
 
 
 def _fit(run: Run) -> dict[str, Any]:
-    record: dict[str, Any] = {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
-    if isinstance(run.fit, DensityFit):
-        even, by_density = run.fit.plane_log_likelihood
-        record |= {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
-    if isinstance(run.fit, NetworkFit):
-        record |= {"training_nll": run.fit.training_nll.tolist(), "diverged": run.fit.diverged}
-    if isinstance(run.fit, DensityCurve):
-        record |= {"sigma": run.fit.settings.sigma, "grid_size": run.fit.settings.grid_size}
-    if isinstance(run.fit, SplineCurve):
-        record |= {"link": run.fit.link, "lapse": run.fit.lapse, "dispersion": run.fit.dispersion}
-    return record
+    record = {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
+    return record | (run.fit.summary() if isinstance(run.fit, Model) else {})

@@ -1,13 +1,14 @@
 """Counting with polars in a fraction of a group-by's time: most rows are added to an array at their own place.
 
 A sample shows where the bulk of the distances lies. Rows of that window are added to a dense array, one addition each,
-while polars reads on; all other rows, and any that break a rule, are set aside and counted by a group-by.
+while polars reads on; all other rows, and any that break a rule, are set aside and counted by a group-by. Where
+references are kept there are too many places for an array: the place of each row is noted, and the places are sorted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ ASIDE = 2_000_000
 """Rows set aside before they are counted."""
 FULL = 2**31 - 2**26
 """Rows after which an array is emptied, so that no place can overflow."""
+NOTED = 2**24
+"""Rows whose places are noted before they are sorted and counted."""
 STEP = 65536
 """Rows handled at once, so that what is made of them stays in the processor's cache."""
 MOST_M, MOST_PAIRS, MOST_GROUPS = 30, 2**12, 64
@@ -36,7 +39,7 @@ LIKELY = 2**14
 """Rows that a place is likely to get at most, by the sample, where it is counted in short numbers (up to 65,535)."""
 NOWHERE = -1
 """The place of a row that has none."""
-GROUP = "\0group"
+GROUP, REF = "\0group", "\0ref"
 
 Pairs = Mapping[str, tuple[str, str]]
 Progress = Callable[[int, int, str], None]
@@ -45,7 +48,8 @@ Progress = Callable[[int, int, str], None]
 class Found(NamedTuple):
     """The result of counting one distance: cells with the names of groups, the fine histogram, and the extremes.
 
-    Rows that break a rule of the table have bin0 = -1.
+    Rows that break a rule of the table have bin0 = -1. Where references are kept, `ref` is a digest of the name, null
+    where there is none.
     """
 
     cells: pl.DataFrame
@@ -56,7 +60,8 @@ class Found(NamedTuple):
     def lawful(self) -> bool:
         """Whether no row breaks a rule."""
         names = self.cells["group"].unique().to_list() if "group" in self.cells.columns else []
-        return bool((self.cells["bin0"] >= 0).all()) and not {None, "", *RESERVED_GROUPS} & {*names}
+        lost = self.cells["ref"].null_count() if "ref" in self.cells.columns else 0
+        return not lost and bool((self.cells["bin0"] >= 0).all()) and not {None, "", *RESERVED_GROUPS} & {*names}
 
 
 @dataclass(frozen=True)
@@ -147,27 +152,26 @@ class Window:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
         return np.asarray(place)
 
-    def unfolded(self, dense: NDArray[Any]) -> pl.DataFrame:
-        """Turn the dense array into cells, in order."""
-        size, first = np.count_nonzero(dense), 0
+    def unfolded(self, counted: Iterator[tuple[ShortArray, NDArray[Any]]], size: int) -> pl.DataFrame:
+        """Turn places, in order, and the number of rows at each of them into cells; `size` places, some at a time."""
         kinds: dict[str, type[np.signedinteger]] = {"sign": np.int8, "count": np.int64}
         names = ("group", "bin0", "bin1", "sign", "n", "M", "count")
         columns = {name: np.empty(size, dtype=kinds.get(name, np.int32)) for name in names}
-        for start in range(0, len(dense), SPAN):
-            cells = self._cells(dense[start : start + SPAN], start)
-            last = first + len(cells["count"])
-            for name, values in cells.items():
+        first = 0
+        for place, count in counted:
+            last = first + len(place)
+            for name, values in self._cells(place).items():
                 columns[name][first:last] = values
+            columns["count"][first:last] = count
             first = last
         frame = pl.DataFrame(columns)
         if not self.groups:
             return frame.drop("group")
         return frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
 
-    def _cells(self, dense: NDArray[Any], start: int) -> dict[str, NDArray[Any]]:
-        """Cells of some places of the array, the first of which is `start`."""
-        held = np.flatnonzero(dense != 0)  # quicker than of the numbers themselves
-        cell, pair = _divided(held.astype(np.int32) + np.int32(start), len(self.pairs))
+    def _cells(self, place: ShortArray) -> dict[str, NDArray[Any]]:
+        """Keys of the cells at some places."""
+        cell, pair = _divided(place, len(self.pairs))
         line, column = _divided(cell, self.width + 2)
         group, s0 = _divided(line, self.width)
         ahead = column - s0
@@ -178,7 +182,6 @@ class Window:
             "sign": np.array([1, -1, 0, 1, -1], dtype=np.int8).take(np.clip(ahead, -1, 3) + 1),
             "n": self.pairs[:, 0].take(pair),
             "M": self.pairs[:, 1].take(pair),
-            "count": dense.take(held).astype(np.int64),
         }
 
 
@@ -188,21 +191,67 @@ def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:
     return quotient, x - quotient * np.int32(by)
 
 
-class _Tally:
-    """One distance's dense array, the rows that have no place in it, and the fine histogram."""
+class _Dense:
+    """How many rows have each place, as an array of all places."""
 
-    def __init__(self, d: tuple[str, str], window: Window, *, short: bool) -> None:
-        self.d, self.window = d, window
-        self.dense: NDArray[Any] = np.zeros(window.places, dtype=np.uint16 if short else np.int32)
-        self.one = self.dense.dtype.type(1)  # numpy adds a number of another type thirty times slower
+    def __init__(self, window: Window, *, short: bool) -> None:
+        self.window, self.full = window, FULL
+        self.rows: NDArray[Any] = np.zeros(window.places, dtype=np.uint16 if short else np.int32)
+        self.one = self.rows.dtype.type(1)  # numpy adds a number of another type thirty times slower
+
+    def add(self, place: IntArray) -> None:
+        np.add.at(self.rows, place, self.one)
+
+    def emptied(self) -> pl.DataFrame:
+        """Return the cells that were counted, in order, and start again."""
+        cells = self.window.unfolded(self._parts(), int(np.count_nonzero(self.rows)))
+        self.rows[:] = 0
+        return cells
+
+    def _parts(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
+        for start in range(0, len(self.rows), SPAN):
+            rows = self.rows[start : start + SPAN]
+            held = np.flatnonzero(rows != 0)  # quicker than of the numbers themselves
+            yield held.astype(np.int32) + np.int32(start), rows.take(held)
+
+
+class _Noted:
+    """The place of each row, where there are as many places for each reference as the window has."""
+
+    def __init__(self, window: Window) -> None:
+        self.window, self.full = window, NOTED
+        self.places: list[IntArray] = []
+
+    def add(self, place: IntArray) -> None:
+        self.places.append(place)
+
+    def emptied(self) -> pl.DataFrame:
+        """Return the cells that were counted, in order, and start again."""
+        place = np.concatenate([np.zeros(0, dtype=np.int64), *self.places])
+        self.places = []
+        place.sort()
+        first = np.flatnonzero(np.diff(place, prepend=NOWHERE))
+        count, place = np.diff(first, append=len(place)), place[first]
+        ref = place // self.window.places
+        own = (place - ref * self.window.places).astype(np.int32)
+        parts = ((own[start : start + SPAN], count[start : start + SPAN]) for start in range(0, len(own), SPAN))
+        return self.window.unfolded(parts, len(own)).with_columns(pl.Series("ref", ref.astype(np.int32)))
+
+
+class _Tally:
+    """One distance's rows by place, the rows that have none, and the fine histogram."""
+
+    def __init__(self, d: tuple[str, str], window: Window, placed: _Dense | _Noted) -> None:
+        self.d, self.window, self.placed = d, window, placed
         self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for what is no distance
         self.ends = (np.inf, -np.inf)
         self.since = self.seen = 0
         self.aside: list[pl.DataFrame] = []
         self.cells: list[pl.DataFrame] = []
 
-    def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, group: ShortArray | None) -> None:
+    def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, labels: Mapping[str, ShortArray]) -> None:
         d0, d1 = (_floats(batch[name]) for name in self.d)
+        places = {GROUP: self.window.places // max(len(self.window.groups), 1), REF: self.window.places}
         for start in range(0, len(batch), STEP):
             some = slice(start, start + STEP)
             d = d0[some], d1[some]
@@ -211,40 +260,42 @@ class _Tally:
                 np.add.at(self.fine, each.astype(np.intp), np.int64(1))  # other types are slower
             bins = tuple(FINE.coarsened(each, self.window.lattice) for each in fine)
             place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
-            if group is not None:
-                part = self.window.places // max(len(self.window.groups), 1)
-                place = np.where((place < 0) | (group[some] < 0), NOWHERE, place + part * group[some].astype(np.int64))
+            for name, label in labels.items():
+                of = label[some]
+                place = np.where((place < 0) | (of < 0), NOWHERE, place + places[name] * of.astype(np.int64))
             if place.min() < 0:
                 self.aside.append(batch[some].filter(pl.Series(place == NOWHERE)))
                 place = place[place >= 0]
-            np.add.at(self.dense, place, self.one)
+            self.placed.add(place)
         lows, highs = zip(*((each.min(), each.max()) for each in (d0, d1)), strict=True)
         self.ends = (min(self.ends[0], *lows), max(self.ends[1], *highs))
         self.since += len(batch)
         self.seen += len(batch)
-        if sum(map(len, self.aside)) > ASIDE or self.since > FULL:
+        if sum(map(len, self.aside)) > ASIDE or self.since > self.placed.full:
             self.settle()
 
     def settle(self) -> None:
-        """Turn the rows that were set aside, and an array that may be full, into cells."""
+        """Turn the rows that were set aside, and those by place where they are many, into cells."""
         if self.aside:
             self.cells.append(by_group(pl.concat(self.aside), self.d, self.window.lattice))
             self.aside = []
-        if self.since > FULL:
-            self.cells.append(self.window.unfolded(self.dense))
-            self.dense[:], self.since = 0, 0
+        if self.since > self.placed.full:
+            self.cells.append(self.placed.emptied())
+            self.since = 0
 
-    def result(self) -> Found | None:
+    def result(self, refs: pl.DataFrame | None) -> Found | None:
         """Return what was counted; None if a place overflowed."""
         self.settle()
-        cells = self.window.unfolded(self.dense)
-        self.dense = np.zeros(0, dtype=np.int32)  # its memory is needed
-        if sum(int(each["count"].sum()) for each in (cells, *self.cells)) != self.seen:
+        found = [self.placed.emptied(), *self.cells]
+        del self.placed  # its memory is needed
+        if sum(int(each["count"].sum()) for each in found) != self.seen:
             return None
         bins = np.flatnonzero(self.fine[:-1])
         histogram = pl.DataFrame({"bin": bins, "count": self.fine[bins]})
-        found = [cells, *(each.select(cells.columns) for each in self.cells)]
-        return Found(pl.concat(found), summed(BIN_KEY, histogram), (float(self.ends[0]), float(self.ends[1])))
+        cells = pl.concat(each.select(found[0].columns) for each in found)
+        if refs is not None:
+            cells = cells.with_columns(ref=refs["digest"].gather(cells["ref"]))
+        return Found(cells, summed(BIN_KEY, histogram), (float(self.ends[0]), float(self.ends[1])))
 
 
 def count_densely(
@@ -255,6 +306,7 @@ def count_densely(
     rows: int | None,
     progress: Progress | None = None,
     *,
+    refs: pl.DataFrame | None = None,
     short: bool = True,
 ) -> dict[str, Found]:
     """Count all distances of a polars frame in one pass.
@@ -265,33 +317,40 @@ def count_densely(
     Parameters
     ----------
     frame, sample
-        All rows, and some of them; with n, M, the columns of the distances and maybe group.
+        All rows, and some of them; with n, M, the columns of the distances and maybe group and ref.
     rows : int or None
         How many there are, where that is known.
+    refs : polars.DataFrame, optional
+        Names (``ref``) and digests (``digest``) of the references to keep, by rising digest.
     short : bool
         Use short numbers where that is possible.
     """
-    windows = {name: Window.of(sample, d, lattice, ROOM // len(pairs)) for name, d in pairs.items()}
-    tallies = {
-        name: _Tally(d, windows[name], short=short and _stays_short(windows[name], sample, d, rows))
-        for name, d in pairs.items()
-    }
-    groups = list(next(iter(tallies.values())).window.groups)
+    tallies = {}
+    for name, d in pairs.items():
+        window = Window.of(sample, d, lattice, ROOM // len(pairs))
+        if refs is None:
+            placed: _Dense | _Noted = _Dense(window, short=short and _stays_short(window, sample, d, rows))
+        else:
+            placed = _Noted(window)
+        tallies[name] = _Tally(d, window, placed)
+    groups, numbers = list(window.groups), {}
     if groups:
         number = pl.col("group").replace_strict(groups, range(len(groups)), default=NOWHERE, return_dtype=pl.Int32)
-        frame = frame.with_columns(number.alias(GROUP))
+        numbers[GROUP] = number
+    if refs is not None:
+        numbers[REF] = pl.col("ref").cast(pl.Enum(refs["ref"]), strict=False).to_physical().cast(pl.Int32)
     done = 0
-    for batch in frame.collect_batches(maintain_order=False, engine="streaming"):
+    for batch in frame.with_columns(**numbers).collect_batches(maintain_order=False, engine="streaming"):
         if batch.is_empty():
             continue
         n, M = _whole(batch["n"]), _whole(batch["M"])
-        group = _filled(batch[GROUP], NOWHERE) if groups else None
+        labels = {name: _filled(batch[name], NOWHERE) for name in numbers}
         for tally in tallies.values():
-            tally.add(batch, n, M, group)
+            tally.add(batch, n, M, labels)
         done += len(batch)
         if progress:
             progress(done, max(rows or 0, done), "rows")
-    found = {name: each for name in pairs if (each := tallies.pop(name).result())}
+    found = {name: each for name in pairs if (each := tallies.pop(name).result(refs))}
     again = {name: d for name, d in pairs.items() if name not in found}
     return found | (count_densely(frame, sample, again, lattice, rows, progress, short=False) if again else {})
 
@@ -320,6 +379,8 @@ def by_group(rows: pl.DataFrame, d: tuple[str, str], lattice: Lattice) -> pl.Dat
     cells = pl.DataFrame(kept).with_columns(pl.col("sign").cast(pl.Int8))
     if "group" in rows.columns:
         cells = cells.with_columns(rows["group"])
+    if REF in rows.columns:
+        cells = cells.with_columns(ref=rows[REF])
     return cells.group_by(cells.columns).agg(count=pl.len().cast(pl.Int64))
 
 

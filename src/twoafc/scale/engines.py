@@ -121,7 +121,7 @@ def count(
     table = _opened(source, engine, distances, keep_refs)
     try:
         rows = table.rows()
-        found = table.counted_densely(lattice, rows, progress) if table.is_dense and not keep_refs else {}
+        found = table.counted_densely(lattice, rows, keep_refs, progress) if table.is_dense else {}
         made = {}
         for name in table.pairs:
             counted = found.pop(name) if name in found else table.counted(name, lattice, keep_refs)
@@ -147,8 +147,7 @@ def _lawful(found: Found, table: Table, name: str, lattice: Lattice, keep_refs: 
     """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
     if found.cells.is_empty():
         raise table.error("the table has no rows")
-    lost = keep_refs and bool((found.cells["ref"].is_null() | (found.cells["ref"] == "")).any())
-    if found.lawful and not lost:
+    if found.lawful:
         return found
     _check_parts(table)
     _check_frame(table)
@@ -159,25 +158,24 @@ def _lawful(found: Found, table: Table, name: str, lattice: Lattice, keep_refs: 
 
 
 def _counts(name: str, found: Found, table: Table, lattice: Lattice) -> Counts:
-    cells, groups, key = found.cells, (), KEY
+    cells, groups = found.cells, ()
     if "group" in cells.columns:
         groups = tuple(sorted(cells["group"].unique()))
         number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
         cells = cells.with_columns(number)
     else:
         cells = cells.with_columns(group=pl.lit(0, dtype=pl.Int32))
-    if "ref" in cells.columns:
-        cells, key = cells.with_columns(_reference_digests(cells["ref"])), REF_KEY
+    key = REF_KEY if "ref" in cells.columns else KEY
     ends = (found.ends[0] + 0.0, found.ends[1] + 0.0)  # never -0.0
     origin = (fingerprints(table.parts), (table.kind,))
     return Counts(name, lattice, summed(key, cells), found.histogram, ends, groups, (), *origin)
 
 
-def _reference_digests(refs: pl.Series) -> pl.Series:
-    """Give each reference a number that is the same at every site and does not tell its name."""
-    distinct = refs.unique().to_list()
-    digests = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in distinct]
-    return refs.replace_strict(distinct, pl.Series(digests, dtype=pl.UInt64), return_dtype=pl.UInt64)
+def _digests(refs: pl.Series) -> pl.DataFrame:
+    """Give references, each once, a number that is the same at every site and does not tell the name; in its order."""
+    named = refs.filter(refs != "")
+    digests = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in named]
+    return pl.DataFrame({"ref": named, "digest": pl.Series(digests, dtype=pl.UInt64)}).sort("digest")
 
 
 @dataclass(frozen=True)
@@ -251,18 +249,27 @@ class Table:
         """Count one distance by the program that serves every engine."""
         by = [label for label in ("group", "ref") if label in self.columns and (refs or label != "ref")]
         frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
-        return count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
+        found = count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
+        if not refs:
+            return found
+        digests = _digests(found.cells["ref"].unique())
+        number = pl.col("ref").replace_strict(digests["ref"], digests["digest"], default=None, return_dtype=pl.UInt64)
+        return found._replace(cells=found.cells.with_columns(number))
 
-    def counted_densely(self, lattice: Lattice, rows: int | None, progress: Progress | None) -> dict[str, Found]:
-        """Count all distances in one pass of polars."""
-        plain = [pl.col(name).cast(pl.String) if name == "group" else name for name in self.columns]
+    def counted_densely(
+        self, lattice: Lattice, rows: int | None, keep_refs: bool, progress: Progress | None
+    ) -> dict[str, Found]:
+        """Count all distances in one pass of polars; where references are kept, another one finds them first."""
+        plain = [pl.col(name).cast(pl.String) if name in LABELS else name for name in self.columns]
         local = [part for part in self.schemas if not is_bare(part)]
         # Some rows of the first, the middle and the last part that have any: days and sites differ.
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         frame = nw.to_native(self.frame)
         heads = [_as_numbers(_polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
         sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
-        return count_densely(frame.select(plain), sample, self.pairs, lattice, rows, progress)
+        frame = frame.select(plain)
+        refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"]) if keep_refs else None
+        return count_densely(frame, sample, self.pairs, lattice, rows, progress, refs=refs)
 
 
 def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, keep_refs: bool) -> Table:

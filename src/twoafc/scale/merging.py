@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from twoafc import estimators
 from twoafc.errors import DataError
-from twoafc.estimators import CARRIED, Loaded, Ours, Surface
+from twoafc.estimators import CARRIED, CountsEstimator, Model
 from twoafc.files import read_archive
 from twoafc.scale.lattice import BIN_KEY, KEY, KIND, REF_KEY, Counts, summed
 
@@ -116,7 +116,7 @@ def _by_chance(a: Counts, b: Counts) -> bool:
     return bool(a.files and b.files) and min(len(a.cells), len(b.cells)) < SURE
 
 
-def carrying(fit: Surface, estimator: Ours, counts: Counts) -> Surface:
+def carrying(fit: Model, estimator: CountsEstimator, counts: Counts) -> Model:
     """Give a fit the counts that it was fitted to and the settings that were asked for (a chosen sigma was auto)."""
     card, arrays = counts.stored()
     text = json.dumps({"asked": asdict(estimator), "counts": card}).encode()
@@ -124,7 +124,7 @@ def carrying(fit: Surface, estimator: Ours, counts: Counts) -> Surface:
     return replace(fit, carried=carried)
 
 
-def fit_counts(estimator: Ours, counts: Counts) -> Surface:
+def fit_counts(estimator: CountsEstimator, counts: Counts) -> Model:
     """Fit P to counts; the model carries them, so that `merge_files` can fit it anew with new votes.
 
     Examples
@@ -138,7 +138,7 @@ def fit_counts(estimator: Ours, counts: Counts) -> Surface:
     return carrying(estimator.fit(counts.table()), estimator, counts)
 
 
-def carried_by(model: Surface) -> tuple[Ours, Counts]:
+def carried_by(model: Model) -> tuple[CountsEstimator, Counts]:
     """Return the settings that were asked for of a model, and the counts that it carries."""
     if CARD not in model.carried:
         raise DataError("the model carries no counts")
@@ -168,7 +168,7 @@ class Merged:
         What a reader should know of it.
     """
 
-    made: Counts | Loaded
+    made: Counts | Model
     counts: Counts
     notes: list[str]
 
@@ -185,7 +185,7 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
     if len(paths) < 2:
         raise ValueError(f"name two files to merge, or more; found {len(paths)}")
     names = sorted(map(str, paths), key=lambda name: read_archive(name)[0] == KIND)  # models first
-    settings: dict[str, Ours] = {}
+    settings: dict[str, CountsEstimator] = {}
     counts = []
     for name in names:
         if read_archive(name)[0] == KIND:
@@ -198,7 +198,7 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
                 "fit it with twoafc evaluate --engine, or merge the tables"
             )
         try:
-            settings[name], carried = carried_by(cast("Surface", model))
+            settings[name], carried = carried_by(model)
         except DataError as error:
             raise DataError(f"{name}: {error}") from error
         counts.append(carried)
