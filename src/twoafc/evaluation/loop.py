@@ -16,7 +16,7 @@ from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run
-from twoafc.table import Votes, assign_folds, split_units
+from twoafc.table import Votes, assign_folds, most_folds
 
 
 class Measured(Protocol):
@@ -190,17 +190,17 @@ def refits(
 
 def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
     """Folds of a drawn table, fewer where it has fewer references than that; None where it has one."""
-    units = len(np.unique(split_units(drawn)))
-    if units < 2:
+    most = most_folds(drawn)
+    if most < 2:
         return None
-    return assign_folds(drawn, min(settings.folds, units), seed=settings.seed)
+    return assign_folds(drawn, min(settings.folds, most), seed=settings.seed)
 
 
 def _redrawn(table: Votes, rows: IntArray) -> Votes:
     """Take rows as often as they were drawn; copies of a row share a reference, and are left out together."""
     drawn = table.at(rows)
     labels = drawn.labels
-    if not {"ref", "ref0"} & set(labels.columns):
+    if "ref0" not in labels.columns and ("ref" not in labels.columns or labels["ref"].n_unique() == 1):
         labels = labels.with_columns(ref=pl.col(table.row))
     copies = pl.Series(table.row, np.arange(len(rows))).cast(pl.String)
     return dataclasses.replace(drawn, labels=labels.with_columns(copies))
