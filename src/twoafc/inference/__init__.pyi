@@ -28,6 +28,7 @@ from .errorbars import errors as errors
 from .errorbars import interval as interval
 from .errorbars import mean_values as mean_values
 from .errorbars import values_of as values_of
+from .goodness import LARGE_PREFERENCE as LARGE_PREFERENCE
 from .goodness import Bin as Bin
 from .goodness import Calibration as Calibration
 from .goodness import Goodness as Goodness
@@ -38,6 +39,7 @@ from .goodness import calibration_slope as calibration_slope
 from .goodness import goodness_of_fit as goodness_of_fit
 from .goodness import intraclass_correlation as intraclass_correlation
 from .goodness import lapses as lapses
+from .goodness import preference_matters as preference_matters
 from .goodness import residual_map as residual_map
 from .intervals import LEVEL as LEVEL
 from .intervals import Interval as Interval
