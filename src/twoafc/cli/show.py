@@ -29,12 +29,13 @@ AROUND = 3
 
 def print_result(result: Result, out: Path) -> None:
     """Print the table of scores, the notes, and where the results are."""
-    from twoafc.results import ceiling_sentences, reading, short, summary_table
+    from twoafc.results import ceiling_sentences, reading, short, summary_table, too_small
 
     table = summary_table(result.scores, columns=short(result.scores))
     print_table(table.caption, table.header, table.rows)
     if result.error_bars:
-        say(reading(result.comparisons), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
+        say(reading(result.comparisons), f"error bars: {result.error_bars}")
+        say(*(f"note: {text}" for text in too_small(result.error_bars)), *ceiling_sentences(result.ceiling))
     say(*(f"note: {note}" for note in result.notes), *map(str, result.findings))
     tell_where(out)
 

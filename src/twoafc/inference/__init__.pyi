@@ -16,6 +16,7 @@ from .comparisons import compare as compare
 from .comparisons import lettered as lettered
 from .comparisons import sentence as sentence
 from .dependence import FEWEST as FEWEST
+from .dependence import NOT_KEPT as NOT_KEPT
 from .dependence import Dependence as Dependence
 from .dependence import find_dependence as find_dependence
 from .errorbars import Clustering as Clustering

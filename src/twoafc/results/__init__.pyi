@@ -49,3 +49,4 @@ from .tables import note_lines as note_lines
 from .tables import reading as reading
 from .tables import short as short
 from .tables import summary_table as summary_table
+from .tables import too_small as too_small

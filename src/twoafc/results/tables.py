@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twoafc.inference import Ceiling, Record
+from twoafc.inference import NOT_KEPT, Ceiling, Record
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,23 @@ def short(scores: Sequence[Record]) -> list[Column]:
 def reading(comparisons: Sequence[Record]) -> str:
     """How a table of scores is read; there are letters only where distances were compared."""
     return READING if comparisons else BARS
+
+
+def too_small(error_bars: str) -> list[str]:
+    """Say where error bars are probably too small, from what is known of the clusters.
+
+    Examples
+    --------
+    >>> print(*too_small(f"of these triplets; {NOT_KEPT}"))
+    error bars take triplets as independent: the counts keep no references; they are too small where references recur,
+    so count with --keep-refs
+    """
+    if NOT_KEPT not in error_bars:
+        return []
+    return [
+        "error bars take triplets as independent: the counts keep no references; they are too small where references "
+        "recur, so count with --keep-refs"
+    ]
 
 
 @dataclass(frozen=True)
