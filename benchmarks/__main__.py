@@ -16,6 +16,8 @@ ALL = (
     "coverage",
     "errorbars",
     "ceilings",
+    "checks",
+    "folds",
     "inference",
     "pairs",
     "distances",

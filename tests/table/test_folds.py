@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import random_table
-from twoafc import Density, Triplets, evaluate
+from twoafc import Density, Settings, Triplets, evaluate
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.table import assign_folds, most_folds, repeated_units, split_note
@@ -60,6 +60,8 @@ def test_triplets_of_a_single_reference_are_split_by_triplet() -> None:
         f"{NOTE}triplet; images recur: 50 of 50 left-out triplets (100 %) share an image with triplets that were fitted"
     )
     assert repeated_units(table) is None
+    (record,) = evaluate(table, settings=Settings(error_bars="refit", draws=3)).frame().filter(split="test").to_dicts()
+    assert record["nll_se"] > 0
 
 
 # Quadruples: two references in each row, which link rows
