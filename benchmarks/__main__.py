@@ -16,6 +16,8 @@ ALL = (
     "coverage",
     "verdicts",
     "ceilings",
+    "checks",
+    "folds",
     "inference",
     "pairs",
     "distances",

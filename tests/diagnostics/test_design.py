@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from conftest import random_table
 from mistakes import Frames, check_frames, check_planted, simulated
-from twoafc import check
+from twoafc import Triplets, check, evaluate
 
 # Groups, counts, names
 
@@ -62,12 +63,95 @@ def test_per_cent_instead_of_counts() -> None:
     assert check(simulated("weber", triplets=200, votes=100, seed=1)) == []
 
 
-def test_all_votes_for_one_side() -> None:
+@pytest.mark.parametrize("side", ["x0", "x1"])
+def test_votes_for_one_side_that_no_distance_explains(side: str) -> None:
     frame = simulated("weber", triplets=200, votes=3, seed=1).to_frame()
-    for n, side, value in ((0, "x0", "0"), (3, "x1", "M")):
-        (finding,) = check_frames(frame.with_columns(n=pl.lit(n)))
-        assert (finding.code, finding.level, finding.message) == ("one_sided", "note", f"all votes are for {side}")
-        assert finding.evidence == f"n is {value} in all 200 rows"
+    for others, amount, evidence in ((0, "all", "600 of 600 (100.0 %)"), (20, "nearly all", "580 of 600 (96.7 %)")):
+        few = (pl.int_range(200) < others).cast(pl.Int64)
+        (finding,) = check_frames(frame.with_columns(n=few if side == "x0" else 3 - few))
+        assert (finding.code, finding.level, finding.distance) == ("one_sided", "warning", None)
+        assert finding.message == (
+            f"{amount} votes are for {side}, and no distance explains why: n may be wrong, or one side was always the "
+            "better one"
+        )
+        assert finding.evidence.startswith(f"{evidence} votes; 2AFC ")
+        assert finding.remedy == f"check that n counts the votes for x1; scores only say how often {side} is nearer"
+
+
+def test_chosen_images_that_are_always_x0_leave_the_scores_as_they_are() -> None:
+    votes = simulated("weber", triplets=400, votes=1, seed=1)
+    written = votes.to_frame().with_columns(
+        n=pl.lit(0),
+        d0=pl.when(pl.col("n") == 0).then("d0").otherwise("d1"),
+        d1=pl.when(pl.col("n") == 0).then("d1").otherwise("d0"),
+    )
+    (finding,) = check_frames(written)
+    assert (finding.code, finding.level) == ("one_sided", "note")
+    assert finding.message == "all votes are for x0: probably the image that was chosen is always x0"
+    scores = [
+        evaluate(table).frame().filter(split="train")["nll"].item() for table in (votes, Triplets.from_frame(written))
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-12)
+    assert finding.remedy == (
+        "scores do not depend on which image is x0, and stand; no preference for one side can be seen"
+    )
+
+
+# A preference for one side
+
+
+def preferring(points: float, T: int = 500, seed: int = 0, **columns: Any) -> Triplets:
+    """Votes for x1 more often by some per cent of all votes than the distances say."""
+    rng = np.random.default_rng(seed)
+    d0, d1 = rng.lognormal(size=(2, T))
+    P = np.clip(d0**2 / (d0**2 + d1**2), 0.2, 0.8) + points / 100
+    return Triplets.from_frame({"n": rng.binomial(4, P), "M": [4] * T, "d0": d0, "d1": d1, **columns})
+
+
+@pytest.mark.parametrize(("points", "side"), [(10.0, "second"), (-10.0, "first")])
+def test_a_preference_for_one_side(points: float, side: str) -> None:
+    table = preferring(points)
+    (finding,) = check(table)
+    assert (finding.code, finding.level, finding.distance) == ("side", "note", None)
+    assert finding.message == (f"people prefer the {side} image of the table, or x0 and x1 were not assigned at random")
+    figures = re.fullmatch(
+        r"([0-9.]+) % of votes beyond what distance explains, 95 % interval (\S+) to (\S+)", finding.evidence
+    )
+    assert figures is not None
+    value, low, high = map(float, figures.groups())
+    assert abs(value - abs(points)) < 3
+    assert low < points < high
+    assert finding.remedy == (
+        "P takes both sides alike: no distance explains it, and all scores are worse; show each pair in both orders"
+    )
+    assert check(table.mirrored())[0].message.startswith(f"people prefer the {'first' if points > 0 else 'second'}")
+
+
+def test_a_preference_is_that_of_the_side_shown() -> None:
+    rng = np.random.default_rng(0)
+    T = 600
+    d0, d1 = rng.lognormal(size=(2, T))
+    P = np.clip(d0**2 / (d0**2 + d1**2), 0.2, 0.8) + 0.12
+    shown = {name: [f"{name}{t}" for t in range(T)] for name in ("ref", "x0", "x1")}
+    once = pl.DataFrame({"choice": rng.binomial(1, P), "d0": d0, "d1": d1, **shown})
+    again = once.select("ref", x0="x1", x1="x0", d0="d1", d1="d0", choice=pl.Series(rng.binomial(1, 1.24 - P)))
+    (finding,) = check_frames(pl.concat([once, again.select(once.columns)]))
+    assert (finding.code, finding.message) == ("side", "people prefer the second image as shown")
+
+
+def test_a_side_on_which_the_nearer_image_lies_is_no_preference() -> None:
+    d0, d1 = np.sort(np.random.default_rng(0).lognormal(size=(2, 500)), axis=0)
+    n = np.random.default_rng(1).binomial(4, d0**2 / (d0**2 + d1**2))
+    assert n.mean() < 1.2
+    assert check(Triplets.from_frame({"n": n, "M": [4] * 500, "d0": d0, "d1": d1})) == []
+
+
+def test_small_and_doubtful_preferences_are_not_reported() -> None:
+    assert check(preferring(2.0, T=5000)) == []
+    assert sum(bool(check(preferring(0.0, T=100, seed=seed))) for seed in range(100)) == 0
+    assert sum(bool(check(preferring(10.0, T=500, seed=seed))) for seed in range(20)) == 20
+    clustered = [check(simulated("weber", triplets=200, votes=3, references=20, seed=seed)) for seed in range(100)]
+    assert not any(finding.code == "side" for findings in clustered for finding in findings)
 
 
 def test_one_image_named_twice() -> None:

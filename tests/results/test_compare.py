@@ -63,6 +63,20 @@ def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None
     assert record["nll_low"] < record["nll"] < record["nll_high"]
 
 
+def test_sentences_name_the_estimator_where_there_are_several(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = {"wide": Density(sigma=0.1), "narrow": Density(sigma=0.03)}
+    write(tmp_path / "two", table(400, 2, NOISE), chosen)
+    main(["compare", str(tmp_path / "two")])
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("wide: a explains the votes better than bb: ") for line in lines) == 1
+    assert sum(line.startswith("narrow: a explains the votes better than bb: ") for line in lines) == 1
+    write(tmp_path / "one", table(400, 2, NOISE))
+    main(["compare", str(tmp_path / "one")])
+    assert any(line.startswith("a explains the votes") for line in capsys.readouterr().out.splitlines())
+
+
 def test_two_folders_are_compared_on_the_triplets_they_share(tmp_path: Path) -> None:
     whole = table(400, 2, NOISE)
     both = write(tmp_path / "both", whole)

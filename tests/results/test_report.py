@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from conftest import random_table
 from twoafc import plots
 from twoafc.cli import main
 from twoafc.diagnostics import Finding
+from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
+from twoafc.inference import NOT_KEPT, Clustering, Dependence
 from twoafc.results import Pictures, Result, Table, check_folder, inline, report_page, short, summary_table
 from twoafc.results.report import grids
 from twoafc.results.report.page import heading, render, too_many_groups
@@ -162,6 +165,7 @@ def _nothing() -> dict[str, Any]:
         "forests",
         "differences",
         "surfaces",
+        "unsaved",
         "curves",
         "goodness",
         "groups",
@@ -213,7 +217,43 @@ def test_what_diverged_or_was_not_fitted_is_no_candidate(result: Result) -> None
     diverged = result.replace(scores=[record | {"diverged": 1} for record in scores])
     assert verdict(diverged) == ["No distance has a score: every run diverged."]
     for nll in (None, np.inf):
-        assert ranking(result.replace(scores=[record | {"nll": nll} for record in scores])) == []
+        infinite = result.replace(scores=[*(record | {"nll": nll} for record in result.scores), truth])
+        assert ranking(infinite) == []
+        assert verdict(infinite) == ["No distance has a finite NLL: P is 0 or 1 where a vote says otherwise."]
+    beside = result.replace(scores=[*(record | {"diverged": 1} for record in result.scores), truth])
+    assert verdict(beside) == ["No distance has a score: every run diverged."]
+
+
+def test_the_truth_of_a_simulation_is_no_other_estimator(result: Result) -> None:
+    truth = [
+        record | {"distance": "(truth)", "estimator": "none", "nll": 0.1}
+        for record in result.scores
+        if record["distance"] == "good" and record["group"] == "all"
+    ]
+    said = body(report_page(result.replace(scores=[*result.scores, *truth])))
+    assert "good, density" not in said
+
+
+def test_the_verdict_names_a_large_preference_for_one_side(result: Result) -> None:
+    best = ranking(result)[0]
+    key = (best["distance"], best["estimator"])
+    assert not any("prefer the" in line for line in verdict(result))
+    for value, p, named in ((9.0, 1e-9, True), (2.0, 1e-9, False), (9.0, 0.01, False), (None, None, False)):
+        sentence = "people prefer the second image as shown: 9.0 % of votes beyond P, 95 % interval +7.0 to +11.0"
+        preference = {"shown": True, "value": value, "se": 1.0, "low": 7.0, "high": 11.0, "p": p, "sentence": sentence}
+        changed = result.replace(goodness={key: replace(result.goodness[key], asymmetry=preference)})
+        assert (f"P{sentence[1:]}." in verdict(changed)) == named
+
+
+def test_the_verdict_of_counts_without_references_calls_its_error_bars_too_small(result: Result) -> None:
+    line = (
+        "Caution: error bars take triplets as independent: the counts keep no references; they are too small where references "
+        "recur, so count with --keep-refs."
+    )
+    assert line not in verdict(result)
+    counted = Clustering(Dependence(10, (), NOT_KEPT, np.ones(10, dtype=np.int64)))
+    changed = result.replace(card=result.card | {"caveats": counted.caveats()})
+    assert verdict(changed)[-1] == line
 
 
 def test_several_estimators_and_seeds(tmp_path: Path) -> None:
@@ -436,3 +476,13 @@ def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(
     said = body(Path("r", "report.html").read_text(encoding="utf-8"))
     assert "distance is the one distance here: NLL" in said
     assert "Surfaces:" not in said
+    assert "No surface of distance: surfaces are those of saved models, and the estimator saves none." in said
+
+
+def test_a_fit_without_a_map_is_drawn_over_the_tested_distances(tmp_path: Path) -> None:
+    table = random_table(100)
+    evaluate(table, table, estimators={"raw": Network(inputs="raw", epochs=5)}).write(tmp_path / "r")
+    text = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "Surfaces: the chance P of choosing x1" in body(text)
+    assert (tmp_path / "r" / "figures" / "surfaces-raw.svg").is_file()
+    assert report_page(Result.read(tmp_path / "r")) == text

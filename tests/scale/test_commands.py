@@ -45,6 +45,14 @@ def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "note: distance: counted in bins, 128 for each doubling of the distance" in said
     assert "clustered by ref" in said
+    too_small = (
+        "caution: error bars take triplets as independent: the counts keep no references; they are too small where "
+        "references recur, so count with --keep-refs\n"
+    )
+    assert too_small not in said
+    main(["evaluate", *common, "--engine", "polars", "--out", "alone"])
+    assert too_small in capsys.readouterr().out
+    assert too_small[6:] in Path("alone", "tables.md").read_text(encoding="utf-8")
     evaluate(*common, "--engine", "duckdb", "--keep-refs", "--out", "b")
     one, other = scores("a"), scores("b")
     assert one["scores"] == other["scores"]

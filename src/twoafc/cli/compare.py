@@ -59,6 +59,9 @@ def compare(
             if r["measure"] == name
         ]
         print_table(heading, ("distance", "estimator", "mean", "letters"), rows)
-        say(*(record["sentence"] for record in pairs), "")
+        several = len({record["estimator"] for record in pairs}) > 1
+        say(
+            *(f"{record['estimator']}: {record['sentence']}" if several else record["sentence"] for record in pairs), ""
+        )
     say("Distances that share a letter cannot be told apart (paired, Holm, 5 %).")
     say(*(f"note: {note}" for note in found.notes))

@@ -8,13 +8,19 @@ import numpy as np
 import polars as pl
 from scipy.special import bdtrc
 
-from twoafc.arrays import IntArray
-from twoafc.diagnostics.findings import Finding, join_names, share_of
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.diagnostics.findings import Finding, Level, join_names, share_of
 from twoafc.diagnostics.profile import Profile
+from twoafc.inference import LARGE_PREFERENCE, asymmetry, clustering_of, preference_matters
+from twoafc.table import Triplets
 
 UNLIKE_M = 1.3
 """Ratio of the mean M of two tables from which their NLLs are not comparable."""
 MIN_ROWS = 50
+AGREES = 1e-4
+"""p-value of a 2AFC score above 50 % that shows votes for one side to be about the images."""
+STEPS = 10
+"""Steps in which P rises with the difference of two distances, where a preference for one side is looked for."""
 PEOPLE = range(1, 11)
 """Numbers of people whose percentages may be mistaken for counts out of 100."""
 P_ONE_KEY = 1e-4
@@ -33,8 +39,9 @@ def design(profile: Profile) -> Iterator[Finding]:
 
 
 def choices(profile: Profile) -> Iterator[Finding]:
-    """Check votes for one side only, rows that name one image twice, and observers who press one key."""
-    yield from _one_sided(profile)
+    """Check votes for one side, rows that name one image twice, and observers who press one key."""
+    one_sided = list(_one_sided(profile))
+    yield from one_sided or _preference(profile)
     yield from _one_image(profile)
     yield from _one_key(profile)
 
@@ -106,12 +113,75 @@ def _percentages(profile: Profile) -> Iterator[Finding]:
 
 
 def _one_sided(profile: Profile) -> Iterator[Finding]:
-    n, M = profile.table.n, profile.table.M
-    if len(n) >= MIN_ROWS and not (n.any() and (n != M).any()):
-        message = f"all votes are for {'x1' if n.any() else 'x0'}"
-        evidence = f"n is {'M' if n.any() else '0'} in all {len(n)} rows"
-        remedy = "check that n counts the votes for x1, and that the better image is not always on one side by design"
-        yield Finding("one_sided", "note", profile.role, None, message, evidence, remedy)
+    """Find votes that are all, or nearly all, for x0 or for x1; the distances show whether the images are why."""
+    side, votes = profile.one_sided, int(profile.table.M.sum())
+    if side is None or len(profile.table) < MIN_ROWS:
+        return
+    chosen = int(profile.table.n.sum()) if side == "x1" else votes - int(profile.table.n.sum())
+    amount = "all" if chosen == votes else "nearly all"
+    names = list(profile.varying)
+    agreeing = [name for name in names if profile.relations[name].high < AGREES]
+    evidence = f"{share_of(chosen, votes)} votes"
+    if names:
+        evidence += f"; 2AFC {_scores(profile, agreeing or names)}"
+    level: Level = "note" if agreeing else "warning"
+    if agreeing:
+        message = f"{amount} votes are for {side}: probably the image that was chosen is always {side}"
+        remedy = "scores do not depend on which image is x0, and stand; no preference for one side can be seen"
+    else:
+        message = f"{amount} votes are for {side}, and no distance explains why: n may be wrong, or one side was "
+        message += "always the better one"
+        remedy = f"check that n counts the votes for x1; scores only say how often {side} is nearer"
+    yield Finding("one_sided", level, profile.role, None, message, evidence, remedy)
+
+
+def _scores(profile: Profile, names: list[str]) -> str:
+    scores = [profile.relations[name].score for name in names]
+    span = f"{scores[0]:.1f} %" if len(scores) == 1 else f"{min(scores):.1f}..{max(scores):.1f} %"
+    return f"{span} for {join_names(names)}"
+
+
+def _preference(profile: Profile) -> Iterator[Finding]:
+    """Find a preference for one side, beyond what the best distance explains."""
+    table = profile.table
+    if len(table) < MIN_ROWS or not isinstance(table, Triplets):
+        return
+    best = max(profile.varying, key=lambda name: abs(profile.relations[name].score - 50), default=None)
+    P = np.full(len(table), 0.5) if best is None else _by_steps(table.n / table.M, *profile.columns[best].u)
+    excess = 100 * float((table.n - table.M * P).sum() / table.M.sum())
+    if table.votes is None and abs(excess) < LARGE_PREFERENCE:
+        return  # without clusters, which take time
+    preference = asymmetry(table, P, clustering_of(table))
+    if not preference_matters(preference):
+        return
+    side = "second" if preference["value"] > 0 else "first"
+    message = f"people prefer the {side} image as shown"
+    if not preference["shown"]:
+        message = f"people prefer the {side} image of the table, or x0 and x1 were not assigned at random"
+    evidence = (
+        f"{abs(preference['value']):.1f} % of votes beyond what {best or 'chance'} explains, 95 % interval "
+        f"{preference['low']:+.1f} to {preference['high']:+.1f}"
+    )
+    remedy = (
+        "P takes both sides alike: no distance explains it, and all scores are worse; show each pair in both orders"
+    )
+    yield Finding("side", "note", profile.role, None, message, evidence, remedy)
+
+
+def _by_steps(share: FloatArray, u0: FloatArray, u1: FloatArray) -> FloatArray:
+    """P of each row by the size of u0 - u1, in steps; the same for both sides.
+
+    Examples
+    --------
+    >>> _by_steps(np.array([1.0, 1.0, 0.0, 0.5]), np.array([0.9, 0.9, 0.1, 0.5]), np.array([0.1, 0.1, 0.9, 0.5]))
+    array([1. , 1. , 0. , 0.5])
+    """
+    difference = u0 - u1
+    size = np.abs(difference)
+    step = np.searchsorted(np.unique(np.quantile(size, np.arange(1, STEPS) / STEPS)), size)
+    votes = np.maximum(np.bincount(step, size > 0), 1)
+    excess = np.bincount(step, np.sign(difference) * (share - 0.5)) / votes
+    return np.asarray(0.5 + np.sign(difference) * excess[step])
 
 
 def _one_image(profile: Profile) -> Iterator[Finding]:

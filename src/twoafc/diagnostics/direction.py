@@ -25,6 +25,8 @@ SMALL_TABLE = 400
 # Direction
 P_SCORE = 1e-4
 """p-value of a score above or below 50 %; small, since it is tested for every distance of every table."""
+P_LEANING = 0.01
+"""p-value of a score below 50 % for a note, one-sided and corrected for the number of distances in the table."""
 MIN_EFFECT, MIN_EFFECT_COARSE = 2.5, 20.0
 """Least difference from 50 %, and where references are too few to know their spread."""
 MIN_UNITS, MIN_ROWS_COARSE = 20, 100
@@ -113,12 +115,17 @@ def _direction(profiles: list[Profile]) -> Iterator[Finding]:
         for name in state:
             if state[name] == "turns":
                 yield _turning(profile, name)
+            elif state[name] == "unclear" and _leans(profile, name) and not _opposed(profile, name, agreeing):
+                yield _leaning(profile, name, agreeing)
 
 
 def _states(profile: Profile) -> dict[str, State]:
     states: dict[str, State] = {}
     for name, column in profile.varying.items():
         sign = _sign(profile.relations[name])
+        # Where images recur in several places, references alone do not show how far chance goes.
+        if sign == "disagrees" and profile.below_half[name] >= P_LEANING:
+            sign = "unclear"
         states[name] = _disagrees_throughout(profile, column) if sign == "disagrees" else sign
     return states
 
@@ -131,6 +138,11 @@ def _sign(relation: Relation) -> Literal["agrees", "disagrees", "unclear"]:
     if relation.low < P_SCORE and relation.score <= 50 - effect:
         return "disagrees"
     return "agrees" if relation.high < P_SCORE and relation.score >= 50 + effect else "unclear"
+
+
+def _leans(profile: Profile, name: str) -> bool:
+    """Whether a distance scores below 50 % by more than chance and a small effect."""
+    return profile.relations[name].score <= 50 - MIN_EFFECT and profile.below_half[name] < P_LEANING
 
 
 def _strata(profile: Profile, column: Column) -> list[Relation]:
@@ -159,6 +171,8 @@ def _nearest(profile: Profile, name: str, others: list[str]) -> str:
 
 def _opposed(profile: Profile, name: str, agreeing: list[str]) -> bool:
     """Whether a distance with an unclear relation to the votes strongly opposes the one nearest to it."""
+    if not agreeing:
+        return False
     pair = name, _nearest(profile, name, agreeing)
     return profile.relations[name].score < 50 and profile.side[pair] < -STRONGLY and abs(profile.size[pair]) > STRONGLY
 
@@ -256,6 +270,19 @@ def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> 
     return Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
 
+def _leaning(profile: Profile, name: str, agreeing: list[str]) -> Finding:
+    """One distance scores below 50 % by more than chance, and too little to be sure of the cause."""
+    several = f", corrected for {len(profile.varying)} distances" if len(profile.varying) > 1 else ""
+    evidence = f"{_scores_of(profile, [name])}, p = {profile.below_half[name]:.1g} for a score below 50 %{several}"
+    cause = "n counts x0"
+    if agreeing:
+        nearest, cause = _nearest(profile, name, agreeing), "its d0 and d1 are swapped"
+        evidence += f"; rank correlation with {nearest} {profile.side[name, nearest]:.2f} (of d0 - d1)"
+    message = f"{name} agrees with fewer votes than guessing does: perhaps it is a similarity, or {cause}"
+    remedy = f"smaller must mean closer, and d0 must belong to x0; more votes would decide; {GENUINE}"
+    return Finding("direction", "note", profile.role, name, message, evidence, remedy)
+
+
 def _turning(profile: Profile, name: str) -> Finding:
     strata = ", ".join(f"{relation.score:.0f}" for relation in _strata(profile, profile.columns[name]))
     message = f"{name} agrees with the votes in one part of its range and disagrees in another: no flip explains that"
@@ -269,7 +296,7 @@ def _turning(profile: Profile, name: str) -> Finding:
 
 def _shuffled(profiles: list[Profile]) -> Iterator[Finding]:
     for profile, other in _with_other(profiles):
-        if np.std(profile.table.n / profile.table.M) < MIN_SPREAD:
+        if profile.one_sided or np.std(profile.table.n / profile.table.M) < MIN_SPREAD:
             continue
         related = [name for name in profile.varying if profile.relations[name].p < P_RELATED]
         unrelated = [name for name in profile.varying if _explains_nothing(profile, name, related, other)]
@@ -319,6 +346,8 @@ def _too_few_votes(profile: Profile) -> Iterator[Finding]:
     names = list(profile.varying)
     relations = [profile.relations[name] for name in names]
     if not names or len(profile.table) < NOTE_ROWS or any(relation.p < P_UNRELATED for relation in relations):
+        return
+    if any(_leans(profile, name) for name in names):
         return
     if max(relation.largest for relation in relations) <= NOTE_EFFECT:
         message = "no distance significantly explains these votes: shuffled rows, or useless distances, or a weak one"

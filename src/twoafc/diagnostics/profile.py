@@ -10,6 +10,7 @@ from scipy.special import fdtrc, stdtr
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
+from twoafc.inference import clustering_of, holm, p_value
 from twoafc.table import Votes, repeated_units
 
 QUANTILES = 1024
@@ -17,6 +18,8 @@ ONE_VALUE = 0.9
 """Share of one value from which a distance is as good as constant."""
 MIN_SPREAD = 0.01
 """Least range of the middle 98 % relative to the median; since d(x, x) = 0, a distance varies by more than this."""
+ONE_SIDED = 0.95
+"""Share of the votes for one side from which the other hardly occurs."""
 MIN_UNITS = 20
 """With fewer references their spread is not known: rows count as independent, and effects must be large."""
 
@@ -90,8 +93,7 @@ def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | N
     side = np.sign(difference)
     units = len(share) if unit is None else int(unit.max()) + 1
     (score,), (se,) = _mean((side * (share - 0.5))[None], unit)
-    # Unanimous votes show no spread; the next vote could still differ.
-    least_se = 0.15 / np.sqrt(len(share))
+    least_se = least_error(len(share))
     t = float(score / max(se, least_se))
     features = np.stack(
         [side, difference, difference * total, difference * (difference * difference), difference * (total * total)]
@@ -110,6 +112,11 @@ def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | N
         units=units,
         coarse=coarse,
     )
+
+
+def least_error(rows: int) -> float:
+    """Least standard error of a share: unanimous votes show no spread, and the next vote could still differ."""
+    return float(0.15 / np.sqrt(rows))
 
 
 def _sums(values: FloatArray, unit: IntArray | None) -> FloatArray:
@@ -220,6 +227,12 @@ class Profile:
         return {name: column for name, column in self.columns.items() if column.constant is None}
 
     @cached_property
+    def one_sided(self) -> str | None:
+        """The image, x0 or x1, that has all votes, or nearly all; None where both are chosen."""
+        share = self.table.share
+        return "x1" if share >= ONE_SIDED else "x0" if share <= 1 - ONE_SIDED else None
+
+    @cached_property
     def relations(self) -> dict[str, Relation]:
         """Relation of each distance to the votes."""
         share = self.table.n / self.table.M
@@ -230,6 +243,29 @@ class Profile:
         unit = None if self.unit is None else _numbered(self.unit[rows])
         u0, u1 = self.columns[name].u
         return relate(self.table.n[rows] / self.table.M[rows], u0[rows], u1[rows], unit)
+
+    @cached_property
+    def below_half(self) -> dict[str, float]:
+        """p-value of a 2AFC score below 50 %, one-sided, by clustered error, corrected for the number of distances.
+
+        NaN where there are too few references, or rows, to know the error.
+        """
+        names = list(self.varying)
+        return dict(zip(names, holm([self._below_half(name) for name in names]).tolist(), strict=True))
+
+    def _below_half(self, name: str) -> float:
+        relation, table = self.relations[name], self.table
+        if relation.units < MIN_UNITS:
+            return float("nan")
+        if relation.low > 0.05:
+            return 1.0  # without clusters, which take time
+        T, (u0, u1) = len(table), self.columns[name].u
+        side, excess = np.sign(u0 - u1), relation.score / 100 - 0.5
+        centre, weight, coefficient = 0.5 + side * excess, np.full(T, 1 / T), side / table.M / T
+        residual, clustering = table.n - table.M * centre, clustering_of(table)
+        se = max(float(clustering.linear_errors(coefficient, residual, centre, weight)[0]), least_error(T))
+        p = p_value(excess, se, float(clustering.units(weight)[0]))
+        return p / 2 if np.isfinite(p) else 1.0
 
     # Correlations of the distances with each other do not depend on the votes. A similarity has negative correlations
     # with a distance in both, a distance with d0 and d1 swapped in the second only; shuffled rows have none.
@@ -261,6 +297,8 @@ def profile_of(role: str, table: Votes) -> Profile:
         uniform, u, _ = uniformise(np.concatenate(d), d[0][:0])
         columns[name] = Column(name, d, tuple(np.split(u, len(d))), uniform)
     unit = repeated_units(table)
+    if unit is None and "ref" in table.labels.columns and table.labels["ref"].n_unique() == 1:
+        unit = np.zeros(len(table), dtype=np.int64)
     return Profile(role, table, columns, None if unit is None else _numbered(unit))
 
 

@@ -53,7 +53,7 @@ from twoafc.inference import (
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
 from twoafc.scale import Counts, carrying
-from twoafc.table import Votes, split_key, split_rows
+from twoafc.table import Votes, split_note, split_rows
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
@@ -119,9 +119,8 @@ def evaluate(
         notes.append(AUTO)
     fold = None
     if test is None:
-        by = "; folds split triplets, not references" if counted and split_key(train) == train.row else None
-        notes.append(f"no test table: {settings.folds}-fold cross-validation{by or f', split by {split_key(train)}'}")
         train, fold = split_rows(train, settings.folds, seed=settings.seed)
+        notes.append(f"no test table: {split_note(train, fold)}")
     method = _method(train, test, names, chosen, settings, progress)
     clusterings: dict[str, Clustering] = {}
     runs: list[Run] = []

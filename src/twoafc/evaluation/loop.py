@@ -17,7 +17,7 @@ from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import SPLITS, Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run
-from twoafc.table import Votes, assign_folds, split_units
+from twoafc.table import Votes, assign_folds, most_folds
 
 TRAINING_NOISE = 80.0
 """The constant c of `training_matters` for the density, and for estimators that do not state their own."""
@@ -172,7 +172,7 @@ def split_into_halves(train: Votes, fold: IntArray | None, *, seed: int) -> IntA
     Where that leaves a half without rows, in the table or outside a fold, rows are split one by one.
     """
     splits = SPLITS if fold is None else SPLITS // 2
-    whole = len(np.unique(split_units(train))) > 1
+    whole = most_folds(train) > 1
     halves = np.empty((splits, len(train)), dtype=np.int64)
     for split, key in enumerate(np.random.SeedSequence(seed).generate_state(splits)):
         halves[split] = assign_folds(train, 2, seed=int(key)) if whole else 0
@@ -277,17 +277,17 @@ def refits(
 
 def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
     """Folds of a drawn table, fewer where it has fewer references than that; None where it has one."""
-    units = len(np.unique(split_units(drawn)))
-    if units < 2:
+    most = most_folds(drawn)
+    if most < 2:
         return None
-    return assign_folds(drawn, min(settings.folds, units), seed=settings.seed)
+    return assign_folds(drawn, min(settings.folds, most), seed=settings.seed)
 
 
 def _redrawn(table: Votes, rows: IntArray) -> Votes:
     """Take rows as often as they were drawn; copies of a row share a reference, and are left out together."""
     drawn = table.at(rows)
     labels = drawn.labels
-    if not {"ref", "ref0"} & set(labels.columns):
+    if "ref0" not in labels.columns and ("ref" not in labels.columns or labels["ref"].n_unique() == 1):
         labels = labels.with_columns(ref=pl.col(table.row))
     copies = pl.Series(table.row, np.arange(len(rows))).cast(pl.String)
     return dataclasses.replace(drawn, labels=labels.with_columns(copies))

@@ -30,7 +30,7 @@ from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, LEVEL, Clustering, Record, Values, clustering_of, compare, errors, holm, sentence
 from twoafc.plots import SweepCurve
 from twoafc.results import Run, Table, latex, markdown, note_lines
-from twoafc.table import Triplets, assign_folds, split_key, write_frame
+from twoafc.table import Triplets, assign_folds, split_note, write_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -237,9 +237,11 @@ def sweep(
     held = Density(sigma=sigma, grid_size=grid_size)
     asked = points(sigmas, grid_sizes, held)
     names, notes = shared_distances(train, test, distances)
-    left_out = _left_out(train, test, folds, seed)
+    left_out: list[BoolArray | None] = [None]
     if test is None:
-        notes.append(f"no test table: {folds}-fold cross-validation, split by {split_key(train)}")
+        fold = assign_folds(train, folds, seed=seed)
+        left_out = [fold == k for k in range(folds)]
+        notes.append(f"no test table: {split_note(train, fold)}")
     clustering = clustering_of(train if test is None else test)
     moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
@@ -311,14 +313,6 @@ class Part:
     train: Triplets
     uniform: Uniform
     rows: BoolArray | slice
-
-
-def _left_out(train: Triplets, test: Triplets | None, folds: int, seed: int) -> list[BoolArray | None]:
-    """List the rows of the training table to leave out in turn; None of them where there is a test table."""
-    if test is not None:
-        return [None]
-    fold = assign_folds(train, folds, seed=seed)
-    return [fold == k for k in range(folds)]
 
 
 def _part(train: Triplets, left_out: BoolArray | None) -> Part:

@@ -15,6 +15,7 @@ from .comparisons import compact_letters as compact_letters
 from .comparisons import compare as compare
 from .comparisons import lettered as lettered
 from .comparisons import sentence as sentence
+from .dependence import NOT_KEPT as NOT_KEPT
 from .dependence import Dependence as Dependence
 from .dependence import find_dependence as find_dependence
 from .errorbars import Clustering as Clustering
@@ -29,6 +30,7 @@ from .errorbars import independent_rows as independent_rows
 from .errorbars import interval as interval
 from .errorbars import mean_values as mean_values
 from .errorbars import values_of as values_of
+from .goodness import LARGE_PREFERENCE as LARGE_PREFERENCE
 from .goodness import Bin as Bin
 from .goodness import Calibration as Calibration
 from .goodness import Goodness as Goodness
@@ -39,6 +41,7 @@ from .goodness import calibration_slope as calibration_slope
 from .goodness import goodness_of_fit as goodness_of_fit
 from .goodness import intraclass_correlation as intraclass_correlation
 from .goodness import lapses as lapses
+from .goodness import preference_matters as preference_matters
 from .goodness import residual_map as residual_map
 from .intervals import LEVEL as LEVEL
 from .intervals import Interval as Interval

@@ -38,8 +38,8 @@ Errors = dict[str, Error]
 FEW, FEW_IMAGES = 15, 30
 """Fewer references or observers, or images in all places, than this are said to be few."""
 UNCLUSTERED = (
-    "error bars take triplets as independent, since the counts keep no references: they are too small where references "
-    "recur; count with --keep-refs"
+    "error bars take triplets as independent: the counts keep no references; they are too small where references "
+    "recur, so count with --keep-refs"
 )
 
 

@@ -32,6 +32,8 @@ MAX_SHIFT = 10.0
 CELLS = 8
 FEWEST_EXPECTED = 5.0
 """A cell is tested if the variance of its number of votes for x1 is at least this, as for a chi-squared test."""
+LARGE_PREFERENCE, P_PREFERENCE = 5.0, 1e-4
+"""Per cent of votes from which a preference for one side matters, and the p-value below which it is beyond doubt."""
 TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Shares of the votes, those where P is most certain, that are tried for a bound on random votes."""
 UNKNOWN = Interval(*[float("nan")] * 4)
@@ -449,6 +451,18 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
     units = float(clusters.units(weight)[0])
     interval, p = t_interval(100 * value, 100 * se, units), p_value(value, se, units)
     return {"shown": shown, **interval._asdict(), "p": p, "sentence": _preference(interval, p, shown)}
+
+
+def preference_matters(preference: Mapping[str, Any]) -> bool:
+    """Whether a preference for one side, as `asymmetry` returns it, is large and beyond doubt.
+
+    Examples
+    --------
+    >>> preference_matters({"value": -8.0, "p": 1e-6}), preference_matters({"value": 2.0, "p": 1e-6})
+    (True, False)
+    """
+    value, p = preference["value"], preference["p"]
+    return value is not None and p is not None and abs(value) >= LARGE_PREFERENCE and p < P_PREFERENCE
 
 
 def _preference(interval: Interval, p: float, shown: bool) -> str:

@@ -9,15 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from twoafc import plots
 from twoafc.arrays import FloatArray
-from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.files import OutputFolder, whole_file
 from twoafc.results import tables
+from twoafc.results.report import drawings
 from twoafc.results.report.page import REPORT, report_page, write_page
 from twoafc.table import Pairs, write_frame
 
@@ -116,7 +115,7 @@ def _figures(result: Result) -> dict[str, Figure]:
             figures[f"curves-{plain(estimator)}"] = plots.curves(_curves(result, runs)) if runs else None
             continue
         maps = {name: each.residuals for name, each in goodness.items() if each.residuals is not None}
-        figures[f"surfaces-{plain(estimator)}"] = plots.surfaces(surfaces_of(runs))
+        figures[f"surfaces-{plain(estimator)}"] = plots.surfaces(surfaces_of(runs, rows=result.triplets))
         figures[f"residuals-{plain(estimator)}"] = plots.residual_maps(maps)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
@@ -131,15 +130,22 @@ def _curves(result: Result, runs: Sequence[Run]) -> dict[str, plots.Curve]:
     return {name: plots.curve_values(firsts[name].fit, Pairs.from_frame(rows)) for name, rows in tested.items()}
 
 
-def surfaces_of(runs: Sequence[Run], size: int = 101) -> dict[str, FloatArray]:
-    """P over the uniformised plane, by distance, of the fits that have a map to it; with several seeds, the first."""
-    u = np.linspace(0, 1, size)
+def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:
+    """P over the uniformised plane, by distance; with several seeds, the first.
+
+    Parameters
+    ----------
+    rows : polars.DataFrame, optional
+        The tested rows, whose distances give the plane of saved fits that have no map of their own.
+    """
     surfaces: dict[str, FloatArray] = {}
     for run in runs:
-        uniform = getattr(run.fit, "uniform", None)
-        if isinstance(uniform, Uniform) and not run.diverged and run.distance not in surfaces:
-            d = uniform.inverse(u)
-            surfaces[run.distance] = run.fit.probability(d[:, None], d[None, :])
+        if not run.diverged and run.distance not in surfaces:
+            saved = rows if hasattr(run.fit, "save") else None
+            tested = None if saved is None else saved.filter(distance=run.distance, estimator=run.estimator)
+            uniform = drawings.map_of(run.fit, tested)
+            if uniform is not None:
+                surfaces[run.distance] = drawings.surface_of(run.fit, uniform, size)
     return surfaces
 
 

@@ -1,4 +1,8 @@
-"""A table cut into folds for cross-validation, by reference where references are known."""
+"""A table cut into folds for cross-validation, by reference where references are known.
+
+Quadruples have two references each, so that a few images may link all rows. Such a set is cut where few rows share a
+reference, and `split_note` says how many of the rows left out share an image with the rows fitted.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +10,80 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from twoafc.arrays import IntArray
+from twoafc.arrays import BoolArray, IntArray
 from twoafc.errors import DataError
 from twoafc.table.votes import Votes
 
+LARGEST = 0.5
+"""Share of the rows above which a set of linked references is cut: too few rows would be left to fit."""
+REFERENCES, CHOICES = ("ref", "ref0", "ref1"), ("x0", "x1", "x")
+FEWEST = 6
+"""Fewer names of choices than this that go with several references are taken for those of codecs, not of images."""
 
-def split_key(table: Votes) -> str:
+
+def _split_key(table: Votes) -> str:
     """Name what stays together in one fold: whole references, or those of quadruples that share one, or triplets."""
-    if {"ref0", "ref1"} <= set(table.labels.columns):
+    if _is_linked(table):
         return "ref0 and ref1"
-    return "ref" if "ref" in table.labels.columns else table.row
+    several = "ref" in table.labels.columns and table.labels["ref"].n_unique() > 1
+    return "ref" if several else table.row
 
 
-def split_units(table: Votes) -> IntArray:
-    """Number the units that stay together, for each row."""
-    key = split_key(table)
-    if key != "ref0 and ref1":
-        return table.codes(key)[1]
-    # Quadruples hang together by any reference that they share, first or second.
-    names, codes = np.unique(np.stack([table.labels["ref0"], table.labels["ref1"]]), return_inverse=True)
-    ref0, ref1 = codes.reshape(2, -1)
-    links = csr_array((np.ones(len(table)), (ref0, ref1)), shape=(len(names), len(names)))
-    return np.asarray(connected_components(links, directed=False)[1][ref0], dtype=np.int64)
+def _is_linked(table: Votes) -> bool:
+    """Whether rows have two references."""
+    return {"ref0", "ref1"} <= set(table.labels.columns)
+
+
+def _numbered(table: Votes, columns: tuple[str, ...]) -> IntArray:
+    """Number the names in some columns, the same name by the same number, shape (columns, T)."""
+    codes = np.unique(np.stack([table.labels[name] for name in columns]), return_inverse=True)[1]
+    return np.asarray(codes, dtype=np.int64).reshape(len(columns), -1)
+
+
+def _graph(references: IntArray) -> csr_array:
+    """References, linked where they share a row; `references` has shape (2, T)."""
+    size = int(references.max()) + 1
+    return csr_array((np.ones(references.shape[1]), tuple(references)), shape=(size, size))
+
+
+def _linked_sets(references: IntArray) -> IntArray:
+    """Number the sets of rows that hang together by any reference that they share, first or second."""
+    return np.asarray(connected_components(_graph(references), directed=False)[1][references[0]], dtype=np.int64)
 
 
 def repeated_units(table: Votes) -> IntArray | None:
-    """Number the units where some hold several rows; None where each row is its own."""
-    key = split_key(table)
+    """Number the sets of rows that depend on each other; None where each row is its own.
+
+    Rows of one reference do, and quadruples of linked references. Where these link most rows, quadruples that share the
+    rarer of their two references are a set.
+    """
+    key = _split_key(table)
     rows = len(table) if table.count is None or key == table.row else int(table.count.sum())
-    if key in table.labels.columns and table.labels[key].n_unique() == rows:
-        return None
-    unit = split_units(table)
-    return unit if unit.max() + 1 < rows else None
+    if key in table.labels.columns:
+        unit = None if table.labels[key].n_unique() == rows else table.codes(key)[1]
+    else:
+        references = _numbered(table, ("ref0", "ref1"))
+        unit = _linked_sets(references)
+        if np.bincount(unit).max() > LARGEST * rows:
+            rarity = np.argsort(np.argsort(np.bincount(references.ravel()), kind="stable"))
+            unit = np.unique(rarity[references].min(axis=0), return_inverse=True)[1].astype(np.int64)
+    return None if unit is None or unit.max() + 1 == rows else unit
+
+
+def most_folds(table: Votes) -> int:
+    """Number of folds that a table can be cut into: of references, or of rows."""
+    key = _split_key(table)
+    return int(table.labels[key if key in table.labels.columns else table.row].n_unique())
 
 
 def assign_folds(table: Votes, folds: int, *, seed: int) -> IntArray:
     """Give every row its fold, 0..folds - 1, at random, with whole references in one fold and folds of like size.
+
+    Linked references of quadruples stay together too, unless they link more than half of the rows or there are fewer
+    sets of them than folds. Such a set is cut by pairs of references: one after the other, from neighbour to neighbour,
+    they go to the fold that has most rows with the same references and room.
 
     Examples
     --------
@@ -53,20 +93,103 @@ def assign_folds(table: Votes, folds: int, *, seed: int) -> IntArray:
     >>> bool(fold[0] == fold[1] != fold[2] == fold[3])
     True
     """
-    unit = split_units(table)
-    _, unit = np.unique(unit, return_inverse=True)
+    key, most = _split_key(table), most_folds(table)
+    if not 2 <= folds <= most:
+        what = "references" if key == "ref" else f"{table.row}s"
+        raise DataError(f"folds must lie between 2 and the number of {what}, {most}; found {folds}")
+    references = _numbered(table, ("ref0", "ref1")) if _is_linked(table) else None
+    unit = table.codes(key)[1] if references is None else _linked_sets(references)
     sizes = np.bincount(unit, table.count)
-    if not 2 <= folds <= len(sizes):
-        what = {table.row: f"{table.row}s", "ref": "references"}.get(split_key(table), "sets of linked references")
-        raise DataError(f"folds must lie between 2 and the number of {what}, {len(sizes)}; found {folds}")
-    order = np.random.default_rng(seed).permutation(len(sizes))
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(sizes))
     # The largest references first, each to the smallest fold; the shuffle decides among equals.
     order = order[np.argsort(-sizes[order], kind="stable")]
+    if references is not None and (len(sizes) < folds or sizes.max() > LARGEST * sizes.sum()):
+        return _cut(table, references, unit, order, folds, rng)
     fold, filled = np.empty(len(sizes), dtype=np.int64), np.zeros(folds)
     for place in order:
         fold[place] = np.argmin(filled)
         filled[fold[place]] += sizes[place]
     return fold[unit]
+
+
+def _cut(
+    table: Votes, references: IntArray, unit: IntArray, order: IntArray, folds: int, rng: np.random.Generator
+) -> IntArray:
+    """Assign folds where a set of linked references (`unit`, to be placed in this order) must be cut."""
+    share, rank = len(unit) / folds, np.argsort(order)[unit]
+    # Numbered at random, so that the walk begins with any of them.
+    references = rng.permutation(int(references.max()) + 1)[references]
+    large = np.bincount(unit)[unit] > share
+    near = np.sort(_walk(references, large)[references], axis=0)
+    # Parts in the order in which they are placed: sets of linked references, or pairs of those that are cut.
+    parts = np.stack([rank, *np.where(large, near[::-1], -1)])
+    if np.unique(parts, axis=1).shape[1] < folds:
+        parts = np.stack([*parts, table.codes(table.row)[1]])
+    _, first, part, sizes = np.unique(parts, axis=1, return_index=True, return_inverse=True, return_counts=True)
+    fold, filled = np.empty(len(sizes), dtype=np.int64), np.zeros(folds)
+    seen = np.zeros((int(references.max()) + 1, folds))
+    for place, size in enumerate(sizes):
+        own = references[:, first[place]]
+        linked = seen[own].sum(axis=0) * np.maximum(share - filled, 0)
+        awaited = len(sizes) - place <= np.count_nonzero(filled == 0)
+        fold[place] = np.argmax(linked) if linked.any() and not awaited else np.argmin(filled)
+        filled[fold[place]] += size
+        seen[own, fold[place]] += size
+    return fold[part.ravel()]
+
+
+def _walk(references: IntArray, rows: BoolArray) -> IntArray:
+    """Place of each reference of some rows on a walk from one to its neighbours, and on to theirs, set by set."""
+    graph = _graph(references)
+    place = np.full(graph.shape[0], -1, dtype=np.int64)
+    _, known = connected_components(graph, directed=False)
+    sets, first = np.unique(known, return_index=True)
+    for start in first[np.isin(sets, known[references[0, rows]])]:
+        walk = breadth_first_order(graph, start, directed=False, return_predecessors=False)
+        place[walk] = np.arange(len(walk))
+    return place
+
+
+def split_note(table: Votes, fold: IntArray) -> str:
+    """Describe a split into folds in one line: by what, and how many rows share an image with rows of other folds.
+
+    Examples
+    --------
+    >>> from twoafc.table import Triplets
+    >>> names = {"ref0": list("aabx"), "ref1": list("bbcy")}
+    >>> table = Triplets.from_frame({"n": [1] * 4, "M": [1] * 4, "d0": range(4), "d1": range(4)} | names)
+    >>> print(split_note(table, np.array([0, 0, 1, 1])))
+    2-fold cross-validation, split by ref0 and ref1; references are linked: 3 of 4 left-out triplets (75 %) share an
+    image with triplets that were fitted
+    """
+    folds, row, key = int(fold.max()) + 1, table.row, _split_key(table)
+    if table.count is not None and key == row:
+        return f"{folds}-fold cross-validation; folds split {row}s, not references"
+    note = f"{folds}-fold cross-validation, split by {key}"
+    shared = int(_shared(table, fold).sum())
+    if not shared:
+        return note
+    cause = "references are linked" if _is_linked(table) else "images recur"
+    share = f"{shared} of {len(table)} left-out {row}s ({100 * shared / len(table):.0f} %)"
+    return f"{note}; {cause}: {share} share an image with {row}s that were fitted"
+
+
+def _shared(table: Votes, fold: IntArray) -> BoolArray:
+    """Whether each row has an image that rows of other folds have too."""
+    columns = tuple(name for name in REFERENCES + CHOICES if name in table.labels.columns)
+    if not columns:
+        return np.zeros(len(table), dtype=np.bool_)
+    image = _numbered(table, columns)
+    used = np.zeros((int(image.max()) + 1, int(fold.max()) + 1), dtype=np.bool_)
+    used[image, fold] = True
+    several = used.sum(axis=1) > 1
+    is_choice = np.array([name in CHOICES for name in columns])
+    recurring = several[image]
+    names = np.unique(image[is_choice][recurring[is_choice]])
+    if len(names) < FEWEST and not np.isin(names, image[~is_choice]).any():
+        recurring = recurring[~is_choice]
+    return np.asarray(recurring.any(axis=0))
 
 
 def split_rows(table: Votes, folds: int, *, seed: int) -> tuple[Votes, IntArray]:
@@ -84,7 +207,7 @@ def split_rows(table: Votes, folds: int, *, seed: int) -> tuple[Votes, IntArray]
     >>> parts.n, fold, parts.count.sum()
     (array([1, 0, 1, 0]), array([0, 0, 1, 1]), np.int64(100))
     """
-    if table.count is None or split_key(table) != table.row:
+    if table.count is None or _split_key(table) != table.row:
         return table, assign_folds(table, folds, seed=seed)
     total = int(table.count.sum())
     if not 2 <= folds <= total:

@@ -13,6 +13,7 @@ import polars as pl
 from markupsafe import Markup
 
 from twoafc import plots
+from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
 from twoafc.files import BREAKS, legible
 from twoafc.inference import Goodness, Record
@@ -120,14 +121,33 @@ def _or_nan(value: float | None) -> float:
 
 
 def surfaces(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
-    """P over the plane of the two distances, of every fit that has a map to it, the best first."""
-    fits = [(record, result.model(*_key(record))) for record in ranked[:MOST_DRAWN]]
-    return [
-        Drawing(_name(result, record), _surface(record, fit, _tested(result, record), place))
-        for place, (record, fit) in enumerate(
-            (record, fit) for record, fit in fits if isinstance(getattr(fit, "uniform", None), Uniform)
-        )
-    ]
+    """P over the plane of the two distances, of every fit that is saved, the best first."""
+    drawn = []
+    for place, record in enumerate(ranked[:MOST_DRAWN]):
+        fit, rows = result.model(*_key(record)), _tested(result, record)
+        uniform = None if fit is None else map_of(fit, rows)
+        if uniform is not None:
+            drawn.append(Drawing(_name(ranked, record), _surface(record, fit, uniform, rows, place)))
+    return drawn
+
+
+def map_of(fit: Any, rows: pl.DataFrame | None) -> Uniform | None:
+    """The map of a fit to the plane of its surface; that of the tested rows where it has none and these are known."""
+    uniform = getattr(fit, "uniform", None)
+    if isinstance(uniform, Uniform):
+        return uniform
+    return None if rows is None else Uniform.learn(rows["d0"].to_numpy(), rows["d1"].to_numpy())
+
+
+def surface_of(fit: Any, uniform: Uniform, size: int) -> FloatArray:
+    """P over the uniformised plane, shape (size, size)."""
+    d0, d1 = np.meshgrid(*[uniform.inverse(np.linspace(0, 1, size))] * 2, indexing="ij")
+    return np.asarray(fit.probability(d0.ravel(), d1.ravel()), dtype=np.float64).reshape(size, size)
+
+
+def unsaved(result: Result, ranked: Sequence[Record]) -> list[str]:
+    """Names of what has no surface on the page, since its estimator saves no model."""
+    return [_name(ranked, record) for record in ranked[:MOST_DRAWN] if result.model(*_key(record)) is None]
 
 
 def _tested(result: Result, record: Record) -> pl.DataFrame | None:
@@ -139,15 +159,13 @@ def _key(record: Record) -> tuple[str, str]:
     return record["distance"], record["estimator"]
 
 
-def _name(result: Result, record: Record) -> str:
-    several = len({label for _, label, _ in result.fits}) > 1
+def _name(ranked: Sequence[Record], record: Record) -> str:
+    several = len({one["estimator"] for one in ranked}) > 1
     return f"{record['distance']}, {record['estimator']}" if several else str(record["distance"])
 
 
-def _surface(record: Record, fit: Any, rows: pl.DataFrame | None, place: int) -> Markup:
-    uniform = fit.uniform
-    d = uniform.inverse(np.linspace(0, 1, NODES))
-    P = np.asarray(fit.probability(d[:, None], d[None, :]))
+def _surface(record: Record, fit: Any, uniform: Uniform, rows: pl.DataFrame | None, place: int) -> Markup:
+    P = surface_of(fit, uniform, NODES)
     density = None
     if rows is not None:
         u0, u1 = (uniform(rows[name].to_numpy()) for name in ("d0", "d1"))
@@ -184,7 +202,7 @@ def curves(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
         title = f"Chance of same by {name}: the curve, and shares of the tested votes with 95 % intervals"
         words = f"P goes from {values.P[0]:.2f} at the smallest distances to {values.P[-1]:.2f} at the largest."
         drawn.append(
-            Drawing(_name(result, record), inline(figure, name=f"curve-{place}", title=title, description=words))
+            Drawing(_name(ranked, record), inline(figure, name=f"curve-{place}", title=title, description=words))
         )
     return drawn
 
@@ -193,7 +211,7 @@ def reliabilities(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
     """Share of votes for x1 against P, the best distance first."""
     shown = [record for record in ranked if _key(record) in result.goodness]
     return [
-        Drawing(_name(result, record), _reliability(record, result.goodness[_key(record)], place))
+        Drawing(_name(ranked, record), _reliability(record, result.goodness[_key(record)], place))
         for place, record in enumerate(shown[:MOST_DRAWN])
     ]
 

@@ -67,6 +67,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         forests=drawings.forests(ranked, drawings.scales(result, ranked)),
         differences=grids.differences(result.comparisons, ranked, result.k),
         surfaces=drawings.surfaces(result, ranked) if result.row == "triplet" else [],
+        unsaved=drawings.unsaved(result, ranked) if result.row == "triplet" else [],
         curves=drawings.curves(result, ranked) if result.row == "pair" else [],
         reliabilities=drawings.reliabilities(result, ranked),
         suits=grids.suits(result.goodness, ranked),

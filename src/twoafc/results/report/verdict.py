@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
-from twoafc.inference import Record
+from twoafc.inference import Goodness, Record, preference_matters
 from twoafc.results.tables import explained, is_shown
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def verdict(result: Result) -> list[str]:
     """State the result in a few sentences, the most important first."""
     ranked = ranking(result)
     if not ranked:
-        return ["No distance has a score: every run diverged."]
+        return [_no_score(result)]
     best = ranked[0]
     goodness = result.goodness.get((best["distance"], best["estimator"]))
     return [
@@ -26,25 +26,38 @@ def verdict(result: Result) -> list[str]:
         *_others(best, ranked, result.comparisons),
         *_other_estimators(best, ranked),
         *_bare(ranked),
-        *([] if goodness is None else [f"{goodness.sentences()[0]}."]),
+        *([] if goodness is None else [f"{goodness.sentences()[0]}.", *_side(goodness)]),
         *(f"Caution: {caveat}." for caveat in result.caveats),
     ]
 
 
+def _no_score(result: Result) -> str:
+    if _candidates(result):
+        return "No distance has a finite NLL: P is 0 or 1 where a vote says otherwise."
+    return "No distance has a score: every run diverged."
+
+
+def _side(goodness: Goodness) -> list[str]:
+    """A preference for one side that no distance explains, where it is large."""
+    preference = goodness.asymmetry
+    if preference is None or not preference_matters(preference):
+        return []
+    sentence = str(preference["sentence"])
+    return [f"{sentence[0].upper()}{sentence[1:]}."]
+
+
 def ranking(result: Result) -> list[Record]:
     """Pooled scores on tested votes of every fit that has any, the best likelihood first; of seeds their summary."""
+    finite = [record for record in _candidates(result) if record["nll"] is not None and math.isfinite(record["nll"])]
+    return sorted(finite, key=lambda record: float(record["nll"]))
+
+
+def _candidates(result: Result) -> list[Record]:
+    """Pooled scores on tested votes of every fit that did not diverge."""
     fitted = {(fit["distance"], fit["estimator"]) for fit in result.card.get("fits", [])}
-    shown = [
-        record
-        for record in result.scores
-        if is_shown(record, result.scores)
-        and record["nll"] is not None
-        and math.isfinite(record["nll"])
-        and not _failed(record)
-    ]
-    ranked = sorted(shown, key=lambda record: float(record["nll"]))
+    shown = [record for record in result.scores if is_shown(record, result.scores) and not _failed(record)]
     # A row that was added beside the fits, such as the truth of a simulation, is no candidate.
-    return [record for record in ranked if not fitted or (record["distance"], record["estimator"]) in fitted]
+    return [record for record in shown if not fitted or (record["distance"], record["estimator"]) in fitted]
 
 
 def _failed(record: Record) -> bool:
