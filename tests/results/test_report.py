@@ -247,8 +247,8 @@ def test_the_verdict_names_a_large_preference_for_one_side(result: Result) -> No
 
 def test_the_verdict_of_counts_without_references_calls_its_error_bars_too_small(result: Result) -> None:
     line = (
-        "Caution: error bars take triplets as independent: the counts keep no references; they are too small where references "
-        "recur, so count with --keep-refs."
+        "Caution: error bars take triplets as independent: the counts keep no references; they are too small where "
+        "references recur, so count with --keep-refs."
     )
     assert line not in verdict(result)
     counted = Clustering(Dependence(10, (), NOT_KEPT, np.ones(10, dtype=np.int64)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -14,17 +14,7 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
-from twoafc.evaluation.loop import (
-    Job,
-    Prediction,
-    fit_to_halves,
-    jobs,
-    predictions,
-    refits,
-    shared_distances,
-    split_into_halves,
-    training_matters,
-)
+from twoafc.evaluation.loop import Job, Prediction, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
@@ -40,6 +30,13 @@ from twoafc.evaluation.records import (
     without_bars,
 )
 from twoafc.evaluation.settings import Progress, Settings
+from twoafc.evaluation.training import (
+    fit_to_halves,
+    noisy_estimators,
+    split_into_halves,
+    training_card,
+    training_words,
+)
 from twoafc.inference import (
     Clustering,
     Goodness,
@@ -47,7 +44,6 @@ from twoafc.inference import (
     Values,
     clustering_of,
     goodness_of_fit,
-    independent_rows,
     mean_values,
 )
 from twoafc.metrics import log_likelihood
@@ -122,34 +118,21 @@ def evaluate(
         train, fold = split_rows(train, settings.folds, seed=settings.seed)
         notes.append(f"no test table: {split_note(train, fold)}")
     method = _method(train, test, names, chosen, settings, progress)
-    clusterings: dict[str, Clustering] = {}
-    runs: list[Run] = []
-    parts: list[tuple[Job, Run, Scored]] = []
     todo = jobs(names, chosen, settings)
-    for done, job in enumerate(todo):
-        if progress:
-            progress(done, len(todo), str(job))
-        runs.append(job.run(train))
-        for prediction in predictions(job, runs[-1], train, test, fold):
-            split = prediction.split
-            clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.table))
-            parts.append((job, runs[-1], scored(prediction, settings, clustering)))
-    noisy = _noisy([one for _, _, one in parts], chosen, clusterings, settings, crossed=test is None)
-    half = split_into_halves(train, fold, seed=settings.seed) if noisy else np.zeros((0, 0), dtype=np.int64)
+    parts, clusterings = _fit_and_score(todo, train, test, fold, settings, progress)
+    noisy = noisy_estimators([part.scored for part in parts], chosen, clusterings, settings, crossed=test is None)
+    splits = 0
+    if noisy:
+        half = split_into_halves(train, fold, seed=settings.seed)
+        parts, splits = [*_with_noise(parts, noisy, train, test, fold, half, settings, progress)], len(half)
     scores: list[Record] = []
     units: dict[tuple[str, str], FloatArray] = {}
-    unseen: list[Scored] = []
-    for job, run, one in parts:
+    for _, _, one in parts:
         split = one.prediction.split
-        if split == "test" and job.estimator in noisy and not one.prediction.diverged:
-            if progress:
-                progress(len(unseen), len(todo), f"{job}: fits to halves")
-            one = with_halves(one, fit_to_halves(job, run, train, test, fold, half), settings)
         bars = method.of_scores(one, clusterings[split])
         scores += with_bars(one.records, bars) if bars else without_bars(one.records)
         units |= {(split, group): error.units for group, error in bars.items()}
-        if split == "test":
-            unseen.append(one)
+    runs, unseen = _by_split(parts)
     if progress:
         progress(len(todo), len(todo), "scores")
     notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
@@ -167,13 +150,13 @@ def evaluate(
     return Result(
         row=train.row,
         scores=scores,
-        triplets=None if counted else pl.concat([tested(one, len(half)) for one in unseen]),
+        triplets=None if counted else pl.concat([tested(one, splits) for one in unseen]),
         runs=runs,
         notes=notes,
         comparisons=comparisons,
         goodness={} if counted else _goodness(unseen, clusterings["test"]),
         error_bars=_worded(
-            f"{method.description}; {_training_words(train, chosen, noisy, settings)}{clusterings['test'].description}",
+            f"{method.description}; {training_words(train, chosen, noisy, settings)}{clusterings['test'].description}",
             train.row,
         ),
         ceiling=reach,
@@ -182,9 +165,67 @@ def evaluate(
         if counted
         else _checked(names, train, test),
         card=make_card(data, chosen, asdict(settings), runs)
-        | _training_card(unseen)
+        | training_card(unseen)
         | {"caveats": clusterings["test"].caveats(), "paper_density_nll": _finite(papers)},
     )
+
+
+class Part(NamedTuple):
+    """One split of one fit, scored."""
+
+    job: Job
+    run: Run
+    scored: Scored
+
+
+def _fit_and_score(
+    todo: Sequence[Job],
+    train: Votes,
+    test: Votes | None,
+    fold: IntArray | None,
+    settings: Settings,
+    progress: Progress | None,
+) -> tuple[list[Part], dict[str, Clustering]]:
+    """Fit all jobs and score them on every split; return also how the rows of each split are clustered."""
+    parts: list[Part] = []
+    clusterings: dict[str, Clustering] = {}
+    for done, job in enumerate(todo):
+        if progress:
+            progress(done, len(todo), str(job))
+        run = job.run(train)
+        for prediction in predictions(job, run, train, test, fold):
+            split = prediction.split
+            clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.table))
+            parts.append(Part(job, run, scored(prediction, settings, clustering)))
+    return parts, clusterings
+
+
+def _with_noise(
+    parts: Sequence[Part],
+    noisy: Sequence[str],
+    train: Votes,
+    test: Votes | None,
+    fold: IntArray | None,
+    half: IntArray,
+    settings: Settings,
+    progress: Progress | None,
+) -> Iterator[Part]:
+    """Add fits to halves of the training table where its noise counts."""
+    tested_parts = [part for part in parts if part.scored.prediction.split == "test"]
+    for part in parts:
+        job, run, one = part
+        if one.prediction.split != "test" or job.estimator not in noisy or one.prediction.diverged:
+            yield part
+            continue
+        if progress:
+            progress(tested_parts.index(part), len(tested_parts), f"{job}: fits to halves")
+        yield Part(job, run, with_halves(one, fit_to_halves(job, run, train, test, fold, half), settings))
+
+
+def _by_split(parts: Sequence[Part]) -> tuple[list[Run], list[Scored]]:
+    """Return the fits to the whole training table, and what was scored on rows that they have not seen."""
+    runs = [part.run for part in parts if part.scored.prediction.split == "train"]
+    return runs, [part.scored for part in parts if part.scored.prediction.split == "test"]
 
 
 def _papers_density(
@@ -228,61 +269,6 @@ def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list
         return [f"{PAPERS_DENSITY} gives the same order of the distances"]
     listed = ", ".join(other[:5]) + (", ..." if len(other) > 5 else "")
     return [f"{PAPERS_DENSITY} gives another order, the best first: {listed} (--estimator density)"]
-
-
-def _noisy(
-    parts: Sequence[Scored],
-    estimators: Mapping[str, Estimator],
-    clusterings: Mapping[str, Clustering],
-    settings: Settings,
-    *,
-    crossed: bool,
-) -> list[str]:
-    """Name the estimators whose noise of training counts in the error bars: for one distance, so for all."""
-    if settings.error_bars != "analytic":
-        return []
-    worth: dict[tuple[str, str], list[float]] = {}
-    for one in parts:
-        split = one.prediction.split
-        # Counts are for large tables.
-        if one.values is not None and one.values.count is None and split in ("train", "test"):
-            rows = independent_rows(one.values, clusterings[split])
-            worth.setdefault((one.key[1], split), []).append(rows)
-    return [
-        name
-        for name, each in estimators.items()
-        if (name, "train") in worth
-        and training_matters(each, min(worth[name, "train"]), None if crossed else max(worth[name, "test"]))
-    ]
-
-
-def _training_words(
-    train: Votes,
-    estimators: Mapping[str, Estimator],
-    noisy: Sequence[str],
-    settings: Settings,
-) -> str:
-    """Say whether the error bars include the noise of training."""
-    if settings.error_bars in ("bootstrap", "refit"):
-        return ""
-    fixed = [name for name in estimators if name not in noisy]
-    if not fixed:
-        return "noise of training included; "
-    if train.count is not None or settings.error_bars == "fixed":
-        return "noise of training left out; "
-    slow = [name for name in fixed if getattr(estimators[name], "training_noise", 1.0) == 0]
-    if not noisy and not slow:
-        return f"noise of training negligible with {len(train)} training triplets; "
-    left_out = f"noise of training left out for {', '.join(slow)}; " if slow else ""
-    return f"noise of training included for {', '.join(noisy)}; {left_out}" if noisy else left_out
-
-
-def _training_card(unseen: Sequence[Scored]) -> dict[str, Any]:
-    """What is needed beside P of the fits to halves to compute the noise of training again."""
-    halves = next((one.prediction.halves for one in unseen if one.prediction.halves is not None), None)
-    if halves is None:
-        return {}
-    return {"training": {"splits": len(halves.P), "cross_validated": halves.crossed, "df": halves.freedom}}
 
 
 def _worded(text: str, row: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,14 +14,9 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import SPLITS, Record, all_measures, clustering_of, drawn_rows
+from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run
 from twoafc.table import Votes, assign_folds, most_folds
-
-TRAINING_NOISE = 80.0
-"""The constant c of `training_matters` for the density, and for estimators that do not state their own."""
-CROSSED_ROWS = 8000
-"""Rows up to which the noise of training counts in a cross-validated density."""
 
 
 class Measured(Protocol):
@@ -140,68 +134,6 @@ def predictions(job: Job, run: Run, train: Votes, test: Votes | None, fold: IntA
         failed = failed or refit.diverged
         yield Prediction(run, f"fold-{k}", part, P[rows], refit.diverged, floor[rows])
     yield Prediction(run, "test", seen, P, failed, floor)
-
-
-def training_matters(estimator: Estimator, train: float, test: float | None) -> bool:
-    """Whether another training table would change scores by a sizable part of their error over test rows.
-
-    The variance of training over that of the test rows is about c T_test / T_train^2, with a constant c of the
-    estimator; it counts from a tenth on. When a table is cross-validated, fits share their rows, and its noise counts
-    longer.
-
-    Parameters
-    ----------
-    train, test : float
-        Independent rows that the tables are worth; None for a test table that is not there.
-
-    Examples
-    --------
-    >>> from twoafc import Density
-    >>> training_matters(Density(), 300, 1500), training_matters(Density(), 5000, 1500)
-    (True, False)
-    """
-    noise = float(getattr(estimator, "training_noise", TRAINING_NOISE))
-    if test is None:
-        return noise * CROSSED_ROWS / TRAINING_NOISE > train
-    return noise * test / train**2 > 0.1
-
-
-def split_into_halves(train: Votes, fold: IntArray | None, *, seed: int) -> IntArray:
-    """Split a table at random into halves, whole references at a time: 0 or 1 for every row, shape (splits, T).
-
-    Where that leaves a half without rows, in the table or outside a fold, rows are split one by one.
-    """
-    splits = SPLITS if fold is None else SPLITS // 2
-    whole = most_folds(train) > 1
-    halves = np.empty((splits, len(train)), dtype=np.int64)
-    for split, key in enumerate(np.random.SeedSequence(seed).generate_state(splits)):
-        halves[split] = assign_folds(train, 2, seed=int(key)) if whole else 0
-        codes = 2 * (0 if fold is None else fold) + halves[split]
-        sizes = np.bincount(codes, minlength=2 if fold is None else 2 * (fold.max() + 1)).reshape(-1, 2)
-        left = sizes if fold is None else sizes.sum(axis=0) - sizes
-        if not left.all():
-            halves[split] = np.random.default_rng(key).permutation(len(train)) % 2
-    return halves
-
-
-def fit_to_halves(
-    job: Job, run: Run, train: Votes, test: Votes | None, fold: IntArray | None, half: IntArray
-) -> HalfFits:
-    """Fit to complementary halves of the training table and predict the rows that are tested.
-
-    Without a test table each fold is predicted by fits to the halves of the other folds. What the fit to the whole
-    table chose once for all, such as the link of a spline, is taken from it.
-    """
-    seen, settings = train[job.distance], getattr(run.fit, "chosen_settings", job.settings)
-    tested = seen if test is None else test[job.distance]
-    P = np.empty((len(half), 2, len(tested)))
-    for split, side, k in product(range(len(half)), (0, 1), range(1 if fold is None else fold.max() + 1)):
-        others = half[split] == side if fold is None else (half[split] == side) & (fold != k)
-        rows = np.arange(len(tested)) if fold is None else np.flatnonzero(fold == k)
-        refit = dataclasses.replace(run, fit=settings.fit(seen.where(others)))
-        P[split, side, rows] = probability_at(refit, *(column[rows] for column in tested.columns))
-    units = clustering_of(train).units(np.full(len(train), 1 / len(train)))
-    return HalfFits(P, fold is not None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
 
 
 def floor_of(train: Votes, rows: int) -> FloatArray:

@@ -1,0 +1,144 @@
+"""The noise of training in an evaluation: whether it counts, fits to halves of the training table, and words for it.
+
+What is computed from these fits is in `twoafc.inference.training`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from twoafc.arrays import IntArray
+from twoafc.estimators import Estimator
+from twoafc.evaluation.loop import HalfFits, Job, probability_at
+from twoafc.evaluation.records import Scored
+from twoafc.evaluation.settings import Settings
+from twoafc.inference import SPLITS, Clustering, clustering_of, independent_rows
+from twoafc.results import Run
+from twoafc.table import Votes, assign_folds, most_folds
+
+TRAINING_NOISE = 80.0
+"""The constant c of `training_matters` for the density, and for estimators that do not state their own."""
+CROSSED_ROWS = 8000
+"""Rows up to which the noise of training counts in a cross-validated density."""
+
+
+def training_matters(estimator: Estimator, train: float, test: float | None) -> bool:
+    """Whether another training table would change scores by a sizable part of their error over test rows.
+
+    The variance of training over that of the test rows is about c T_test / T_train^2, with a constant c of the
+    estimator; it counts from a tenth on. When a table is cross-validated, fits share their rows, and its noise counts
+    longer.
+
+    Parameters
+    ----------
+    train, test : float
+        Independent rows that the tables are worth; None for a test table that is not there.
+
+    Examples
+    --------
+    >>> from twoafc import Density
+    >>> training_matters(Density(), 300, 1500), training_matters(Density(), 5000, 1500)
+    (True, False)
+    """
+    noise = float(getattr(estimator, "training_noise", TRAINING_NOISE))
+    if test is None:
+        return noise * CROSSED_ROWS / TRAINING_NOISE > train
+    return noise * test / train**2 > 0.1
+
+
+def split_into_halves(train: Votes, fold: IntArray | None, *, seed: int) -> IntArray:
+    """Split a table at random into halves, whole references at a time: 0 or 1 for every row, shape (splits, T).
+
+    Where that leaves a half without rows, in the table or outside a fold, rows are split one by one.
+    """
+    splits = SPLITS if fold is None else SPLITS // 2
+    whole = most_folds(train) > 1
+    halves = np.empty((splits, len(train)), dtype=np.int64)
+    for split, key in enumerate(np.random.SeedSequence(seed).generate_state(splits)):
+        halves[split] = assign_folds(train, 2, seed=int(key)) if whole else 0
+        codes = 2 * (0 if fold is None else fold) + halves[split]
+        sizes = np.bincount(codes, minlength=2 if fold is None else 2 * (fold.max() + 1)).reshape(-1, 2)
+        left = sizes if fold is None else sizes.sum(axis=0) - sizes
+        if not left.all():
+            halves[split] = np.random.default_rng(key).permutation(len(train)) % 2
+    return halves
+
+
+def fit_to_halves(
+    job: Job, run: Run, train: Votes, test: Votes | None, fold: IntArray | None, half: IntArray
+) -> HalfFits:
+    """Fit to complementary halves of the training table and predict the rows that are tested.
+
+    Without a test table each fold is predicted by fits to the halves of the other folds. What the fit to the whole
+    table chose once for all, such as the link of a spline, is taken from it.
+    """
+    seen, settings = train[job.distance], getattr(run.fit, "chosen_settings", job.settings)
+    tested = seen if test is None else test[job.distance]
+    P = np.empty((len(half), 2, len(tested)))
+    for split, side, k in product(range(len(half)), (0, 1), range(1 if fold is None else fold.max() + 1)):
+        others = half[split] == side if fold is None else (half[split] == side) & (fold != k)
+        rows = np.arange(len(tested)) if fold is None else np.flatnonzero(fold == k)
+        refit = dataclasses.replace(run, fit=settings.fit(seen.where(others)))
+        P[split, side, rows] = probability_at(refit, *(column[rows] for column in tested.columns))
+    units = clustering_of(train).units(np.full(len(train), 1 / len(train)))
+    return HalfFits(P, fold is not None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
+
+
+def noisy_estimators(
+    parts: Sequence[Scored],
+    estimators: Mapping[str, Estimator],
+    clusterings: Mapping[str, Clustering],
+    settings: Settings,
+    *,
+    crossed: bool,
+) -> list[str]:
+    """Name the estimators whose noise of training counts in the error bars: for one distance, so for all."""
+    if settings.error_bars != "analytic":
+        return []
+    worth: dict[tuple[str, str], list[float]] = {}
+    for one in parts:
+        split = one.prediction.split
+        # Counts are for large tables.
+        if one.values is not None and one.values.count is None and split in ("train", "test"):
+            rows = independent_rows(one.values, clusterings[split])
+            worth.setdefault((one.key[1], split), []).append(rows)
+    return [
+        name
+        for name, each in estimators.items()
+        if (name, "train") in worth
+        and training_matters(each, min(worth[name, "train"]), None if crossed else max(worth[name, "test"]))
+    ]
+
+
+def training_words(
+    train: Votes,
+    estimators: Mapping[str, Estimator],
+    noisy: Sequence[str],
+    settings: Settings,
+) -> str:
+    """Say whether the error bars include the noise of training."""
+    if settings.error_bars in ("bootstrap", "refit"):
+        return ""
+    fixed = [name for name in estimators if name not in noisy]
+    if not fixed:
+        return "noise of training included; "
+    if train.count is not None or settings.error_bars == "fixed":
+        return "noise of training left out; "
+    slow = [name for name in fixed if getattr(estimators[name], "training_noise", 1.0) == 0]
+    if not noisy and not slow:
+        return f"noise of training negligible with {len(train)} training triplets; "
+    left_out = f"noise of training left out for {', '.join(slow)}; " if slow else ""
+    return f"noise of training included for {', '.join(noisy)}; {left_out}" if noisy else left_out
+
+
+def training_card(unseen: Sequence[Scored]) -> dict[str, Any]:
+    """What is needed beside P of the fits to halves to compute the noise of training again."""
+    halves = next((one.prediction.halves for one in unseen if one.prediction.halves is not None), None)
+    if halves is None:
+        return {}
+    return {"training": {"splits": len(halves.P), "cross_validated": halves.crossed, "df": halves.freedom}}
