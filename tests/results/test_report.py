@@ -180,26 +180,31 @@ def test_the_verdict_in_words(result: Result) -> None:
     best, second = ranked[0]["distance"], ranked[1]["distance"]
     assert {best, second} == {"good", "alike"}
     value, error = ranked[0]["nll"], ranked[0]["nll_se"]
-    assert said[0].startswith(f"{best} explains these votes best: NLL {with_error(value, error)} nats per triplet")
     pair = next(r for r in result.comparisons if r["measure"] == "nll" and {r["a"], r["b"]} == {"good", "alike"})
     assert not pair["different"]
-    assert said[1] == f"It is not alone: {pair['sentence']}."
+    figures = pair["sentence"].partition(" is ahead by ")[2]
+    assert said[0] == (
+        f"Two of six distances share the lead: {best}, {second} cannot be told apart. {best} is nominally first, "
+        f"ahead of {second} by {figures}."
+    )
+    assert said[1].startswith(f"{best} has NLL {with_error(value, error)} nats per triplet, fitted by density; ")
     assert any(line.startswith("P is ") for line in said)
+    assert result.verdict() == said
 
 
 def test_the_verdict_of_a_clear_first_of_several_alike_and_of_one_alone(result: Result) -> None:
-    clear = result.replace(comparisons=[record | {"different": True} for record in result.comparisons])
-    assert verdict(clear)[1].startswith("It is ahead of every other: ")
-    alike = result.replace(comparisons=[record | {"different": False} for record in result.comparisons])
     order = [record["distance"] for record in ranking(result)]
-    assert verdict(alike)[1].startswith(f"It cannot be told apart from {', '.join(order[1:])}: ")
+    clear = result.replace(comparisons=[record | {"different": True} for record in result.comparisons])
+    first = f"{order[0]} explains these votes best of six distances: {order[1]}, the next, is behind by "
+    assert verdict(clear)[0].startswith(first)
+    alike = result.replace(comparisons=[record | {"different": False} for record in result.comparisons])
+    assert verdict(alike)[0].startswith(f"All six distances share the lead: {', '.join(order)} cannot be told apart.")
     untested = verdict(result.replace(comparisons=[]))
-    assert untested[0].startswith(f"{order[0]} has the lowest NLL: 1.")
-    assert untested[1] == "Differences between the distances were not tested."
+    assert untested[0] == (f"{order[0]} has the lowest NLL of six distances; differences between them were not tested.")
     alone = [record for record in result.scores if record["distance"] == "good"]
     said = verdict(result.replace(comparisons=[], scores=alone))
-    assert said[0].startswith("good is the one distance here: NLL ")
-    assert len(said) == 2
+    assert said[0] == "good is the one distance here."
+    assert len(said) == 3
 
 
 def test_a_bare_distance_that_agrees_more_is_told(result: Result) -> None:

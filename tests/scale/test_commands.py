@@ -46,8 +46,8 @@ def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest
     assert "note: distance: counted in bins, 128 for each doubling of the distance" in said
     assert "clustered by ref" in said
     too_small = (
-        "caution: error bars take triplets as independent: the counts keep no references; they are too small where "
-        "references recur, so count with --keep-refs\n"
+        "Caution: error bars take triplets as independent: the counts keep no references; they are too small where "
+        "references recur, so count with --keep-refs.\n"
     )
     assert too_small not in said
     main(["evaluate", *common, "--engine", "polars", "--out", "alone"])

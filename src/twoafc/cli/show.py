@@ -21,21 +21,21 @@ Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
 Switch = Annotated[bool, Parameter(negative="")]
 
 
-LEADS = {"warning": "bold yellow", "caution": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
+LEADS = {"warning": "bold yellow", "Caution": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
 """Words at the head of a line that a terminal shows in colour."""
 AROUND = 3
 """Signs between two columns of a table."""
 
 
 def print_result(result: Result, out: Path) -> None:
-    """Print the table of scores, the notes, and where the results are."""
+    """Print the verdict, the table of scores, the notes, and where the results are."""
     from twoafc.results import ceiling_sentences, reading, short, summary_table
 
+    say(*result.verdict())
     table = summary_table(result.scores, columns=short(result.scores))
     print_table(table.caption, table.header, table.rows)
     if result.error_bars:
-        say(reading(result.comparisons), f"error bars: {result.error_bars}")
-        say(*(f"caution: {caveat}" for caveat in result.caveats), *ceiling_sentences(result.ceiling))
+        say(reading(result.comparisons), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
     say(*(f"note: {note}" for note in result.notes), *map(str, result.findings))
     tell_where(out)
 

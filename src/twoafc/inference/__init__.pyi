@@ -11,6 +11,7 @@ from .ceiling import estimate_ceiling as estimate_ceiling
 from .ceiling import share_explained as share_explained
 from .comparisons import COMPARED as COMPARED
 from .comparisons import Measure as Measure
+from .comparisons import advantage as advantage
 from .comparisons import compact_letters as compact_letters
 from .comparisons import compare as compare
 from .comparisons import lettered as lettered

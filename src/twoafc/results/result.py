@@ -22,6 +22,7 @@ from twoafc.results import folder as folders
 from twoafc.results import tables
 from twoafc.results.folder import Key
 from twoafc.results.report.page import report_page, write_page
+from twoafc.results.report.verdict import verdict
 from twoafc.table import ENDS
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
@@ -308,6 +309,10 @@ class Result:
     def summary(self) -> str:
         """Return the table of the scores on tested votes as Markdown."""
         return tables.markdown(tables.summary_table(self.scores, columns=tables.short(self.scores)))
+
+    def verdict(self) -> list[str]:
+        """State the result in a few sentences, the most important first: who leads, how surely, and what to beware."""
+        return verdict(self)
 
     def remarks(self) -> list[str]:
         """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""

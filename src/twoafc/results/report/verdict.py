@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
-from twoafc.inference import Goodness, Record, preference_matters
+from twoafc.inference import COMPARED, Goodness, Record, advantage, preference_matters
 from twoafc.results.tables import explained, is_shown
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def verdict(result: Result) -> list[str]:
     best = ranked[0]
     goodness = result.goodness.get((best["distance"], best["estimator"]))
     return [
-        _best(best, ranked, tested=bool(result.comparisons)),
-        *_others(best, ranked, result.comparisons),
+        _lead(best, ranked, result.comparisons),
+        _score(best),
         *_other_estimators(best, ranked),
         *_bare(ranked),
         *([] if goodness is None else [f"{goodness.sentences()[0]}.", *_side(goodness)]),
@@ -79,41 +79,59 @@ def with_error(value: float, error: float | None) -> str:
     return f"{value:.{places}f} ± {error:.{places}f}"
 
 
-def _best(best: Record, ranked: Sequence[Record], *, tested: bool) -> str:
-    alone = len({record["distance"] for record in ranked}) == 1
-    claim = "is the one distance here: NLL" if alone else "explains these votes best: NLL"
-    if not alone and not tested:
-        claim = "has the lowest NLL:"
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def _lead(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record]) -> str:
+    """Name the leading set: the distance with the lowest NLL and those that cannot be told apart from it."""
+    name, k = best["distance"], 1 if "pairs" in best else 2
+    order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] != name]
+    if not order:
+        return f"{name} is the one distance here."
+    total = _number(1 + len(order))
+    mine = {
+        other: record
+        for record in comparisons
+        if (record["measure"], record["estimator"]) == ("nll", best["estimator"])
+        for other in ({record["a"], record["b"]} - {name})
+        if name in (record["a"], record["b"])
+    }
+    if not mine:
+        return f"{name} has the lowest NLL of {total} distances; differences between them were not tested."
+    alike = [other for other in order if other in mine and not mine[other]["different"]]
+    if not alike:
+        behind = _ahead(mine[order[0]], k)
+        return f"{name} explains these votes best of {total} distances: {order[0]}, the next, is behind by {behind}."
+    count = f"All {total}" if len(alike) == len(order) else f"{_number(1 + len(alike)).capitalize()} of {total}"
+    return (
+        f"{count} distances share the lead: {join_names([name, *alike], 6)} cannot be told apart. {name} is nominally "
+        f"first, ahead of {alike[0]} by {_ahead(mine[alike[0]], k)}."
+    )
+
+
+def _number(number: int) -> str:
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+
+
+def _ahead(record: Record, k: int) -> str:
+    """The advantage of the better of two distances in NLL."""
+    if record["p_holm"] is None:
+        return "an amount that has no error bar"
+    interval = [record[end] for end in ("difference", "se", "low", "high")]
+    return advantage(COMPARED[k]["nll"], interval, record["p_holm"])
+
+
+def _score(best: Record) -> str:
+    """The leader's score, and its share of what can be explained."""
     score = with_error(best["nll"], best.get("nll_se", best.get("nll_sd")))
     row = "pair" if "pairs" in best else "triplet"
     share = explained(best.get("explained_low"), best.get("explained_high"))
-    first = f"{best['distance']} {claim} {score} nats per {row}, fitted by {best['estimator']}"
+    first = f"{best['distance']} has NLL {score} nats per {row}, fitted by {best['estimator']}"
     if share is None:
         return f"{first}."
     if share == "worse than guessing":
         return f"{first}; {share}: its NLL lies above that of P = 1/2."
     return f"{first}; {share} % of what any function of a triplet could explain."
-
-
-def _others(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record]) -> list[str]:
-    """How sure the first place is: whom it cannot be told apart from, and the next below."""
-    mine = {
-        other: record
-        for record in comparisons
-        if (record["measure"], record["estimator"]) == ("nll", best["estimator"])
-        and best["distance"] in (record["a"], record["b"])
-        for other in {record["a"], record["b"]} - {best["distance"]}
-    }
-    order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] in mine]
-    alike = [name for name in order if not mine[name]["different"]]
-    if not order:
-        several = len({record["distance"] for record in ranked}) > 1
-        return ["Differences between the distances were not tested."] if several and not comparisons else []
-    if not alike:
-        return [f"It is ahead of every other: {mine[order[0]]['sentence']}."]
-    if len(alike) == 1:
-        return [f"It is not alone: {mine[alike[0]]['sentence']}."]
-    return [f"It cannot be told apart from {join_names(alike, 6)}: {mine[alike[0]]['sentence']}."]
 
 
 def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:
