@@ -315,7 +315,7 @@ def test_warnings_stand_before_everything_but_the_verdict(result: Result) -> Non
     finding = Finding("ties", "warning", "test", "good", f"half are {SCRIPT}", "50 of 100", "give more digits")
     said = body(report_page(result.replace(findings=[finding])))
     line = f"test, good: half are {SCRIPT}; 50 of 100. give more digits."
-    assert said.index("explains these votes best") < said.index(line) < said.index("Scores on test")
+    assert said.index("share the lead") < said.index(line) < said.index("Scores on test")
     quiet = body(report_page(result.replace(findings=[])))
     assert "The data check warns" not in quiet
     assert "Nothing was found that is wrong" in quiet
@@ -445,7 +445,7 @@ def test_pairs_have_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert refused(capsys, "report", "r", "--images", ".") == "--images shows triplets; these are results of pairs"
     assert "<script" not in text
     said = body(text)
-    assert said.index("a explains these votes best: NLL") < said.index("Scores on test: 300 pairs, 900 votes")
+    assert said.index("a explains these votes best of") < said.index("Scores on test: 300 pairs, 900 votes")
     assert "nats per pair" in said
     assert text.count("<svg") == 2 + 2 + 2  # scores, curves, reliability
     Path("r", "report.html").write_text("earlier")
