@@ -212,10 +212,14 @@ def tested(scored: Scored) -> pl.DataFrame:
     )
 
 
-def ceiling_of(tested: Scored, clustering: Clustering) -> Ceiling:
-    """Floor and ceiling of the votes that were tested on, whatever the distance."""
-    table = tested.prediction.table
-    return estimate_ceiling(table.n, table.M, clusters=clustering.rows)
+def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
+    """Floor and ceiling of the votes that were tested on; every scored function shows what can be reached."""
+    table = tested[0].prediction.table
+    of = {one: dict(zip(one.values.measures, one.values.columns.T, strict=True)) for one in tested if one.values}
+    alone = {one.prediction.run.distance: columns["score_2afc_distance"] for one, columns in of.items()}
+    scored = {name: [columns[name] for columns in of.values()] for name in ("nll", "score_2afc")}
+    scored["score_2afc"] += alone.values()
+    return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored)
 
 
 def with_explained(
