@@ -24,7 +24,7 @@ from scipy.special import entr, stdtrit
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
 from twoafc.inference.dependence import Dependence
-from twoafc.inference.intervals import share_interval, t_interval
+from twoafc.inference.intervals import p_value, share_interval, t_interval
 from twoafc.inference.mixtures import (
     EVERY,
     VALUES,
@@ -43,8 +43,8 @@ FEW, RATIO = 50, 1.3
 LARGE = 100
 # Triplets that the distribution of p over all M counts for in the estimate for one pool.
 SHARED = 20.0
-# Confidence limits share the error probability: two for each of three scores, and two of the best scored function.
-LIMITS = 8
+# Confidence limits share the error probability: for each of three scores two, and one of the best scored function.
+LIMITS = 9
 
 
 class Bounds(NamedTuple):
@@ -62,20 +62,21 @@ class VoteCeiling:
 
     Attributes
     ----------
-    M, M_most : int
-        Votes per triplet, the fewest and the most.
-    triplets : int
-        Number of such triplets.
+    M, triplets : int
+        Votes per triplet (the fewest of a pool), and the number of such triplets.
     kept : int
         Votes in one draw: M, or 100 where M is larger. Every draw from a triplet's votes counts.
     nll, gain, score_2afc : Bounds
         Of the best function of the triplet; see `Ceiling`.
     agreement, agreement_se : float
         Per cent of pairs of people who agree on a triplet; NaN where M = 1.
+    p : float
+        Upper bound of the p-value of such votes if those on one triplet are independent draws with one probability.
+    M_most : int, optional
+        Most votes per triplet of a pool; None in results of earlier versions, which had none.
     """
 
     M: int
-    M_most: int
     triplets: int
     kept: int
     nll: Bounds
@@ -83,6 +84,8 @@ class VoteCeiling:
     score_2afc: Bounds
     agreement: float
     agreement_se: float
+    p: float
+    M_most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,7 @@ def estimate_ceiling(
     The truth is 77.1 %:
 
     >>> round(ceiling.score_2afc_lowest, 1), round(ceiling.score_2afc_highest, 1)
-    (73.5, 80.8)
+    (73.4, 80.8)
     >>> estimate_ceiling([0, 1], [1, 1]).note
     'M = 1 only: no ceiling can be known'
     """
@@ -191,14 +194,23 @@ def estimate_ceiling(
     samples = bounding_samples(pools, units=float(dependence.units(np.full(len(n), 1 / T))[0]))
     whole = _joined(samples)
     values, together = whole.values[kind], np.zeros_like(pool)
-    ((bounds, misfit),) = _bounds([whole], values, together, dependence, risk)
-    by_pool = _bounds(samples, values, pool, dependence, risk / len(pools))
-    for name, reached in _reached(scored or {}, floor, dependence, risk).items():
-        better = min if name == "nll" else max
-        bounds[name] = Bounds(*(better(end, reached) for end in bounds[name]))
-    agreements = agreement_of_people(n, M, dependence, pool)
+    (bounds,) = _bounds([whole], values, together, dependence, risk)
+    for name, reached in _reached(scored or {}, floor, dependence, (risk, 1 - level)).items():
+        bounds[name] = _within_reach(name, bounds[name], *reached)
     (human_triplets,) = agreement_of_people(n, M, dependence, together)
     (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
+    by_votes = tuple(
+        VoteCeiling(
+            each.M_least, each.triplets, each.kept, **ends, agreement=a, agreement_se=se, p=p, M_most=each.M_most
+        )
+        for each, ends, (a, se), p in zip(
+            pools,
+            _bounds(samples, values, pool, dependence, risk / len(pools)),
+            agreement_of_people(n, M, dependence, pool),
+            _misfits(values, pool, dependence),
+            strict=True,
+        )
+    )
     return Ceiling(
         triplets=int(T),
         pairs=int(times @ (M * (M - 1) // 2)),
@@ -208,13 +220,10 @@ def estimate_ceiling(
         human_triplets_se=human_triplets[1],
         human_pairs=human_pairs[0],
         human_pairs_se=human_pairs[1],
-        by_votes=tuple(
-            VoteCeiling(each.M_least, each.M_most, each.triplets, each.kept, **ends, agreement=agree, agreement_se=se)
-            for each, (ends, _), (agree, se) in zip(pools, by_pool, agreements, strict=True)
-        ),
+        by_votes=by_votes,
         level=level,
         known=bool((M > 1).any()),
-        note=_note(pools, misfit or any(each for _, each in by_pool)),
+        note=_note(by_votes, level),
     )
 
 
@@ -259,20 +268,26 @@ def _ratio(gain: float, best: float) -> float | None:
     return gain / best if best > 1e-5 else None
 
 
-def _note(pools: Sequence[Pool], misfit: bool) -> str:
+def _note(pools: Sequence[VoteCeiling], level: float) -> str:
     if pools[-1].M_most == 1:
         return UNKNOWN
     notes = []
     if pools[0].M_most == 1:
         total = sum(each.triplets for each in pools)
         notes.append(f"{pools[0].triplets} of {total} triplets have one vote, which bounds nothing")
-    pooled = [f"{each.M_least} to {each.M_most}" for each in pools if each.M_least < each.M_most]
+    pooled = [_votes(each) for each in pools if each.M_most != each.M]
     if pooled:
         examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")
         notes.append(f"numbers of votes with few triplets, and those from {LARGE} on, are pooled (M = {examples})")
-    if misfit:
-        notes.append("no mixture fits the votes: those on one triplet are not independent draws with one probability")
+    misfits = ", ".join(f"M = {_votes(each)}" for each in pools if each.p < (1 - level) / len(pools))
+    if misfits:
+        reason = "votes on one triplet are not independent draws with one probability"
+        notes.append(f"no mixture fits the votes ({misfits}): {reason}")
     return "; ".join(notes)
+
+
+def _votes(pool: VoteCeiling) -> str:
+    return f"{pool.M}" if pool.M_most == pool.M else f"{pool.M} to {pool.M_most}"
 
 
 # The votes
@@ -434,14 +449,10 @@ def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
         columns, extremes = [], []
         for name, score in best_scores(q_grid(VALUES)).items():
             factor = np.ones(len(pool.M)) if name == "score_2afc" else pool.M.astype(np.float64)
-            # Bias is traded for about three standard errors, 3 spread / sqrt(units), of the mean over all triplets.
+            # Mean plus three standard errors is then about the least, if the values have this spread.
             penalty = 3 * np.average(factor, weights=pool.count * factor) / (spreads[name] * np.sqrt(units))
-            known, subtracted = np.zeros(len(chance)), np.zeros(len(pool.n))
-            if name == "nll":
-                known, subtracted = (
-                    log_coefficient(np.arange(len(chance)), kept) / kept,
-                    log_coefficient(pool.n, pool.M),
-                )
+            known = log_coefficient(np.arange(len(chance)), kept) / kept if name == "nll" else np.zeros(len(chance))
+            subtracted = log_coefficient(pool.n, pool.M) if name == "nll" else 0.0
             for end in (-1, 1):
                 g = end * bounding_function(end * score, kept, chance, penalty, end * known)
                 values = factor * (pool.draws @ g) - subtracted
@@ -454,42 +465,58 @@ def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
 # Confidence limits of their means
 
 
+LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}
+"""The smallest value that each score can have."""
+
+
 def _bounds(
     samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence, risk: float
-) -> list[tuple[dict[str, Bounds], bool]]:
-    """Bounds from each sample, and whether they contradict each other.
-
-    `values` are those of all rows; `strata` are the numbers of their samples.
-    """
-    means = np.stack([sample.count @ sample.values / sample.count.sum() for sample in samples])
-    weight = (1 / np.array([sample.count.sum() for sample in samples]))[strata]
-    variances = dependence.variance((values - means[strata]) * weight[:, None], weight, strata, len(samples))
-    units = dependence.units(weight, strata, len(samples))
+) -> list[dict[str, Bounds]]:
+    """Bounds from each sample; `values` are those of all rows, `strata` the numbers of their samples."""
     bounds = []
-    for sample, mean, variance, independent in zip(samples, means, variances, units, strict=True):
+    for sample, mean, variance, units in zip(samples, *_means(values, strata, dependence), strict=True):
         limits = [
-            _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], float(independent), risk)
+            _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
             for k, end in enumerate(ENDS.tolist())
         ]
         bounds.append(_ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample))
     return bounds
 
 
-def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> tuple[dict[str, Bounds], bool]:
-    """Bounds within the range of each score, from below to above."""
-    M = np.average(sample.M, weights=sample.count)
+def _misfits(values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
+    """Upper bound of the p-value of each stratum, from lower bounds or least values that exceed upper bounds."""
+    low, high = values[:, ENDS < 0], values[:, ENDS > 0]
+    excess = np.concatenate([low - high, np.array(list(LEAST.values())) - high], axis=1)
+    p = []
+    for mean, variance, units in zip(*_means(excess, strata, dependence), strict=True):
+        # One-sided, and the smallest of several.
+        each = [p_value(m, np.sqrt(v), units) / 2 for m, v in zip(mean, variance, strict=True) if m > 0]
+        p.append(min([1.0, *(len(mean) * float(one) for one in each if np.isfinite(one))]))
+    return p
+
+
+def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means over the triplets of each stratum, their variances, and the numbers of independent units."""
+    weight = 1 / np.bincount(strata, dependence.times)[strata]
+    count, share = int(strata.max()) + 1, weight * dependence.times
+    means = np.stack([np.bincount(strata, column * share) for column in values.T], axis=1)
+    influence = (values - means[strata]) * weight[:, None]
+    variance, units = dependence.variance(influence, weight, strata, count), dependence.units(weight, strata, count)
+    return np.asarray(means, dtype=np.float64), variance, units
+
+
+def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str, Bounds]:
+    """Bounds within the range of each score, in order."""
     # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
     most_nll = np.average(np.log(2 * np.pi * np.e * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
-    ranges = {"nll": (0.0, most_nll), "gain": (0.0, M * np.log(2)), "score_2afc": (50.0, 100.0)}
-    bounds, misfit = {}, False
-    for (name, (least, most)), mean, (lowest, highest) in zip(ranges.items(), means, limits, strict=True):
-        room = 1e-9 * most
-        misfit |= bool(max(lowest, least) > min(highest, most) + room)
+    most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
+    bounds = {}
+    for (name, least), most_, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
         # By chance, a lower bound may have the larger mean.
-        low, high = np.clip(mean if mean[0] <= mean[1] else np.full(2, mean.mean()), least, most)
-        ends = min(max(lowest, least), low), max(min(highest, most), high)
-        bounds[name] = Bounds(*map(float, (low, high, *ends)))
-    return bounds, misfit
+        low, high = np.clip(mean if mean[0] <= mean[1] else np.full(2, mean.mean()), least, most_).tolist()
+        lowest, highest = np.clip(limit, least, most_).tolist()
+        bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
+    return bounds
 
 
 def _limit(
@@ -544,9 +571,12 @@ def largest_mean(values: FloatArray, share: FloatArray, top: float, excess: floa
 
 
 def _reached(
-    scored: Mapping[str, Sequence[ArrayLike]], floor: FloatArray, dependence: Dependence, risk: float
-) -> dict[str, float]:
-    """Limits that the best function reaches since some function does: NLL at most, gain and 2AFC score at least."""
+    scored: Mapping[str, Sequence[ArrayLike]], floor: FloatArray, dependence: Dependence, risks: tuple[float, ...]
+) -> dict[str, list[float]]:
+    """Limits of the best scored function at each risk: NLL at most, gain and 2AFC score at least.
+
+    Simultaneous for all functions, by Bonferroni.
+    """
     columns = {name: [np.asarray(each, dtype=np.float64) for each in values] for name, values in scored.items()}
     for name, values in columns.items():
         wrong = [each.shape for each in values if each.shape != floor.shape]
@@ -554,21 +584,36 @@ def _reached(
             expected = f"nll or score_2afc of each function, with shape {floor.shape}"
             raise ValueError(f"scored must have {expected}; found {name}{f', {wrong[0]}' if wrong else ''}")
     columns["gain"] = [floor - each for each in columns.get("nll", ())]
-    weight = np.full(len(floor), 1 / dependence.times.sum())
-    units = float(dependence.units(weight)[0])
-    reached: dict[str, float] = {}
+    reached: dict[str, list[float]] = {}
     for name, values in columns.items():
-        level = 1 - 2 * risk / max(len(values), 1)
-        for each in values:
-            mean = float(weight * dependence.times @ each)
-            influence = ((each - mean) * weight)[:, None]
-            se, skew = np.sqrt(dependence.variance(influence, weight)[0, 0]), dependence.skewness(influence)[0, 0]
-            if name == "score_2afc":
-                ends = share_interval(mean, float(se), units, level=level)
-            else:
-                ends = t_interval(mean, float(se), units, skew=float(skew), level=level)
-            limit = ends.high if name == "nll" else ends.low
-            if np.isfinite(limit):
-                better = min if name == "nll" else max
-                reached[name] = better(reached.get(name, limit), limit)
+        finite = [each for each in values if np.isfinite(each).all()]
+        limits = [[_score_limit(name, each, dependence, risk / len(values)) for risk in risks] for each in finite]
+        known = np.array([each for each in limits if np.isfinite(each).all()])
+        if known.size:
+            reached[name] = (known.min(axis=0) if name == "nll" else known.max(axis=0)).tolist()
     return reached
+
+
+def _score_limit(name: str, values: FloatArray, dependence: Dependence, risk: float) -> float:
+    """One-sided confidence limit of a scored function, on the worse side."""
+    weight = np.full(len(values), 1 / dependence.times.sum())
+    mean, units = float(weight * dependence.times @ values), float(dependence.units(weight)[0])
+    influence = ((values - mean) * weight)[:, None]
+    se, skew = float(np.sqrt(dependence.variance(influence, weight)[0, 0])), float(dependence.skewness(influence)[0, 0])
+    if name == "score_2afc":
+        return share_interval(mean, se, units, level=1 - 2 * risk).low
+    ends = t_interval(mean, se, units, skew=skew, level=1 - 2 * risk)
+    return ends.high if name == "nll" else ends.low
+
+
+def _within_reach(name: str, bounds: Bounds, reached: float, at_least: float) -> Bounds:
+    """Bounds of the best function as good as the limit `reached`, and that do not exclude the limit `at_least`."""
+    low, high, lowest, highest = bounds
+    if name == "nll":
+        highest = min(highest, reached)
+        lowest = min(lowest, at_least, highest)
+    else:
+        lowest = max(lowest, reached)
+        highest = max(highest, at_least, lowest)
+    low, high = np.clip((low, high), lowest, highest).tolist()
+    return Bounds(low, high, lowest, highest)
