@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
 from twoafc.evaluation.loop import Prediction
 from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
@@ -215,9 +216,14 @@ def tested(scored: Scored) -> pl.DataFrame:
 def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
     """Floor and ceiling of the votes that were tested on; every scored function shows what can be reached."""
     table = tested[0].prediction.table
-    of = {one: dict(zip(one.values.measures, one.values.columns.T, strict=True)) for one in tested if one.values}
-    alone = {one.prediction.run.distance: columns["score_2afc_distance"] for one, columns in of.items()}
-    scored = {name: [columns[name] for columns in of.values()] for name in ("nll", "score_2afc")}
+    scored: dict[str, list[FloatArray]] = {"nll": [], "score_2afc": []}
+    alone: dict[str, FloatArray] = {}
+    for one in tested:
+        if one.values is not None:
+            columns = dict(zip(one.values.measures, one.values.columns.T, strict=True))
+            scored["nll"].append(columns["nll"])
+            scored["score_2afc"].append(columns["score_2afc"])
+            alone[one.prediction.run.distance] = columns["score_2afc_distance"]
     scored["score_2afc"] += alone.values()
     return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored)
 
