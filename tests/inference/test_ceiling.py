@@ -200,7 +200,7 @@ def votes_of(M: int, T: int = 3000, seed: int = 0) -> np.ndarray:
 # Functions of the votes
 
 
-@pytest.mark.parametrize("m", [1, 2, 5, 10, 47, 100])
+@pytest.mark.parametrize("m", [1, 2, 5, 10, 47, 200])
 @pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0])
 def test_the_inequality_holds_at_any_q(m: int, penalty: float) -> None:
     # At random values of q between those that the inequality was made to hold at, and by scipy's binomial.
@@ -337,7 +337,7 @@ def test_neighbouring_numbers_of_votes_with_few_triplets_are_pooled() -> None:
         (14, 14, 1, 14),
         (40, 40, 1, 40),
         (99, 100, 8, 99),
-        (500, 9000, 91, 100),
+        (500, 9000, 91, 200),
     ]
     votes = np.concatenate([np.stack([each.n, each.M]) for each in pools], axis=1)
     assert votes[:, kind].tolist() == [n.tolist(), M.tolist()]
@@ -346,7 +346,7 @@ def test_neighbouring_numbers_of_votes_with_few_triplets_are_pooled() -> None:
     ceiling = estimate_ceiling(rng.binomial(M, rng.beta(0.8, 0.8, len(M))), M)
     assert ceiling.note == (
         "3 of 224 triplets have one vote, which bounds nothing; "
-        "numbers of votes with few triplets, and those from 100 on, are pooled (M = 10 to 13, 99 to 100, 500 to 9000)"
+        "numbers of votes with few triplets, and those from 200 on, are pooled (M = 10 to 13, 99 to 100, 500 to 9000)"
     )
     assert [(each.M, each.M_most) for each in ceiling.by_votes][2] == (10, 13)
 
@@ -382,7 +382,7 @@ def test_a_thousand_numbers_of_votes() -> None:
     assert ceiling.score_2afc_highest - ceiling.score_2afc_lowest < 3
 
 
-def test_a_billion_votes_need_no_more_time_or_memory_than_a_hundred() -> None:
+def test_a_billion_votes_need_little_time_and_memory() -> None:
     tracemalloc.start()
     start = time.process_time()
     ceiling = estimate_ceiling([400_000_000], [1_000_000_000])

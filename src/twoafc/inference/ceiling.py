@@ -40,7 +40,7 @@ UNKNOWN = "M = 1 only: no ceiling can be known"
 # An M with fewer triplets is pooled with the next ones, up to this ratio to the smallest.
 FEW, RATIO = 50, 1.3
 # All M from here on are one pool: more votes hardly narrow the bounds.
-LARGE = 100
+LARGE = 200
 # Triplets that the distribution of p over all M counts for in the estimate for one pool.
 SHARED = 20.0
 # Confidence limits share the error probability: for each of three scores two, and one of the best scored function.
@@ -65,7 +65,7 @@ class VoteCeiling:
     M, triplets : int
         Votes per triplet (the fewest of a pool), and the number of such triplets.
     kept : int
-        Votes in one draw: M, or 100 where M is larger. Every draw from a triplet's votes counts.
+        Votes in one draw: M, or 200 where M is larger. Every draw from a triplet's votes counts.
     nll, gain, score_2afc : Bounds
         Of the best function of the triplet; see `Ceiling`.
     agreement, agreement_se : float
