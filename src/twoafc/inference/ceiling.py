@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import entr, stdtrit
+from scipy.special import entr, stdtr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
 from twoafc.inference.dependence import Dependence
-from twoafc.inference.intervals import p_value, share_interval, t_interval
+from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.mixtures import (
     EVERY,
     VALUES,
@@ -207,7 +207,7 @@ def estimate_ceiling(
             pools,
             _bounds(samples, values, pool, dependence, risk / len(pools)),
             agreement_of_people(n, M, dependence, pool),
-            _misfits(values, pool, dependence),
+            _misfits(samples, values, pool, dependence),
             strict=True,
         )
     )
@@ -483,16 +483,24 @@ def _bounds(
     return bounds
 
 
-def _misfits(values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
-    """Upper bound of the p-value of each stratum, from lower bounds or least values that exceed upper bounds."""
+def _misfits(samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
+    """Upper bound of the p-value of each sample's votes: of lower bounds that exceed upper ones, six comparisons."""
+    smallest = []
+    for sample, means, variances, units in zip(samples, *_means(_excess(values), strata, dependence), strict=True):
+        columns, bottoms = _excess(sample.values).T, _excess(sample.extremes[None])[0]
+        p = [
+            _p_above_zero(column, sample.count, bottom, variance, units)
+            for column, mean, bottom, variance in zip(columns, means, bottoms, variances, strict=True)
+            if mean > 0 and units > 1 and np.isfinite(variance)
+        ]
+        smallest.append(min([1.0, *(len(means) * each for each in p)]))
+    return smallest
+
+
+def _excess(values: FloatArray) -> FloatArray:
+    """How far lower bounds, and the least possible values, exceed upper bounds; at most 0 in expectation."""
     low, high = values[:, ENDS < 0], values[:, ENDS > 0]
-    excess = np.concatenate([low - high, np.array(list(LEAST.values())) - high], axis=1)
-    p = []
-    for mean, variance, units in zip(*_means(excess, strata, dependence), strict=True):
-        # One-sided, and the smallest of several.
-        each = [p_value(m, np.sqrt(v), units) / 2 for m, v in zip(mean, variance, strict=True) if m > 0]
-        p.append(min([1.0, *(len(mean) * float(one) for one in each if np.isfinite(one))]))
-    return p
+    return np.concatenate([low - high, np.array(list(LEAST.values())) - high], axis=1)
 
 
 def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -511,10 +519,12 @@ def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str,
     most_nll = np.average(np.log(2 * np.pi * np.e * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
     most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
     bounds = {}
-    for (name, least), most_, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
-        # By chance, a lower bound may have the larger mean.
-        low, high = np.clip(mean if mean[0] <= mean[1] else np.full(2, mean.mean()), least, most_).tolist()
-        lowest, highest = np.clip(limit, least, most_).tolist()
+    for (name, least), greatest, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
+        # By chance, or where no mixture fits, a lower bound may have the larger mean.
+        low, high = np.clip(np.sort(mean), least, greatest).tolist()
+        lowest, highest = np.maximum(limit, least).tolist()
+        # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
+        highest = min(highest, greatest) if name == "score_2afc" or np.isinf(highest) else highest
         bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
     return bounds
 
@@ -528,12 +538,27 @@ def _limit(
     """
     if units <= 1 or not np.isfinite(variance):
         return end * np.inf
-    mean = np.average(values, weights=count)
-    spread, total = float(np.average((values - mean) ** 2, weights=count)), float(count.sum())
-    alike = min(variance, spread) <= 1e-18 * max(extreme**2, mean**2)
-    effective = units if alike else min(spread / variance, total)
-    excess = float(stdtrit(units - 1, 1 - risk)) ** 2 / (2 * effective)
-    return end * largest_mean(end * values, count / total, end * extreme, excess)
+    divergence = float(stdtrit(units - 1, 1 - risk)) ** 2 / (2 * _effective(values, count, variance, units))
+    return end * largest_mean(end * values, count / count.sum(), end * extreme, divergence)
+
+
+def _p_above_zero(values: FloatArray, count: IntArray, bottom: float, variance: float, units: float) -> float:
+    """One-sided p-value of a mean that is at most 0 in expectation: the risk at which its lower limit is 0."""
+
+    def limit(divergence: float) -> float:
+        return -largest_mean(-values, count / count.sum(), -bottom, divergence)
+
+    if limit(1e-9) <= 0:
+        return 1.0
+    divergence = brentq(limit, 1e-9, 50.0) if limit(50.0) < 0 else 50.0
+    return float(stdtr(units - 1, -np.sqrt(2 * divergence * _effective(values, count, variance, units))))
+
+
+def _effective(values: FloatArray, count: IntArray, variance: float, units: float) -> float:
+    """Number of independent triplets whose mean would have this variance; the units where all values are alike."""
+    spread = float(np.average((values - np.average(values, weights=count)) ** 2, weights=count))
+    alike = min(variance, spread) <= 1e-18 * float(np.square(values).max())
+    return units if alike else min(spread / variance, float(count.sum()))
 
 
 def largest_mean(values: FloatArray, share: FloatArray, top: float, excess: float) -> float:
