@@ -522,8 +522,11 @@ def test_the_results_are_frozen_and_plain() -> None:
     ceiling = estimate_ceiling([0, 1, 2, 2], [2, 2, 2, 2])
     with pytest.raises(dataclasses.FrozenInstanceError):
         ceiling.known = False  # type: ignore[misc]
-    plain = dataclasses.asdict(ceiling)
-    assert {type(value) for value in plain.values()} <= {int, float, bool, str, tuple}
+    for each in (ceiling, estimate_ceiling([1], [3])):
+        plain = dataclasses.asdict(each)
+        assert {type(value) for value in plain.values()} <= {int, float, bool, str, tuple}
+        numbers = [number for ends in (each.by_votes[0].nll, each.by_votes[0].gain) for number in ends]
+        assert {type(number) for number in numbers} == {float}
 
 
 # Functions that were scored

@@ -524,7 +524,7 @@ def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str,
         low, high = np.clip(np.sort(mean), least, greatest).tolist()
         lowest, highest = np.maximum(limit, least).tolist()
         # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
-        highest = min(highest, greatest) if name == "score_2afc" or np.isinf(highest) else highest
+        highest = min(highest, float(greatest)) if name == "score_2afc" or np.isinf(highest) else highest
         bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
     return bounds
 
