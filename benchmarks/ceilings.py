@@ -1,6 +1,6 @@
 """How often the ceiling's bounds contain the truth, and how wide they are, in worlds where every chance p is known.
 
-Run: python benchmarks/ceilings.py [TABLES] (100 of each kind: about ten minutes) or
+Run: python benchmarks/ceilings.py [TABLES] (100 of each kind: about fifteen minutes) or
 python benchmarks/ceilings.py TABLE.csv ... (bounds of real votes)
 
 The truth is the mean over the population that triplets are drawn from. "covered" is the share of tables, in %, in which
