@@ -1,96 +1,142 @@
-"""How often the ceiling's bounds hold the truth, and how wide they are, in worlds where every chance p is known.
+"""How often the ceiling's bounds contain the truth, and how wide they are, in worlds where every chance p is known.
 
-Run: python benchmarks/ceilings.py (about six minutes) or python benchmarks/ceilings.py TABLE ... (bounds of real votes)
+Run: python benchmarks/ceilings.py [TABLES] (100 of each kind: about fifteen minutes) or
+python benchmarks/ceilings.py TABLE.csv ... (bounds of real votes)
 
-The truth is the mean over the population that triplets are drawn from. Coverage is joint: NLL, gain and 2AFC score all
-within their bounds. Widths are means over the repetitions: with sampling error, and in brackets at the most likely
-mixture. "low" and "high" say how often the truth lay below or above the bounds of the NLL or of the 2AFC score.
+The truth is the mean over the population that triplets are drawn from. "covered" is the share of tables, in %, in which
+NLL, gain and 2AFC score all lie within their bounds; "below" and "above" say on which side the truth was otherwise.
+Widths are means over the tables: with sampling error, and in brackets as estimated.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import entr
 from scipy.stats import beta
 
 from twoafc import Triplets
-from twoafc.inference import Ceiling, best_scores, estimate_ceiling, find_dependence
+from twoafc.inference import Ceiling, estimate_ceiling, find_dependence
+from twoafc.metrics import expected_nll
 
 EVENLY = (np.arange(20_000) + 0.5) / 20_000
 WORLDS = {
     "beta(.8, .8)": beta.ppf(EVENLY, 0.8, 0.8),
     "beta(.2, .2)": beta.ppf(EVENLY, 0.2, 0.2),
+    "beta(3, 3)": beta.ppf(EVENLY, 3, 3),
     "0.1 or 0.7": np.where(EVENLY < 0.5, 0.1, 0.7),
+    "0.5 or 1": np.where(EVENLY < 0.5, 0.5, 1.0),
     "constant 0.5": np.full_like(EVENLY, 0.5),
     "constant 0.9": np.full_like(EVENLY, 0.9),
 }
-VOTES = {"2": ([2], 100), "3": ([3], 100), "5": ([5], 50), "10": ([10], 20), "1..5": ([1, 2, 3, 4, 5], 20)}
-SIZES = (300, 3_000, 36_000)
 MEASURES = ("nll", "gain", "score_2afc")
+Votes = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
 
-def truth(world: str, M: np.ndarray) -> dict[str, float]:
-    q = np.maximum(WORLDS[world], 1 - WORLDS[world])
-    several, times = np.unique(M, return_counts=True)
-    means = [{name: float(each(q).mean()) for name, each in best_scores(int(m)).items()} for m in several]
-    return {name: float(times @ [each[name] for each in means] / len(M)) for name in MEASURES}
+class Design(NamedTuple):
+    """Votes on each triplet, given its p; triplets; and how many of them share a reference, and with it p."""
+
+    votes: Votes
+    triplets: int
+    per_reference: int = 1
 
 
-def sides(found: Ceiling, true: dict[str, float]) -> tuple[bool, bool]:
+def between(low: int, high: int) -> Votes:
+    """Any number of votes, whatever p."""
+    return lambda rng, p: rng.integers(low, high + 1, len(p))
+
+
+def disputed(rng: np.random.Generator, p: np.ndarray) -> np.ndarray:
+    """More votes where people disagree: 2 or 3 if they agree, else 10 to 40, the more the closer p is to 1/2."""
+    doubt = 1 - np.abs(2 * p - 1)
+    return np.where(doubt < 0.4, rng.integers(2, 4, len(p)), 10 + np.round(30 * doubt).astype(np.int64))
+
+
+DESIGNS = {
+    "M = 2, T = 300": Design(between(2, 2), 300),
+    "M = 3, T = 300": Design(between(3, 3), 300),
+    "M = 5, T = 300": Design(between(5, 5), 300),
+    "M = 5, T = 36,344": Design(between(5, 5), 36_344),
+    "M = 2..5, T = 300": Design(between(2, 5), 300),
+    "M = 2..5, T = 36,344": Design(between(2, 5), 36_344),
+    "M = 10, T = 300": Design(between(10, 10), 300),
+    "M = 20..40, T = 300": Design(between(20, 40), 300),
+    "M = 20..40, T = 1500": Design(between(20, 40), 1500),
+    "M = 47, T = 1500": Design(between(47, 47), 1500),
+    "M = 1..1000, T = 1500": Design(between(1, 1000), 1500),
+    "M by p, T = 300": Design(disputed, 300),
+    "M by p, T = 3000": Design(disputed, 3000),
+    "M = 5, 60 references of 10": Design(between(5, 5), 600, 10),
+    "M = 20..40, 60 references of 10": Design(between(20, 40), 600, 10),
+}
+
+
+def truth(p: np.ndarray, votes: Votes) -> dict[str, float]:
+    """Scores of the best function, in expectation: every p equally often, and votes drawn for it."""
+    drawn = [votes(np.random.default_rng(seed), p) for seed in range(20)]
+    gain = np.mean(drawn, axis=0) @ (np.log(2) - entr(p) - entr(1 - p)) / len(p)
+    best = 100 * float(np.maximum(p, 1 - p).mean())
+    return {"nll": expected_nll(drawn[0], p), "gain": float(gain), "score_2afc": best}
+
+
+def sides(ceiling: Ceiling, true: dict[str, float]) -> tuple[bool, bool]:
     """Whether any truth lies below, and above, its bounds."""
-    below = any(true[name] < getattr(found, f"{name}_lowest") - 1e-9 for name in MEASURES)
-    return below, any(true[name] > getattr(found, f"{name}_highest") + 1e-9 for name in MEASURES)
+    below = any(true[name] < getattr(ceiling, f"{name}_lowest") - 1e-9 for name in MEASURES)
+    return below, any(true[name] > getattr(ceiling, f"{name}_highest") + 1e-9 for name in MEASURES)
 
 
-def width(found: Ceiling, name: str, ends: tuple[str, str]) -> float:
-    return float(getattr(found, f"{name}_{ends[1]}") - getattr(found, f"{name}_{ends[0]}"))
+def width(ceiling: Ceiling, name: str, ends: tuple[str, str]) -> float:
+    return float(getattr(ceiling, f"{name}_{ends[1]}") - getattr(ceiling, f"{name}_{ends[0]}"))
 
 
-def simulated() -> None:
-    print(f"{'world':14s}{'M':>5s}{'T':>7s}{'held %':>8s}{'low':>5s}{'high':>5s}{'NLL':>8s}{'width':>16s}", end="")
-    print(f"{'2AFC':>8s}{'width':>14s}{'ms':>6s}")
+def simulated(tables: int) -> None:
+    print(f"{'world':14s}{'votes':32s}{'covered':>8s}{'below':>6s}{'above':>6s}{'NLL':>8s}{'width':>16s}", end="")
+    print(f"{'2AFC':>7s}{'width':>14s}{'ms':>6s}")
     for world, p in WORLDS.items():
-        for told, (votes, repeats) in VOTES.items():
-            for T in SIZES:
-                missed, widths, spent = [], [], 0.0
-                for seed in range(repeats):
-                    rng = np.random.default_rng(seed)
-                    M = rng.choice(votes, T)
-                    n = rng.binomial(M, rng.choice(p, T))
-                    start = time.process_time()
-                    found = estimate_ceiling(n, M)
-                    spent += time.process_time() - start
-                    true = truth(world, M)
-                    missed.append(sides(found, true))
-                    ends = (("lowest", "highest"), ("low", "high"))
-                    widths.append([width(found, name, pair) for name in ("nll", "score_2afc") for pair in ends])
-                low, high = np.mean(missed, axis=0) * 100
-                held = 100 * (1 - np.any(missed, axis=1).mean())
-                nll, nll_in, score, score_in = np.mean(widths, axis=0)
-                print(f"{world:14s}{told:>5s}{T:7d}{held:8.1f}{low:5.1f}{high:5.1f}{true['nll']:8.3f}", end="")
-                print(f"{f'{nll:.3f} ({nll_in:.3f})':>16s}{true['score_2afc']:8.1f}", end="")
-                print(f"{f'{score:.1f} ({score_in:.1f})':>14s}{1000 * spent / repeats:6.0f}", flush=True)
+        for name, design in DESIGNS.items():
+            true, missed, widths, spent = truth(p, design.votes), [], [], 0.0
+            for seed in range(tables):
+                rng = np.random.default_rng(seed)
+                chance = np.repeat(rng.choice(p, design.triplets // design.per_reference), design.per_reference)
+                M = design.votes(rng, chance)
+                n = rng.binomial(M, chance)
+                clusters = np.arange(len(M)) // design.per_reference if design.per_reference > 1 else None
+                start = time.process_time()
+                ceiling = estimate_ceiling(n, M, clusters=clusters)
+                spent += time.process_time() - start
+                missed.append(sides(ceiling, true))
+                ends = (("lowest", "highest"), ("low", "high"))
+                widths.append([width(ceiling, score, pair) for score in ("nll", "score_2afc") for pair in ends])
+            below, above = np.mean(missed, axis=0) * 100
+            covered = 100 * (1 - np.any(missed, axis=1).mean())
+            nll, nll_in, score, score_in = np.mean(widths, axis=0)
+            print(f"{world:14s}{name:32s}{covered:8.1f}{below:6.1f}{above:6.1f}{true['nll']:8.3f}", end="")
+            print(f"{f'{nll:.3f} ({nll_in:.3f})':>16s}{true['score_2afc']:7.1f}", end="")
+            print(f"{f'{score:.1f} ({score_in:.1f})':>14s}{1000 * spent / tables:6.0f}", flush=True)
 
 
 def real(path: str) -> None:
     table = Triplets.read(path)
-    for told, clusters in {"each triplet alone": None, "by its labels": find_dependence(table.labels)}.items():
-        found = estimate_ceiling(table.n, table.M, clusters=clusters)
-        print(f"{path}, {told}: floor {found.floor_nll:.4f}; people agree {found.human_triplets:.2f} ± ", end="")
-        print(f"{found.human_triplets_se:.2f} %, by pairs {found.human_pairs:.2f} ± {found.human_pairs_se:.2f} %")
+    for taken, clusters in {"each triplet alone": None, "by its labels": find_dependence(table.labels)}.items():
+        ceiling = estimate_ceiling(table.n, table.M, clusters=clusters)
+        print(f"{path}, {taken}: floor {ceiling.floor_nll:.4f}; people agree {ceiling.human_triplets:.2f} ± ", end="")
+        print(f"{ceiling.human_triplets_se:.2f} %, by pairs {ceiling.human_pairs:.2f} ± {ceiling.human_pairs_se:.2f} %")
         for name in MEASURES:
-            ends = [getattr(found, f"{name}_{end}") for end in ("lowest", "low", "high", "highest")]
+            ends = [getattr(ceiling, f"{name}_{end}") for end in ("lowest", "low", "high", "highest")]
             print(f"  {name:12s}" + "".join(f"{end:10.4f}" for end in ends))
-        print(f"  {found.note or 'nothing to note'}")
+        print(f"  {ceiling.note or 'nothing to note'}")
 
 
-def main(paths: list[str] | None = None) -> None:
-    for path in paths or []:
+def main(arguments: list[str] | None = None) -> None:
+    paths = [each for each in arguments or [] if not each.isdigit()]
+    for path in paths:
         real(path)
     if not paths:
-        simulated()
+        simulated(int((arguments or ["100"])[0]))
 
 
 if __name__ == "__main__":

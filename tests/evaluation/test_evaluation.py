@@ -381,6 +381,10 @@ def test_single_votes_tell_no_ceiling() -> None:
     assert found.remarks()[0].endswith("; M = 1 only: no ceiling can be known")
     record = one(found, split="test", group="all")
     assert record["explained_low"] is None
+    # But the best function is as good as the distance by itself, which is always right.
+    assert found.ceiling is not None
+    assert found.ceiling.score_2afc_lowest > 94
+    assert found.ceiling.nll_highest < np.log(2)
 
 
 def test_what_is_wrong_with_the_tables_is_told() -> None:

@@ -142,7 +142,7 @@ def evaluate(
         scores += summaries(scores, units)
     comparisons = [] if counted else _comparisons(unseen, clusterings["test"], method)
     scores = with_letters(scores, comparisons)
-    reach = ceiling_of(unseen[0], clusterings["test"]) if train.k == 2 else None
+    reach = ceiling_of(unseen, clusterings["test"]) if train.k == 2 else None
     if reach is not None:
         scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})

@@ -234,10 +234,19 @@ def _halves_column(prediction: Prediction, splits: int) -> pl.Series:
     return pl.Series(prediction.halves.P.reshape(2 * splits, -1).T.copy(), dtype=dtype)
 
 
-def ceiling_of(tested: Scored, clustering: Clustering) -> Ceiling:
-    """Floor and ceiling of the votes that were tested on, whatever the distance."""
-    table = tested.prediction.table
-    return estimate_ceiling(table.n, table.M, clusters=clustering.rows)
+def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
+    """Floor and ceiling of the votes that were tested on; every scored function shows what can be reached."""
+    table = tested[0].prediction.table
+    scored: dict[str, list[FloatArray]] = {"nll": [], "score_2afc": []}
+    alone: dict[str, FloatArray] = {}
+    for one in tested:
+        if one.values is not None:
+            columns = dict(zip(one.values.measures, one.values.columns.T, strict=True))
+            scored["nll"].append(columns["nll"])
+            scored["score_2afc"].append(columns["score_2afc"])
+            alone[one.prediction.run.distance] = columns["score_2afc_distance"]
+    scored["score_2afc"] += alone.values()
+    return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored)
 
 
 def with_explained(

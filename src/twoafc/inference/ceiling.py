@@ -1,33 +1,54 @@
 """Floor and ceiling of scores: those of P = 1/2, of one person, and of the best possible function of a triplet.
 
-The best possible P is the true probability p of each choice, which a few votes per triplet do not reveal. They do bound
-the distribution of p over triplets, and so the best scores: see `twoafc.inference.mixtures`. Each number of votes M has
-its own mixture, since M may depend on p.
+The best possible P is the true probability p of each choice, which a few votes per triplet do not reveal. Its expected
+scores are bounded by means of functions of the votes: such a function has in expectation at least (or at most) the
+score, whatever p is (`twoafc.inference.mixtures`). The bounds are confidence limits of these means over all triplets.
+
+Each number of votes M has its own functions. Neighbouring M with few triplets are pooled: they share the functions for
+as many votes as the fewest of them, averaged over all draws of so many votes from those of a triplet. Nothing is
+assumed about how p depends on M, within a pool or between pools.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr
-from scipy.stats import chi2, f
+from scipy.optimize import brentq
+from scipy.special import entr, stdtr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.core import log_coefficient
 from twoafc.inference.dependence import Dependence
-from twoafc.inference.mixtures import Function, Histogram, Mixtures
-from twoafc.metrics import expected_nll_per_triplet, log_likelihood
+from twoafc.inference.intervals import share_interval, t_interval
+from twoafc.inference.mixtures import (
+    EVERY,
+    VALUES,
+    bounding_function,
+    estimate_mixture,
+    folded_draws,
+    folded_pmf,
+    q_grid,
+)
+from twoafc.metrics import log_likelihood
 
 UNKNOWN = "M = 1 only: no ceiling can be known"
-# Moments to identify for one M, and for all M together, and triplets that each moment needs: more are slow to bound,
-# and hardly narrow the bounds.
-MOMENTS, ALL_MOMENTS, TRIPLETS = 8, 60, 50
+# An M with fewer triplets is pooled with the next ones, up to this ratio to the smallest.
+FEW, RATIO = 50, 1.3
+# All M from here on are one pool: more votes hardly narrow the bounds.
+LARGE = 200
+# Triplets that the distribution of p over all M counts for in the estimate for one pool.
+SHARED = 20.0
+# Confidence limits share the error probability: for each of three scores two, and one of the best scored function.
+LIMITS = 9
 
 
 class Bounds(NamedTuple):
-    """Bounds of a quantity: at the most likely mixture (low, high), and with its sampling error (lowest, highest)."""
+    """Bounds of a quantity: as estimated (low, high), and with their sampling error (lowest, highest)."""
 
     low: float
     high: float
@@ -37,20 +58,22 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class VoteCeiling:
-    """The ceiling of the triplets with one number of votes.
+    """The ceiling of the triplets with one number of votes, or with neighbouring ones that are pooled.
 
     Attributes
     ----------
     M, triplets : int
-        Votes per triplet, and the number of such triplets.
+        Votes per triplet (the fewest of a pool), and the number of such triplets.
     kept : int
-        Votes per triplet that the mixture uses; fewer than M where M is large or such triplets are few.
+        Votes in one draw: M, or 200 where M is larger. Every draw from a triplet's votes counts.
     nll, gain, score_2afc : Bounds
         Of the best function of the triplet; see `Ceiling`.
     agreement, agreement_se : float
         Per cent of pairs of people who agree on a triplet; NaN where M = 1.
     p : float
-        Upper bound of the p-value of votes so unlike any mixture, if they are independent draws; 1 for an exact fit.
+        Upper bound of the p-value of such votes if those on one triplet are independent draws with one probability.
+    M_most : int, optional
+        Most votes per triplet of a pool; None in results of earlier versions, which had none.
     """
 
     M: int
@@ -62,16 +85,15 @@ class VoteCeiling:
     agreement: float
     agreement_se: float
     p: float
+    M_most: int | None = None
 
 
 @dataclass(frozen=True)
 class Ceiling:
     """Floor and ceiling that votes imply.
 
-    ``_low`` and ``_high`` are the bounds at the most likely mixture: what the distribution of votes leaves unknown.
-    ``_lowest`` and ``_highest`` add the sampling of triplets and votes; all of them hold jointly with probability
-    `level` or more. Where no mixture fits the counts exactly, only the most likely one has its fitted counts, and low
-    and high coincide: that does not mean precision.
+    ``_low`` and ``_high`` are the bounds as estimated: what the distribution of votes leaves unknown. ``_lowest`` and
+    ``_highest`` add the sampling of triplets and votes; all of them hold jointly with probability `level` or more.
 
     Attributes
     ----------
@@ -89,7 +111,7 @@ class Ceiling:
         How often one person agrees with another, per cent, with standard errors: as the mean over triplets with M >= 2,
         and over all pairs of votes. NaN where M = 1 throughout.
     by_votes : tuple of VoteCeiling
-        The same for each M.
+        The same for each M or pool of neighbouring M, each by itself.
     level : float
     known : bool
         False where M = 1 throughout: the bounds then hold for any votes.
@@ -123,7 +145,12 @@ class Ceiling:
 
 
 def estimate_ceiling(
-    n: ArrayLike, M: ArrayLike, *, clusters: ArrayLike | Dependence | None = None, level: float = 0.95
+    n: ArrayLike,
+    M: ArrayLike,
+    *,
+    clusters: ArrayLike | Dependence | None = None,
+    scored: Mapping[str, Sequence[ArrayLike]] | None = None,
+    level: float = 0.95,
 ) -> Ceiling:
     """Estimate the floor and the ceiling of scores from votes.
 
@@ -134,6 +161,11 @@ def estimate_ceiling(
     clusters : array, shape (T,), or Dependence, optional
         Equal labels mark dependent rows, such as triplets of one reference. A `Dependence` may also have
         the number of triplets that each row stands for.
+    scored : mapping, optional
+        ``nll`` and ``score_2afc`` of functions of the triplet that were not fitted to these votes: for each function an
+        array, shape (T,), with the value of every row. The best function is at least as good as each of them: its 2AFC
+        score is at least the largest of their lower confidence limits (simultaneous, by Bonferroni), its NLL at most
+        the smallest of their upper ones.
     level : float
         Joint level of all bounds with sampling error.
 
@@ -148,7 +180,7 @@ def estimate_ceiling(
     The truth is 77.1 %:
 
     >>> round(ceiling.score_2afc_lowest, 1), round(ceiling.score_2afc_highest, 1)
-    (73.5, 80.8)
+    (73.4, 80.8)
     >>> estimate_ceiling([0, 1], [1, 1]).note
     'M = 1 only: no ceiling can be known'
     """
@@ -156,36 +188,42 @@ def estimate_ceiling(
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; found {level:g}")
     dependence = as_dependence(clusters, len(n))
-    times = dependence.times
-    histograms, rows = histograms_by_votes(n, M, times)
-    # The M with most triplets gets most of the error probability, which about minimises the sum of their widths.
-    shares = np.sqrt([histogram.triplets if histogram.M > 1 else 0 for histogram in histograms])
-    risks = (1 - level) * shares / max(shares.sum(), 1)
-    records = tuple(
-        _ceiling_of_one_M(histogram, _subset(dependence, index), 1 - risk)
-        for histogram, index, risk in zip(histograms, rows, risks, strict=True)
+    times, risk = dependence.times, (1 - level) / LIMITS
+    T, floor = times.sum(), -log_likelihood(n, M, 0.5)
+    pools, pool, kind = pools_by_votes(n, M, times)
+    samples = bounding_samples(pools, units=float(dependence.units(np.full(len(n), 1 / T))[0]))
+    whole = _joined(samples)
+    values, together = whole.values[kind], np.zeros_like(pool)
+    (bounds,) = _bounds([whole], values, together, dependence, risk)
+    for name, reached in _reached(scored or {}, floor, dependence, (risk, 1 - level)).items():
+        bounds[name] = _within_reach(name, bounds[name], *reached)
+    (human_triplets,) = agreement_of_people(n, M, dependence, together)
+    (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
+    by_votes = tuple(
+        VoteCeiling(
+            each.M_least, each.triplets, each.kept, **ends, agreement=a, agreement_se=se, p=p, M_most=each.M_most
+        )
+        for each, ends, (a, se), p in zip(
+            pools,
+            _bounds(samples, values, pool, dependence, risk / len(pools)),
+            agreement_of_people(n, M, dependence, pool),
+            _misfits(samples, values, pool, dependence),
+            strict=True,
+        )
     )
-    weights = np.array([record.triplets for record in records]) / times.sum()
-    bounds = {
-        f"{name}_{end}": float(weights @ [getattr(getattr(record, name), end) for record in records])
-        for name in ("nll", "gain", "score_2afc")
-        for end in Bounds._fields
-    }
-    human_triplets, human_triplets_se = agreement_of_people(n, M, dependence)
-    human_pairs, human_pairs_se = agreement_of_people(n, M, dependence, pooled=True)
     return Ceiling(
-        triplets=int(times.sum()),
+        triplets=int(T),
         pairs=int(times @ (M * (M - 1) // 2)),
-        floor_nll=float(-np.average(log_likelihood(n, M, 0.5), weights=times)),
-        **bounds,
-        human_triplets=human_triplets,
-        human_triplets_se=human_triplets_se,
-        human_pairs=human_pairs,
-        human_pairs_se=human_pairs_se,
-        by_votes=records,
+        floor_nll=float(np.average(floor, weights=times)),
+        **{f"{name}_{end}": value for name, ends in bounds.items() for end, value in ends._asdict().items()},
+        human_triplets=human_triplets[0],
+        human_triplets_se=human_triplets[1],
+        human_pairs=human_pairs[0],
+        human_pairs_se=human_pairs[1],
+        by_votes=by_votes,
         level=level,
         known=bool((M > 1).any()),
-        note=_note(M, times, records, level),
+        note=_note(by_votes, level),
     )
 
 
@@ -230,55 +268,26 @@ def _ratio(gain: float, best: float) -> float | None:
     return gain / best if best > 1e-5 else None
 
 
-def _note(M: IntArray, times: IntArray, records: tuple[VoteCeiling, ...], level: float) -> str:
-    if M.max() == 1:
+def _note(pools: Sequence[VoteCeiling], level: float) -> str:
+    if pools[-1].M_most == 1:
         return UNKNOWN
     notes = []
-    single = int(times[M == 1].sum())
-    if single:
-        notes.append(f"{single} of {times.sum()} triplets have one vote, which bounds nothing")
-    thinned = [f"{record.kept} of {record.M}" for record in records if record.kept < record.M]
-    if thinned:
-        examples = ", ".join(thinned[:3]) + (", ..." if len(thinned) > 3 else "")
-        notes.append(f"only some votes are used where M is large or triplets are few ({examples})")
-    misfits = ", ".join(f"M = {record.M}" for record in records if record.p < (1 - level) / len(records))
+    if pools[0].M_most == 1:
+        total = sum(each.triplets for each in pools)
+        notes.append(f"{pools[0].triplets} of {total} triplets have one vote, which bounds nothing")
+    pooled = [_votes(each) for each in pools if each.M_most != each.M]
+    if pooled:
+        examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")
+        notes.append(f"numbers of votes with few triplets, and those from {LARGE} on, are pooled (M = {examples})")
+    misfits = ", ".join(f"M = {_votes(each)}" for each in pools if each.p < (1 - level) / len(pools))
     if misfits:
         reason = "votes on one triplet are not independent draws with one probability"
         notes.append(f"no mixture fits the votes ({misfits}): {reason}")
     return "; ".join(notes)
 
 
-def best_scores(M: int) -> dict[str, Function]:
-    """Expected scores of the best function of a triplet with M votes, as functions of q."""
-    return {
-        # Adding 0 turns the -0 of a certain choice into 0.
-        "nll": lambda q: expected_nll_per_triplet(M, q) + 0.0,
-        "gain": lambda q: M * np.maximum(np.log(2) - entr(q) - entr(1 - q), 0.0),
-        "score_2afc": lambda q: 100 * q,
-    }
-
-
-def _ceiling_of_one_M(histogram: Histogram, dependence: Dependence, level: float) -> VoteCeiling:
-    """Bound the best scores on the triplets with one M; `dependence` is of these triplets alone."""
-    mixtures = Mixtures(histogram)
-    # One vote identifies nothing: every mixture is possible.
-    law = deviance_law(histogram, mixtures.fitted, dependence) if histogram.M > 1 else DevianceLaw(1, units=0.0)
-    scores = best_scores(histogram.M)
-    plausible = mixtures.plausible(list(scores.values()), law.limit(level))
-    bounds = {
-        name: Bounds(*mixtures.identified(score), *ends)
-        for (name, score), ends in zip(scores.items(), plausible, strict=True)
-    }
-    agreement, se = agreement_of_people(histogram.n, np.full(len(histogram.n), histogram.M), dependence)
-    return VoteCeiling(
-        histogram.M,
-        histogram.triplets,
-        histogram.kept,
-        **bounds,
-        agreement=agreement,
-        agreement_se=se,
-        p=law.p_value(mixtures.deviance(mixtures.fitted)),
-    )
+def _votes(pool: VoteCeiling) -> str:
+    return f"{pool.M}" if pool.M_most == pool.M else f"{pool.M} to {pool.M_most}"
 
 
 # The votes
@@ -311,120 +320,325 @@ def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Depende
     return given
 
 
-def _subset(dependence: Dependence, rows: IntArray) -> Dependence:
-    """Dependence among some of the rows."""
-    if dependence.count is not None or dependence.kinds:
-        return dependence.at(rows)
-    return Dependence(len(rows), (), dependence.description)
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Different votes on triplets with neighbouring M: n of M (n <= M / 2), and the number of triplets with these."""
+
+    n: IntArray
+    M: IntArray
+    count: IntArray
+
+    @property
+    def M_least(self) -> int:
+        """Fewest votes on a triplet."""
+        return int(self.M.min())
+
+    @property
+    def M_most(self) -> int:
+        """Most votes on a triplet."""
+        return int(self.M.max())
+
+    @property
+    def triplets(self) -> int:
+        """Number of triplets."""
+        return int(self.count.sum())
+
+    @property
+    def kept(self) -> int:
+        """Votes in one draw."""
+        return min(self.M_least, LARGE)
+
+    @cached_property
+    def draws(self) -> FloatArray:
+        """Probability of each k in a draw from these votes."""
+        return folded_draws(self.n, self.M, self.kept)
 
 
-def histograms_by_votes(
-    n: IntArray, M: IntArray, times: IntArray | None = None
-) -> tuple[list[Histogram], list[IntArray]]:
-    """Give one histogram for each M, with its rows; `times` is the number of triplets that each row stands for."""
-    values, index = np.unique(M, return_inverse=True)
-    triplets = np.bincount(index, times)
-    most = min(MOMENTS, max(2, ALL_MOMENTS // len(values)))
-    histograms, rows = [], []
-    for m, T in zip(values.tolist(), triplets, strict=True):
-        at = np.flatnonzero(m == M)
-        # Chosen by the numbers of triplets and of votes alone, never by the votes themselves.
-        kept = min(m, 2 * min(most, max(1, int(T) // TRIPLETS)) + 1)
-        histograms.append(Histogram(m, kept, n[at], None if times is None else times[at]))
-        rows.append(at)
-    return histograms, rows
+def pools_by_votes(n: IntArray, M: IntArray, times: IntArray) -> tuple[list[Pool], IntArray, IntArray]:
+    """Pool neighbouring M with few triplets; also the pool of each row, and its place among the votes of all pools."""
+    values, which = np.unique(M, return_inverse=True)
+    # Chosen by the numbers of triplets and of votes alone, never by the votes themselves.
+    first, size, pool_of = 0, 0.0, np.zeros(len(values), dtype=np.int64)
+    for place, (m, triplets) in enumerate(zip(values, np.bincount(which, times), strict=True)):
+        joins = (m <= RATIO * first and size < FEW) or first >= LARGE
+        pool_of[place] = pool_of[place - 1] + (not joins) if place else 0
+        first, size = (first, size + triplets) if joins else (int(m), float(triplets))
+    folded, rank = np.unique(np.minimum(n, M - n), return_inverse=True)
+    code, kind = np.unique(which * len(folded) + rank, return_inverse=True)
+    m, k = np.divmod(code, len(folded))
+    starts = np.searchsorted(pool_of[m], np.arange(1, pool_of[-1] + 1))
+    columns = folded[k], values[m], np.bincount(kind, times).astype(np.int64)
+    pools = zip(*(np.split(column, starts) for column in columns), strict=True)
+    return [Pool(*each) for each in pools], pool_of[which], kind
 
 
 def agreement_of_people(
-    n: IntArray, M: IntArray, dependence: Dependence, *, pooled: bool = False
-) -> tuple[float, float]:
-    """How often two people agree on a triplet, per cent, with its standard error; unbiased for M >= 2.
+    n: IntArray, M: IntArray, dependence: Dependence, strata: IntArray, *, pooled: bool = False
+) -> list[tuple[float, float]]:
+    """How often two people agree on a triplet, per cent, with its standard error, in each stratum; NaN where M = 1.
 
-    The mean over triplets, or over all pairs of votes (pooled).
+    The mean over triplets with M >= 2, unbiased, or over all pairs of votes (pooled).
 
     Examples
     --------
-    >>> agreement_of_people(np.array([1, 3, 1]), np.array([2, 3, 1]), Dependence(3, (), ""))[0]
+    >>> n, M, alone, together = np.array([1, 3, 1]), np.array([2, 3, 1]), Dependence(3, (), ""), np.zeros(3, dtype=int)
+    >>> agreement_of_people(n, M, alone, together)[0][0]
     50.0
-    >>> agreement_of_people(np.array([1, 3, 1]), np.array([2, 3, 1]), Dependence(3, (), ""), pooled=True)[0]
+    >>> agreement_of_people(n, M, alone, together, pooled=True)[0][0]
     75.0
     """
-    rows = np.flatnonzero(M > 1)
-    if not len(rows):
-        return float("nan"), float("nan")
-    n, M, dependence = n[rows], M[rows], _subset(dependence, rows)
-    pairs, times = M * (M - 1), dependence.times
-    share = 100 * (n * (n - 1) + (M - n) * (M - n - 1)) / pairs
-    weight = pairs / (pairs @ times) if pooled else np.full(len(rows), 1 / times.sum())
-    mean = float((weight * times) @ share)
-    variance = dependence.variance((weight * (share - mean))[:, None], weight)
-    return mean, float(np.sqrt(variance[0, 0]))
+    n, M = n.astype(np.float64), M.astype(np.float64)
+    pairs = M * (M - 1)
+    share = 100 * (n * (n - 1) + (M - n) * (M - n - 1)) / np.maximum(pairs, 1)
+    weight = pairs if pooled else (M > 1).astype(np.float64)
+    total = np.bincount(strata, weight * dependence.times)
+    weight /= np.where(total > 0, total, np.nan)[strata]
+    mean = np.bincount(strata, weight * dependence.times * share)
+    variance = dependence.variance((weight * (share - mean[strata]))[:, None], weight, strata, len(total))[:, 0]
+    return list(zip(mean.tolist(), np.sqrt(variance).tolist(), strict=True))
 
 
-# How far the true mixture may be from the most likely one
-#
-# For independent triplets the likelihood-ratio statistic at the truth is at most chi-squared, with one degree of
-# freedom per identified moment. For dependent rows it is a weighted sum of such terms; the weights, the design effects,
-# come from the variance of the scores between clusters, and the sum is approximated by a scaled F (Rao and Scott,
-# Annals of Statistics 12, 1984; Satterthwaite's degrees of freedom).
+# Functions of the votes that bound the scores of the best function
 
 
-@dataclass(frozen=True)
-class DevianceLaw:
-    """Distribution of the likelihood-ratio statistic: chi-squared, or a scaled F for dependent rows."""
-
-    freedom: float
-    scale: float = 1.0
-    units: float = np.inf
-
-    def limit(self, level: float) -> float:
-        """Quantile of the statistic at this level; infinite where one cluster holds everything."""
-        independent = float(chi2.ppf(level, self.freedom))
-        if not np.isfinite(self.units):
-            return independent
-        if self.units <= 1 or not np.isfinite(self.scale):
-            return np.inf
-        # A negative correlation within clusters is taken for chance.
-        return max(independent, self.scale * self.freedom * float(f.ppf(level, self.freedom, self.units - 1)))
-
-    def p_value(self, statistic: float) -> float:
-        """Probability of a statistic at least this large."""
-        independent = float(chi2.sf(statistic, self.freedom))
-        if not np.isfinite(self.units):
-            return independent
-        if self.units <= 1 or not np.isfinite(self.scale):
-            return 1.0
-        return max(independent, float(f.sf(statistic / (self.scale * self.freedom), self.freedom, self.units - 1)))
+def best_scores(q: FloatArray) -> dict[str, FloatArray]:
+    """Scores of the best function at each q: NLL (but for log C(M, n)) and gain per vote, and the 2AFC score."""
+    entropy = entr(q) + entr(1 - q)
+    return {"nll": entropy, "gain": np.maximum(np.log(2) - entropy, 0.0), "score_2afc": 100 * q}
 
 
-def deviance_law(histogram: Histogram, fitted: FloatArray, dependence: Dependence) -> DevianceLaw:
-    """Distribution of the statistic of a histogram; `dependence` is of its triplets."""
-    directions = np.eye(len(fitted))[:, 1:] - 1 / len(fitted)
-    freedom = directions.shape[1]
-    if not dependence.kinds or not freedom:
-        return DevianceLaw(max(freedom, 1))
-    # Scores of the triplets along the directions, scaled to unit variance for independent triplets.
-    root = np.sqrt(np.maximum(fitted, 0.5))[:, None]
-    whitened = np.linalg.qr(directions / root)[0] / root
-    values, index = np.unique(histogram.n, return_inverse=True)
-    scores = ((histogram.cells(values) - histogram.observed / histogram.triplets) @ whitened)[index]
-    units = float(dependence.units(np.full(dependence.size, 1 / dependence.times.sum()))[0])
-    covariance = _covariance(scores, dependence)
-    if not np.isfinite(covariance).all():
-        return DevianceLaw(freedom, np.inf, units)
-    effects = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
-    total, squares = float(effects.sum()), float(np.sum(effects**2))
-    # Identical votes have no spread.
-    return DevianceLaw(total**2 / squares, squares / total, units) if squares > 0 else DevianceLaw(freedom, 1.0, units)
+ENDS = np.tile([-1, 1], 3)
+"""Each score has a function that bounds it from below, and one from above."""
 
 
-def _covariance(scores: FloatArray, dependence: Dependence) -> FloatArray:
-    """Covariance of sums of scores over dependent rows, from the variances of sums of two of them."""
-    first, second = np.triu_indices(scores.shape[1])
-    weight = np.full(len(scores), 1 / dependence.times.sum())
-    variance = dependence.variance(scores[:, first] + scores[:, second], weight)[0] / 4
-    covariance = np.zeros((scores.shape[1],) * 2)
-    covariance[first, second] = covariance[second, first] = variance
-    own = np.diag(covariance).copy()
-    # var((a + b) / 2) = (var a + var b + 2 cov) / 4, and var((a + a) / 2) = var a
-    return 2 * covariance - (own[:, None] + own) / 2
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Values of the six functions of the votes.
+
+    Attributes
+    ----------
+    values : array, shape (different votes, 6)
+    M, count : arrays, shape (different votes,)
+        Votes per triplet, and the number of triplets with these votes.
+    extremes : array, shape (6,)
+        The least (of a lower bound) or greatest value that any votes would have, about.
+    """
+
+    values: FloatArray
+    M: IntArray
+    count: IntArray
+    extremes: FloatArray
+
+
+def _joined(samples: Sequence[Sample]) -> Sample:
+    values, M, count = (np.concatenate([getattr(each, name) for each in samples]) for name in ("values", "M", "count"))
+    return Sample(values, M, count, ENDS * np.max([ENDS * each.extremes for each in samples], axis=0))
+
+
+def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
+    """Choose the functions for each pool, and evaluate them; `units` is the number of independent triplets."""
+    counts = [(pool.kept, pool.count @ pool.draws) for pool in pools]
+    common = estimate_mixture([each for each in counts if each[0] > 1])
+    square = sum(float(pool.count @ pool.M.astype(np.float64) ** 2) for pool in pools)
+    spreads = {"nll": 0.6, "gain": 0.2 * np.sqrt(square / sum(pool.triplets for pool in pools)), "score_2afc": 20.0}
+    samples = []
+    for pool, (kept, seen) in zip(pools, counts, strict=True):
+        mixture = estimate_mixture([(kept, seen)], common, SHARED)
+        expected = pool.triplets * (folded_pmf(kept)[:, ::EVERY] @ mixture)
+        chance = (expected + 0.5) / (pool.triplets + 0.5 * len(expected))
+        columns, extremes = [], []
+        for name, score in best_scores(q_grid(VALUES)).items():
+            factor = np.ones(len(pool.M)) if name == "score_2afc" else pool.M.astype(np.float64)
+            # Mean plus three standard errors is then about the least, if the values have this spread.
+            penalty = 3 * np.average(factor, weights=pool.count * factor) / (spreads[name] * np.sqrt(units))
+            known = log_coefficient(np.arange(len(chance)), kept) / kept if name == "nll" else np.zeros(len(chance))
+            subtracted = log_coefficient(pool.n, pool.M) if name == "nll" else 0.0
+            for end in (-1, 1):
+                g = end * bounding_function(end * score, kept, chance, penalty, end * known)
+                values = factor * (pool.draws @ g) - subtracted
+                columns.append(values)
+                extremes.append(end * max((end * values).max(), factor.max() * (end * (g - known)).max()))
+        samples.append(Sample(np.stack(columns, axis=1), pool.M, pool.count, np.array(extremes)))
+    return samples
+
+
+# Confidence limits of their means
+
+
+LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}
+"""The smallest value that each score can have."""
+
+
+def _bounds(
+    samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence, risk: float
+) -> list[dict[str, Bounds]]:
+    """Bounds from each sample; `values` are those of all rows, `strata` the numbers of their samples."""
+    bounds = []
+    for sample, mean, variance, units in zip(samples, *_means(values, strata, dependence), strict=True):
+        limits = [
+            _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
+            for k, end in enumerate(ENDS.tolist())
+        ]
+        bounds.append(_ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample))
+    return bounds
+
+
+def _misfits(samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
+    """Upper bound of the p-value of each sample's votes: of lower bounds that exceed upper ones, six comparisons."""
+    smallest = []
+    for sample, means, variances, units in zip(samples, *_means(_excess(values), strata, dependence), strict=True):
+        columns, bottoms = _excess(sample.values).T, _excess(sample.extremes[None])[0]
+        p = [
+            _p_above_zero(column, sample.count, bottom, variance, units)
+            for column, mean, bottom, variance in zip(columns, means, bottoms, variances, strict=True)
+            if mean > 0 and units > 1 and np.isfinite(variance)
+        ]
+        smallest.append(min([1.0, *(len(means) * each for each in p)]))
+    return smallest
+
+
+def _excess(values: FloatArray) -> FloatArray:
+    """How far lower bounds, and the least possible values, exceed upper bounds; at most 0 in expectation."""
+    low, high = values[:, ENDS < 0], values[:, ENDS > 0]
+    return np.concatenate([low - high, np.array(list(LEAST.values())) - high], axis=1)
+
+
+def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means over the triplets of each stratum, their variances, and the numbers of independent units."""
+    weight = 1 / np.bincount(strata, dependence.times)[strata]
+    count, share = int(strata.max()) + 1, weight * dependence.times
+    means = np.stack([np.bincount(strata, column * share) for column in values.T], axis=1)
+    influence = (values - means[strata]) * weight[:, None]
+    variance, units = dependence.variance(influence, weight, strata, count), dependence.units(weight, strata, count)
+    return np.asarray(means, dtype=np.float64), variance, units
+
+
+def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str, Bounds]:
+    """Bounds within the range of each score, in order."""
+    # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
+    most_nll = np.average(np.log(2 * np.pi * np.e * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
+    most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
+    bounds = {}
+    for (name, least), greatest, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
+        # By chance, or where no mixture fits, a lower bound may have the larger mean.
+        low, high = np.clip(np.sort(mean), least, greatest).tolist()
+        lowest, highest = np.maximum(limit, least).tolist()
+        # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
+        highest = min(highest, float(greatest)) if name == "score_2afc" or np.isinf(highest) else highest
+        bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
+    return bounds
+
+
+def _limit(
+    values: FloatArray, count: IntArray, extreme: float, end: int, variance: float, units: float, risk: float
+) -> float:
+    """One-sided confidence limit of a mean of bounded values; `variance` is that of the mean, over dependent rows.
+
+    Empirical likelihood, with as many triplets as would have this variance if they were independent.
+    """
+    if units <= 1 or not np.isfinite(variance):
+        return end * np.inf
+    divergence = float(stdtrit(units - 1, 1 - risk)) ** 2 / (2 * _effective(values, count, variance, units))
+    return end * largest_mean(end * values, count / count.sum(), end * extreme, divergence)
+
+
+def _p_above_zero(values: FloatArray, count: IntArray, bottom: float, variance: float, units: float) -> float:
+    """One-sided p-value of a mean that is at most 0 in expectation: the risk at which its lower limit is 0."""
+
+    def limit(divergence: float) -> float:
+        return -largest_mean(-values, count / count.sum(), -bottom, divergence)
+
+    if limit(1e-9) <= 0:
+        return 1.0
+    divergence = brentq(limit, 1e-9, 50.0) if limit(50.0) < 0 else 50.0
+    return float(stdtr(units - 1, -np.sqrt(2 * divergence * _effective(values, count, variance, units))))
+
+
+def _effective(values: FloatArray, count: IntArray, variance: float, units: float) -> float:
+    """Number of independent triplets whose mean would have this variance; the units where all values are alike."""
+    spread = float(np.average((values - np.average(values, weights=count)) ** 2, weights=count))
+    alike = min(variance, spread) <= 1e-18 * float(np.square(values).max())
+    return units if alike else min(spread / variance, float(count.sum()))
+
+
+def largest_mean(values: FloatArray, share: FloatArray, top: float, excess: float) -> float:
+    """Largest mean of a distribution up to `top` from which the sample diverges (Kullback, Leibler) by `excess`.
+
+    The distribution has the weights share / (top + c - values), scaled, for some c >= 0, and the rest of its weight, if
+    any, at the top, where c = 0 (Honda and Takemura, Conference on Learning Theory 23, 2010).
+
+    Examples
+    --------
+    None of 100 had it: as many as 3 % may.
+
+    >>> round(largest_mean(np.array([0.0]), np.array([1.0]), 1.0, 3 / 100), 3)
+    0.03
+    """
+    span = top - float(values.min())
+    if span <= 1e-12 * max(1.0, abs(top)):
+        return top
+    below = (top - values) / span
+
+    def divergence(c: float) -> float:
+        return float(share @ np.log(below + c) + np.log(share @ (1 / (below + c))))
+
+    # Where the sample has the top itself, c > 0.
+    c, rest = 0.0 if below.min() > 1e-9 else 1e-12, 0.0
+    if divergence(c) <= excess:
+        rest = -np.expm1(divergence(c) - excess)
+    else:
+        c = float(np.exp(brentq(lambda log_c: divergence(np.exp(log_c)) - excess, np.log(max(c, 1e-12)), 30.0)))
+    weight = share / (below + c)
+    return float(top - span * (1 - rest) * (weight @ below) / weight.sum())
+
+
+# Functions that were scored: the best one is as good as each
+
+
+def _reached(
+    scored: Mapping[str, Sequence[ArrayLike]], floor: FloatArray, dependence: Dependence, risks: tuple[float, ...]
+) -> dict[str, list[float]]:
+    """Limits of the best scored function at each risk: NLL at most, gain and 2AFC score at least.
+
+    Simultaneous for all functions, by Bonferroni.
+    """
+    columns = {name: [np.asarray(each, dtype=np.float64) for each in values] for name, values in scored.items()}
+    for name, values in columns.items():
+        wrong = [each.shape for each in values if each.shape != floor.shape]
+        if name not in ("nll", "score_2afc") or wrong:
+            expected = f"nll or score_2afc of each function, with shape {floor.shape}"
+            raise ValueError(f"scored must have {expected}; found {name}{f', {wrong[0]}' if wrong else ''}")
+    columns["gain"] = [floor - each for each in columns.get("nll", ())]
+    reached: dict[str, list[float]] = {}
+    for name, values in columns.items():
+        finite = [each for each in values if np.isfinite(each).all()]
+        limits = [[_score_limit(name, each, dependence, risk / len(values)) for risk in risks] for each in finite]
+        known = np.array([each for each in limits if np.isfinite(each).all()])
+        if known.size:
+            reached[name] = (known.min(axis=0) if name == "nll" else known.max(axis=0)).tolist()
+    return reached
+
+
+def _score_limit(name: str, values: FloatArray, dependence: Dependence, risk: float) -> float:
+    """One-sided confidence limit of a scored function, on the worse side."""
+    weight = np.full(len(values), 1 / dependence.times.sum())
+    mean, units = float(weight * dependence.times @ values), float(dependence.units(weight)[0])
+    influence = ((values - mean) * weight)[:, None]
+    se, skew = float(np.sqrt(dependence.variance(influence, weight)[0, 0])), float(dependence.skewness(influence)[0, 0])
+    if name == "score_2afc":
+        return share_interval(mean, se, units, level=1 - 2 * risk).low
+    ends = t_interval(mean, se, units, skew=skew, level=1 - 2 * risk)
+    return ends.high if name == "nll" else ends.low
+
+
+def _within_reach(name: str, bounds: Bounds, reached: float, at_least: float) -> Bounds:
+    """Bounds of the best function as good as the limit `reached`, and that do not exclude the limit `at_least`."""
+    low, high, lowest, highest = bounds
+    if name == "nll":
+        highest = min(highest, reached)
+        lowest = min(lowest, at_least, highest)
+    else:
+        lowest = max(lowest, reached)
+        highest = max(highest, at_least, lowest)
+    low, high = np.clip((low, high), lowest, highest).tolist()
+    return Bounds(low, high, lowest, highest)
