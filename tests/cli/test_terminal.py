@@ -86,7 +86,7 @@ def test_a_program_reads_it_plain_and_whole(evaluated: tuple[Path, str, str]) ->
     header = next(line for line in said.splitlines() if "2AFC % ↑, distance only" in line)
     assert header.split()[:2] == ["distance", "estimator"]
     for name in NAMES:
-        (row,) = [line for line in said.splitlines() if line.strip().startswith(f"{name} ")]
+        (row,) = [line for line in said.splitlines() if line.startswith(f"  {name} ")]
         assert row.count("±") == 4
     assert "Report: results/report.html" in said.splitlines()
 

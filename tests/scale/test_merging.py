@@ -194,7 +194,7 @@ def test_single_votes_are_told_of_wherever_their_counts_go(capsys: pytest.Captur
         assert capsys.readouterr().out.splitlines()[-2:] == [note, f"Counts: {name}"]
     main(["merge", "one/distance.npz", "two/distance.npz", "--out", "sum.npz"])
     assert capsys.readouterr().out.splitlines()[:2] == [alone, merged]
-    main(["evaluate", "--train", "sum.npz", "--test", "two/distance.npz", "--out", "out"])
+    main(["evaluate", "--train", "sum.npz", "--test", "two/distance.npz", "--out", "out", "--estimator", "density"])
     assert {merged, alone} <= {*capsys.readouterr().out.splitlines()}
     data = json.loads(Path("out/scores.json").read_text())["card"]["data"]
     assert (data["train"]["rows"], data["test"]["rows"]) == ("unidentified votes and votes", "unidentified votes")

@@ -122,7 +122,7 @@ def evaluate(
     parts, clusterings = _fit_and_score(todo, train, test, fold, settings, progress)
     noisy = noisy_estimators([part.scored for part in parts], chosen, clusterings, settings, crossed=test is None)
     splits = 0
-    if noisy:
+    if noisy and not counted:
         half = split_into_halves(train, fold, seed=settings.seed)
         parts, splits = [*_with_noise(parts, noisy, train, test, fold, half, settings, progress)], len(half)
     scores: list[Record] = []

@@ -103,8 +103,7 @@ def noisy_estimators(
     worth: dict[tuple[str, str], list[float]] = {}
     for one in parts:
         split = one.prediction.split
-        # Counts are for large tables.
-        if one.values is not None and one.values.count is None and split in ("train", "test"):
+        if one.values is not None and split in ("train", "test"):
             rows = independent_rows(one.values, clusterings[split])
             worth.setdefault((one.key[1], split), []).append(rows)
     return [
@@ -124,14 +123,15 @@ def training_words(
     """Say whether the error bars include the noise of training."""
     if settings.error_bars in ("bootstrap", "refit"):
         return ""
+    if settings.error_bars == "fixed" or (train.count is not None and noisy):
+        return "noise of training left out; "
     fixed = [name for name in estimators if name not in noisy]
     if not fixed:
         return "noise of training included; "
-    if train.count is not None or settings.error_bars == "fixed":
-        return "noise of training left out; "
     slow = [name for name in fixed if getattr(estimators[name], "training_noise", 1.0) == 0]
     if not noisy and not slow:
-        return f"noise of training negligible with {len(train)} training triplets; "
+        size = len(train) if train.count is None else train.count.sum()
+        return f"noise of training negligible with {size} training triplets; "
     left_out = f"noise of training left out for {', '.join(slow)}; " if slow else ""
     return f"noise of training included for {', '.join(noisy)}; {left_out}" if noisy else left_out
 

@@ -370,13 +370,14 @@ def _training(
 
 def independent_rows(values: Values, clustering: Clustering) -> float:
     """Number of independent rows that the rows of a table are worth: their number over the NLL's design effect."""
-    T = len(values.M)
-    nll = values.columns[:, [values.measures.index("nll")]]
-    weight = np.full(T, 1 / T)
+    rows = clustering.rows
+    T = int(rows.times.sum())
+    nll, weight = values.columns[:, [values.measures.index("nll")]], np.full(rows.size, 1 / T)
     with np.errstate(invalid="ignore"):
+        influence = (nll - np.average(nll, axis=0, weights=rows.times)) * weight[:, None]
         clustered, alone = (
-            float(dependence.variance((nll - nll.mean()) * weight[:, None], weight)[0, 0])
-            for dependence in (clustering.rows, Dependence(T, (), ""))
+            float(dependence.variance(influence, weight)[0, 0])
+            for dependence in (rows, Dependence(rows.size, (), "", rows.count))
         )
     return T * min(1.0, alone / clustered) if clustered > 0 and np.isfinite(clustered) else float(T)
 
