@@ -55,7 +55,7 @@ def test_the_demo_prints_the_table_shown(tmp_path: Path, monkeypatch: pytest.Mon
         [sys.executable, "-m", "twoafc", "demo"], cwd=tmp_path, check=True, capture_output=True, text=True
     )
     rows = {line.split()[0]: numbers(line) for line in done.stdout.splitlines() if "±" in line or "(truth)" in line}
-    shown = [line for line in blocks("console")[0].splitlines() if " density " in line or "(truth)" in line]
+    shown = [line for line in blocks("console")[0].splitlines() if " auto  " in line or "(truth)" in line]
     assert len(shown) == 6
     for line in shown:
         # Another JPEG library or processor moves the last digits; the truth that the README tells stays.

@@ -26,7 +26,7 @@ def verdict(result: Result) -> list[str]:
         _score(best),
         *_other_estimators(best, ranked),
         *_bare(ranked),
-        *([] if goodness is None else [f"{goodness.sentences()[0]}.", *_side(goodness)]),
+        *([] if goodness is None else [_whole(goodness.sentences()[0]), *_side(goodness)]),
         *(f"Caution: {caveat}." for caveat in result.caveats),
     ]
 
@@ -42,8 +42,11 @@ def _side(goodness: Goodness) -> list[str]:
     preference = goodness.asymmetry
     if preference is None or not preference_matters(preference):
         return []
-    sentence = str(preference["sentence"])
-    return [f"{sentence[0].upper()}{sentence[1:]}."]
+    return [_whole(str(preference["sentence"]))]
+
+
+def _whole(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def ranking(result: Result) -> list[Record]:
