@@ -31,7 +31,7 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     """Whether another training table would change scores by a sizable part of their error over test rows.
 
     The variance of training over that of the test rows is about c T_test / T_train^2, with a constant c of the
-    estimator; it counts from a tenth on. When a table is cross-validated, fits share their rows, and its noise counts
+    estimator; it counts from a twentieth on. When a table is cross-validated, fits share their rows, and its noise counts
     longer.
 
     Parameters
@@ -48,7 +48,7 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     noise = float(getattr(estimator, "training_noise", TRAINING_NOISE))
     if test is None:
         return noise * CROSSED_ROWS / TRAINING_NOISE > train
-    return noise * test / train**2 > 0.1
+    return noise * test / train**2 > 0.05
 
 
 def split_into_halves(train: Votes, fold: IntArray | None, *, seed: int) -> IntArray:
