@@ -63,7 +63,7 @@ def findings(found: Sequence[Any]) -> list[str]:
 
 def evaluated(train: Any, test: Any = None, **options: Any) -> dict[str, Any]:
     tables = [table if table is None else twoafc.Triplets.from_frame(table) for table in (train, test)]
-    return numbers(twoafc.evaluate(*tables, **options))
+    return numbers(twoafc.evaluate(*tables, **({"estimators": ["density"]} | options)))
 
 
 # Real votes.
@@ -74,7 +74,7 @@ def material(name: str) -> Any:
 
 
 def material_density() -> dict[str, Any]:
-    return numbers(twoafc.evaluate(material("train"), material("test")))
+    return numbers(twoafc.evaluate(material("train"), material("test"), estimators=["density"]))
 
 
 def material_others() -> dict[str, Any]:
@@ -83,12 +83,13 @@ def material_others() -> dict[str, Any]:
 
 
 def material_folds() -> dict[str, Any]:
-    return numbers(twoafc.evaluate(material("test"), distances=["ssim", "lpips_alex"]))
+    return numbers(twoafc.evaluate(material("test"), distances=["ssim", "lpips_alex"], estimators=["density"]))
 
 
 def material_bootstrap() -> dict[str, Any]:
     settings = twoafc.Settings(error_bars="bootstrap", draws=100)
-    return numbers(twoafc.evaluate(material("train"), material("test"), distances=["ssim"], settings=settings))
+    asked = {"distances": ["ssim"], "estimators": ["density"], "settings": settings}
+    return numbers(twoafc.evaluate(material("train"), material("test"), **asked))
 
 
 # Simulated votes.
