@@ -133,8 +133,11 @@ def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManag
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Say what Ctrl-C leaves; the library that parses commands would end silently."""
+    from twoafc.measurement import interruptible
+
     try:
-        yield
+        with interruptible():
+            yield
     except KeyboardInterrupt:
         message = "interrupted; finished values are kept, and the same command resumes the run"
         print(f"twoafc: {message}", file=sys.stderr)

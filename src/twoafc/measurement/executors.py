@@ -36,6 +36,7 @@ from twoafc.measurement.block import (
     Outcome,
     Proven,
 )
+from twoafc.measurement.interruption import WAIT, raise_interruption
 
 if TYPE_CHECKING:  # processes that only decode need none of these
     from twoafc.measurement.candidates import Candidate, Maker
@@ -116,7 +117,8 @@ class LocalExecutor:
 
             submit()
             while pending:
-                done = wait(pending, return_when=FIRST_COMPLETED).done
+                done = wait(pending, WAIT, FIRST_COMPLETED).done
+                raise_interruption()
                 for future in [future for future in pending if future in done]:
                     block, (process, answer) = pending.pop(future), future.result()
                     batches = None if here is None else Batches(answer, self.device)
