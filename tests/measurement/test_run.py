@@ -477,7 +477,7 @@ def test_a_table_that_is_not_ours_is_left_alone(here: Path) -> None:
             measure("b/table.csv", ["rmse"], name)
         assert Path(name).read_bytes() == before
     Path("t.csv").write_text(Path("t.csv").read_text() + "\n")
-    with pytest.raises(DataError, match=r"t\.csv has no card that says what it holds; name another file, or remove it"):
+    with pytest.raises(DataError, match=r"t\.csv was changed since it was measured; name another file, or remove it"):
         measure("a/table.csv", ["ssim"], "t.csv")
     with pytest.raises(DataError, match=r"a/table\.csv has no card that says what it holds"):
         measure("a/table.csv", ["rmse"], "a/table.csv")
