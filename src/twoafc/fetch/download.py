@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 
 import twoafc
 from twoafc.errors import DataError
-from twoafc.fetch.disk import Progress, format_size, lock, read_json, require_space, write_error, write_json
+from twoafc.fetch.disk import Progress, format_size, read_json, require_space, write_error, write_json
+from twoafc.files import lock
 
 CHUNK = 2**18
 TIMEOUT = 30.0
@@ -214,7 +215,7 @@ def _safe(url: str) -> bool:
 def _exclusive(part: Path) -> Iterator[IO[bytes]]:
     """Open a partial download for this process only; remove it if the work fails and it is empty."""
     with part.open("ab", buffering=0) as stream:
-        if not lock(stream.fileno(), wait=False):
+        if lock(stream.fileno()) is False:
             raise DataError(f"another process is fetching {_name(part)} into {part.parent}; wait for it")
         try:
             yield stream

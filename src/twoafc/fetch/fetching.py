@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from twoafc.fetch.registry import (
     weights_folder,
 )
 from twoafc.fetch.unpack import find_damage, install, noted_damage, read_receipt
+from twoafc.files import durable_file
 
 
 @dataclass(frozen=True)
@@ -351,15 +351,11 @@ def _install(archive: Archive, packed: Path, to: Path | None, sha256: str, progr
 def _copy(source: Path, path: Path) -> None:
     if path.exists() and path.samefile(source):
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     with new_folder(path.parent):
         require_space(path.parent, source.stat().st_size, path.name)
         try:
-            shutil.copyfile(source, partial)
-            with partial.open("rb+") as stream:
-                os.fsync(stream.fileno())
-            partial.replace(path)
+            with durable_file(path) as partial:
+                shutil.copyfile(source, partial)
         except OSError as error:
-            raise write_error(error, path.parent, path.name) from error
-        finally:
-            partial.unlink(missing_ok=True)
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            raise write_error(cause, path.parent, path.name) from error

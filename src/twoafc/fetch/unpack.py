@@ -28,7 +28,6 @@ from twoafc.fetch.disk import (
     CHUNK,
     Progress,
     digests,
-    lock,
     new_folder,
     read_json,
     require_space,
@@ -36,7 +35,7 @@ from twoafc.fetch.disk import (
     write_json,
 )
 from twoafc.fetch.registry import HIDDEN, Archive, digest_source
-from twoafc.files import whole_file
+from twoafc.files import lock, whole_file
 
 # Images hardly compress, tables of votes some twenty times; a bomb compresses a thousand times.
 RATIO, AT_LEAST = 100, 2**24

@@ -7,6 +7,8 @@ from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
 from .writing import durable_file as durable_file
+from .writing import lock as lock
+from .writing import recover as recover
 from .writing import replaced as replaced
 from .writing import whole_file as whole_file
 from .writing import write_text as write_text

@@ -28,7 +28,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, durable_file, write_text
+from twoafc.files import PARTIAL, durable_file, lock, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -103,29 +103,14 @@ def _lock(folder: Path, name: str, exclusive: bool) -> int:
         except OSError as error:
             rule = "finished values are kept in a folder beside the table"
             raise OSError(f"{rule}; {folder} cannot be written ({error.strerror}); name another table") from error
-        try:
-            _flock(file, exclusive)
-            if os.path.samestat(os.fstat(file), os.stat(folder / f".{name}")):
+        # Where there are no locks, the user must not start two runs at once.
+        free = lock(file, exclusive=exclusive) is not False
+        with contextlib.suppress(FileNotFoundError):
+            if free and os.path.samestat(os.fstat(file), os.stat(folder / f".{name}")):
                 return file
-        except FileNotFoundError:
-            pass
-        except BlockingIOError as error:
-            os.close(file)
-            raise OSError(f"another run is using {folder}; wait for it, or name another table") from error
         os.close(file)
-
-
-def _flock(file: int, exclusive: bool) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: the user must not start two runs at once
-        return
-    try:
-        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass  # a file system without locks
+        if not free:
+            raise OSError(f"another run is using {folder}; wait for it, or name another table")
 
 
 def _parts_in(folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.files import OutputFolder, whole_file
+from twoafc.files import OutputFolder, recover, whole_file
 from twoafc.results import tables
 from twoafc.results.report.page import REPORT, report_page, write_page
 from twoafc.table import Pairs, write_frame
@@ -35,6 +35,7 @@ check_folder = RESULTS.check
 def read_json(folder: Path) -> Any:
     """Read scores.json of a folder; a `DataError` where it is missing or not JSON."""
     path = folder / RESULTS.name
+    recover(folder)
     if not path.is_file():
         raise DataError(f"{folder} is not a folder of results; it has no {RESULTS.name}")
     try:
