@@ -185,7 +185,7 @@ def test_what_lies_in_the_place_of_a_part(here: Path) -> None:
     found = measure(["rmse"])
     assert found.items == 2
     assert found.notes == [
-        f"{part.name} in t.parquet.parts could not be read (Is a directory); its values are measured again"
+        f"{part.name} in t.parquet.parts could not be read (a folder, not a file); its values are measured again"
     ]
     assert [path.name for path in part.parent.iterdir()] == [part.name]
     assert (part / "mine").read_text() == "mine"

@@ -1,5 +1,8 @@
 from .archive import read_archive as read_archive
 from .archive import save_archive as save_archive
+from .reading import NotAFileError as NotAFileError
+from .reading import open_file as open_file
+from .reading import require_file as require_file
 from .text import BREAKS as BREAKS
 from .text import legible as legible
 from .text import strict_json as strict_json

@@ -28,7 +28,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, durable_file, lock, write_text
+from twoafc.files import PARTIAL, durable_file, lock, open_file, require_file, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -182,6 +182,8 @@ def check_name(path: Path) -> None:
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a table, .csv or .parquet")
+    if path.exists():
+        require_file(path)
     if not path.parent.is_dir():
         raise OSError(f"no such folder: {path.parent}")
 
@@ -234,8 +236,8 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
             card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
             digest = _digest(read_frame(path)[0])
         else:
-            card = json.loads(beside(path, "json").read_text(encoding="utf-8"))
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            with open_file(beside(path, "json")) as file, open_file(path) as table:
+                card, digest = json.loads(file.read()), hashlib.sha256(table.read()).hexdigest()
             before = card.get("before")
             card = before if before and before["sha256"] == digest else card
         if not isinstance(card["data"]["fingerprint"], str) or not isinstance(card["sha256"], str):
@@ -461,7 +463,8 @@ class Journal:
 
     def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
         """Read a part; raise ValueError where it is not the file that was written."""
-        content = path.read_bytes()
+        with open_file(path) as file:
+            content = file.read()
         if path.name != _part_name(int(path.name.partition("-")[0]), content):
             raise ValueError("not the file that was written")
         frame = pl.read_parquet(io.BytesIO(content))

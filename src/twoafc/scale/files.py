@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from twoafc.errors import DataError
+from twoafc.files import require_file
 from twoafc.table import LABELS, READABLE, all_named, csv_header
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
@@ -52,8 +53,8 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
         raise ValueError("name at least one file of votes")
     parts = [part for name in map(str, named) for part in ([name] if is_remote(name) else _found(name))]
     for part in parts:
-        if not is_remote(part) and not os.path.isfile(part):
-            raise DataError(f"no such file: {part}")
+        if not is_remote(part):
+            require_file(part)
         if not part.lower().endswith(READABLE):
             raise DataError(f"a table must be one of {', '.join(READABLE)}; found {part}")
     kinds = {is_parquet(part) for part in parts}

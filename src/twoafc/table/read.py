@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.errors import DataError
-from twoafc.files import durable_file, whole_file
+from twoafc.files import durable_file, require_file, whole_file
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -38,8 +38,7 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
     """Read a CSV or Parquet file; the cells of a CSV stay text until they are checked."""
     path = Path(path)
     name = path.name.lower()
-    if not path.is_file():
-        raise DataError(f"no such file: {path}")
+    require_file(path)
     if not name.endswith(READABLE):
         raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
     try:
