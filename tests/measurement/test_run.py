@@ -675,3 +675,32 @@ def test_a_single_failure_and_a_warning_of_pillow(here: Path, capfd: pytest.Capt
     assert said[0] == "twoafc: 1 row could not be measured and is not in the table:"
     assert said[1].startswith("  t3: images/3-x0.png: the image is truncated or damaged (")
     assert said[2:] == ["  all of them: t.csv.failures.csv"]
+
+
+def test_a_distance_that_would_end_the_program_says_so(here: Path) -> None:
+    trees.write_table(here, 3)
+    Path("leaving.py").write_text("""
+import os, sys
+def by_exit(ref, x):
+    sys.exit(3)
+def at_once(ref, x):
+    os._exit(3)
+def lost(ref, x):
+    return {}["key"]
+def forking(ref, x):
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    return abs(ref - x).mean(axis=(1, 2, 3))
+for each in (by_exit, at_once, lost, forking):
+    each.takes = "numpy"
+""")
+    for name, reason in (
+        ("by_exit", "RuntimeError: it called sys.exit(3)"),
+        ("at_once", "RuntimeError: it called os._exit(3)"),
+        ("lost", "KeyError: 'key'"),
+    ):
+        with pytest.raises(ValueError, match=name) as caught:
+            measure("table.csv", [f"leaving:{name}"], f"{name}.csv")
+        assert str(caught.value) == f"{name} cannot measure images of 64 x 64 pixels ({reason})"
+    assert len(measure("table.csv", ["leaving:forking"], "t.csv").table) == 3

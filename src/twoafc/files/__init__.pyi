@@ -3,6 +3,7 @@ from .archive import save_archive as save_archive
 from .reading import NotAFileError as NotAFileError
 from .reading import open_file as open_file
 from .reading import require_file as require_file
+from .reading import require_utf8 as require_utf8
 from .text import BREAKS as BREAKS
 from .text import legible as legible
 from .text import strict_json as strict_json

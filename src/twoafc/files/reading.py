@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
@@ -62,6 +63,20 @@ def require_file(path: str | Path) -> None:
         raise DataError(str(error)) from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def require_utf8(start: bytes) -> None:
+    """Raise a `DataError` where a text begins as UTF-16 does, which spreadsheets call Unicode.
+
+    Examples
+    --------
+    >>> require_utf8("n,M".encode("utf-16"))
+    Traceback (most recent call last):
+        ...
+    twoafc.errors.DataError: a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"
+    """
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in start[:4]:
+        raise DataError('a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"')
 
 
 def _require_regular(state: os.stat_result, path: str | Path) -> None:
