@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -704,3 +705,22 @@ for each in (by_exit, at_once, lost, forking):
             measure("table.csv", [f"leaving:{name}"], f"{name}.csv")
         assert str(caught.value) == f"{name} cannot measure images of 64 x 64 pixels ({reason})"
     assert len(measure("table.csv", ["leaving:forking"], "t.csv").table) == 3
+
+
+def test_what_a_distance_has_started_ends_with_the_run(here: Path) -> None:
+    trees.write_table(here, 3)
+    Path("starting.py").write_text("""
+import subprocess
+def starting(ref, x):
+    if len(ref) > 1:  # not in the trial, which is made in this process
+        with open("started.txt", "w") as file:
+            file.write(str(subprocess.Popen(["sleep", "600"]).pid))
+    return abs(ref - x).mean(axis=(1, 2, 3))
+starting.takes = "numpy"
+""")
+    measure("table.csv", ["starting:starting"], "t.csv")
+    measured = Path("started.txt").read_text()
+    until = time.monotonic() + 10
+    while Path(f"/proc/{measured}").exists() and "State:\tZ" not in Path(f"/proc/{measured}/status").read_text():
+        assert time.monotonic() < until, "it outlived the run"
+        time.sleep(0.02)

@@ -177,7 +177,10 @@ class Process:
         return answer
 
     def end(self) -> None:
-        """End the process; it has nothing to put in order."""
+        """End the process, which has nothing to put in order, and those that a user's distance has started in it."""
+        if os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.program.pid, signal.SIGKILL)
         self.program.kill()
         self.program.wait()
         for stream in (self.program.stdin, self.program.stdout):
@@ -429,4 +432,6 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
         while True:
             messages.put(_receive(source))
     except Exception:  # the end of the input, in the middle of a message too
+        if os.name == "posix" and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # with whatever a user's distance has started
         os._exit(0)
