@@ -94,12 +94,12 @@ class OutputFolder:
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is a file; {self.what} are written to a folder")
-        if Path.cwd().is_relative_to(folder.resolve()):
+        if Path.cwd().is_relative_to(os.path.realpath(folder)):
             raise DataError(
                 f"{folder} is or holds the current folder, which cannot be replaced as a whole; name another"
             )
         for path in inputs:
-            if path.resolve().is_relative_to(folder.resolve()):
+            if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
                 raise DataError(f"{path} lies in {folder}, which would be replaced as a whole; name another folder")
         foreign = sorted(set(self.files(folder)) - set(self._listed(folder)))
         if foreign:
@@ -139,7 +139,7 @@ class OutputFolder:
 @contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
     """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
-    whole = folder.resolve()
+    whole = Path(os.path.realpath(folder))
     hidden = _hidden(whole)
     with written(folder):
         try:
@@ -206,7 +206,8 @@ def clear_partial(folder: Path, names: Iterable[str] | None = None) -> None:
 def recover(folder: Path) -> None:
     """Put a folder back if it is missing because a process was killed while it replaced it."""
     if not folder.exists():
-        clear_partial(folder.resolve().parent, [folder.resolve().name])
+        whole = Path(os.path.realpath(folder))
+        clear_partial(whole.parent, [whole.name])
 
 
 def _clear(path: Path, whole: Path) -> None:
