@@ -12,7 +12,8 @@ LAYERS = (
     ("diagnostics", "plots", "scale", "worlds"),
     ("inference", "estimators", "distances", "datasets"),
     ("table", "metrics"),
-    ("core", "images", "files"),
+    ("core", "images"),
+    ("files",),
     ("arrays", "errors"),
 )
 WIDTH, HEIGHT, GAP = 720, 34, 10

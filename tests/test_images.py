@@ -301,7 +301,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
     for read in (read_pixels, pixel_size):
         with pytest.raises(ImageError, match=r"nothing\.png: no such file$"):
             read(tmp_path / "nothing.png")
-        with pytest.raises(ImageError, match=r": the file cannot be read \(Is a directory\)$"):
+        with pytest.raises(ImageError, match=r": this is a folder, not a file$"):
             read(tmp_path)
 
 

@@ -11,13 +11,14 @@ import io
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
 from twoafc.errors import DataError
+from twoafc.files import NotAFileError, open_file
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
 """Formats that are read, recognised by a file's first bytes. Of others Pillow does not report the depth, or it runs
@@ -64,7 +65,7 @@ def read_pixels(path: str | Path) -> Pixels:
 def read_bytes(path: str | Path) -> bytes:
     """Read a file's bytes, or raise ImageError."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return file.read()
     except OSError as error:
         raise ImageError(path, _os_reason(error)) from error
@@ -81,7 +82,7 @@ def decode(content: bytes, path: str | Path) -> Pixels:
 def pixel_size(path: str | Path) -> tuple[int, int]:
     """Read an image's height and width from its header, without decoding it."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             width, height = _open(file).size
             return height, width
     except _RefusedError as refused:
@@ -147,7 +148,7 @@ def _decode(content: bytes) -> Pixels:
     return pixels
 
 
-def _open(file: io.BufferedReader | io.BytesIO) -> Image.Image:
+def _open(file: BinaryIO) -> Image.Image:
     try:
         return Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
@@ -286,6 +287,8 @@ def _channels_first(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _os_reason(error: OSError) -> str:
+    if isinstance(error, NotAFileError):
+        return f"this is {error.strerror}"
     return "no such file" if isinstance(error, FileNotFoundError) else f"the file cannot be read ({error.strerror})"
 
 

@@ -251,6 +251,24 @@ def test_a_reader_who_leaves_is_no_error(tables: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_closed_or_full_standard_output(tables: Path) -> None:
+    query = f"{sys.executable} -m twoafc evaluate --train train.csv --test test.csv --json"
+    done = subprocess.run(["bash", "-c", f"{query} >&-"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert twoafc.Result.read("results").scores
+    done = subprocess.run(["bash", "-c", f"{query} > /dev/full"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "twoafc: [Errno 28] No space left on device\n")
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m twoafc check none.csv >&- 2>&-"], capture_output=True)
+    assert (done.returncode, done.stderr) == (2, b"")
+
+
+def test_a_path_of_thousands_of_signs_is_shown_in_part(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "check", "loop/" * 1000 + "t.csv")
+    assert "..." in said
+    assert len(said) < 500
+    assert "loop/t.csv" in said
+
+
 def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("csv.py", "matplotlib.py", "polars.py"):
         Path(name).write_text("raise SystemExit('the file of the user was run')")

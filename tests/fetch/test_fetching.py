@@ -256,6 +256,53 @@ def test_an_archive_of_something_else_is_refused(toy: Archive, here: Path) -> No
         assert os.listdir(here) == ["a.tar.gz"]
 
 
+HTML = b"\n<!DOCTYPE html><html><body>Sign in</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("content", "received"),
+    [
+        (HTML, f"a web page of {len(HTML)} bytes (toy.tar.gz is damaged or incomplete: "),
+        (b"", "an empty file (toy.tar.gz is damaged or incomplete: "),
+        (tarred(FILES)[:-200], "another file of "),
+        (tarred({"a": b"x"}), "another file of 93 bytes (toy.tar.gz is not toy_val; it has no cnn/judge)"),
+        (tarred({}), "another file of 45 bytes (toy.tar.gz is not toy_val; it has no files)"),
+    ],
+    ids=["page", "empty", "cut", "other", "no files"],
+)
+def test_a_bad_download_without_a_digest_is_not_kept(
+    toy: Archive, server: Server, here: Path, content: bytes, received: str
+) -> None:
+    file = dataclasses.replace(toy, digest=None)
+    server.answers["toy.tar.gz"] = Answer(content=content)
+    said = refusal(get, file)
+    assert said.startswith(f"toy_val was not fetched; {file.url} sent {received}")
+    assert said.endswith(
+        "; it is not kept, and the same command downloads it again; "
+        "or: get toy.tar.gz elsewhere and run twoafc fetch toy_val --from FILE"
+    )
+    assert os.listdir(here) == []
+    server.answers["toy.tar.gz"] = Answer(content=tarred(FILES))
+    assert get(file).new
+
+
+def test_a_kept_archive_that_is_none_is_downloaded_again(toy: Archive, here: Path) -> None:
+    kept = here / "data" / "toy" / ".twoafc" / "toy.tar.gz"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(HTML)
+    assert get(dataclasses.replace(toy, digest=None)).new
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_no_more_is_stored_than_an_archive_can_have(toy: Archive, server: Server, here: Path, length: bool) -> None:
+    server.answers["toy.tar.gz"] = Answer(content=bytes(3_000_000), length=length)
+    file = dataclasses.replace(toy, digest=None, most_bytes=1_000_000)
+    what = "has 3.0 MB" if length else "sends no length, and does not end"
+    assert f"{file.url} {what}; the published file has 1.0 MB at most: it is another file" in refusal(get, file)
+    assert os.listdir(here) == []
+
+
 def test_a_failed_download_of_a_data_set_leaves_nothing_new(toy: Archive, server: Server, here: Path) -> None:
     server.answers["toy.tar.gz"] = Answer(status=404)
     assert refusal(get, toy).startswith("toy_val was not fetched; ")

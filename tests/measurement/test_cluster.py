@@ -24,6 +24,7 @@ import pytest
 import commands
 import trees
 import twoafc
+from measuring import Interrupt
 from twoafc.cli import main
 from twoafc.measurement import cluster, run
 from twoafc.measurement.block import BlockError
@@ -419,6 +420,16 @@ def test_interrupted_by_hand(client: Any, here: Path) -> None:
     assert 0 < measure(["dask_distances:slow"], batch_size=2, client=client).items < 100
     measure(["dask_distances:slow"], "here.parquet", batch_size=2, workers=2)
     assert Path("t.parquet").read_bytes() == Path("here.parquet").read_bytes()
+
+
+def test_an_interruption_is_never_lost(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt = Interrupt()
+    monkeypatch.setattr(sys, "unraisablehook", interrupt.printed.append)
+    with pytest.raises(KeyboardInterrupt):
+        measure(["rmse"], client=client, progress=interrupt)
+    assert (interrupt.done, interrupt.printed) == ([0, 4, 8], [])
+    assert processes(client) == [0, 0]
+    assert measure(["rmse"], client=client).items == 16
 
 
 @pytest.mark.slow

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import commands
 import trees
 import twoafc
-from measuring import dataset, some_rows
+from measuring import Interrupt, dataset, some_rows
+from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.measurement.journal import Earlier, complete_rows, left_over, read_table, table_of, write_table
+from twoafc.measurement.candidates import make_candidates
+from twoafc.measurement.identity import digest_of_traces
+from twoafc.measurement.journal import (
+    Earlier,
+    Journal,
+    complete_rows,
+    is_changed,
+    left_over,
+    read_table,
+    table_of,
+    write_table,
+)
 from twoafc.measurement.plan import Plan, plan_items
 
 OWN = """
@@ -138,6 +153,44 @@ def test_a_damaged_part_is_measured_again(here: Path) -> None:
     assert found.table.equals(measure(["rmse"], "u.parquet").table)
 
 
+def test_a_part_damaged_anywhere_is_noticed(here: Path) -> None:
+    trees.write_table(here, 12)
+    measure(["rmse", "ssim"], shard=(1, 1), batch_size=12)
+    (part,) = here.glob("t.parquet.parts/*.parquet")
+    whole, rng = part.read_bytes(), random.Random(0)
+    plan = plan_items(twoafc.datasets.open_dataset("table.csv"))
+    chosen = make_candidates(["rmse", "ssim"], "cpu", "fp32")
+    for turn in range(200):
+        damaged, place = bytearray(whole), rng.randrange(len(whole))
+        if turn % 10:
+            damaged[place] ^= 1 << rng.randrange(8)
+        else:
+            del damaged[place:]
+        part.write_bytes(damaged)
+        journal = Journal(Path("t.parquet"), plan, chosen, {"rmse": [], "ssim": []}, None)
+        journal.read()
+        assert journal.notes == [f"{part.name} in t.parquet.parts was damaged; its values are measured again"]
+        assert (journal.values, part.exists()) == ({}, False)
+    part.write_bytes(whole)
+    journal.read()
+    assert not np.isnan(journal.of("ssim")).any()
+
+
+def test_what_lies_in_the_place_of_a_part(here: Path) -> None:
+    trees.write_table(here, 6)
+    measure(["rmse"], shard=(1, 2))
+    part = here / "t.parquet.parts" / f"000000000-{'0' * 32}.parquet"
+    part.mkdir()
+    (part / "mine").write_text("mine")
+    found = measure(["rmse"])
+    assert found.items == 2
+    assert found.notes == [
+        f"{part.name} in t.parquet.parts could not be read (a folder, not a file); its values are measured again"
+    ]
+    assert [path.name for path in part.parent.iterdir()] == [part.name]
+    assert (part / "mine").read_text() == "mine"
+
+
 def test_parts_of_another_run_are_not_used(here: Path) -> None:
     trees.write_table(here, 12)
     measure(["slow_distances:slow"], shard=(1, 2))
@@ -199,6 +252,45 @@ def test_interrupted_by_hand(here: Path) -> None:
     assert (process.returncode, out) == (130, "")
     assert said == "twoafc: interrupted; finished values are kept, and the same command resumes the run\n"
     assert list(here.glob("t.parquet.parts/*.parquet"))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_interruption_is_never_lost(here: Path, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    trees.write_table(here, 24)
+    interrupt = Interrupt()
+    monkeypatch.setattr(sys, "unraisablehook", interrupt.printed.append)
+    before = signal.getsignal(signal.SIGINT)
+    distance = {"mine": lambda ref, x: abs(ref - x).mean(axis=(1, 2, 3))} if own else ["rmse"]
+    with pytest.raises(KeyboardInterrupt):
+        measure(distance, progress=interrupt)
+    assert (interrupt.done, interrupt.printed) == ([0, 4, 8], [])
+    assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == (before, interrupt.printed.append)
+    assert parts() > 0
+    if not own:
+        assert measure(distance).items == 16
+
+
+def test_an_interruption_that_was_lost_at_the_end(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees.write_table(here, 8)
+    interrupt = Interrupt(8)
+    monkeypatch.setattr(sys, "unraisablehook", interrupt.printed.append)
+    monkeypatch.setattr("twoafc.measurement.run.raise_interruption", lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        measure(["rmse"], progress=interrupt)
+    assert (interrupt.printed, Path("t.parquet").exists()) == ([], True)
+
+
+def test_interruptions_that_somebody_else_takes_stay_his(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees.write_table(here, 8)
+    taken: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: taken.append(number))
+    try:
+        assert len(measure(["rmse"], progress=Interrupt()).table) == 8
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert taken == [signal.SIGINT]
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(measure, ["rmse"], "u.parquet").result().items == 8
 
 
 def test_workers_end_with_their_parent(here: Path) -> None:
@@ -411,16 +503,45 @@ def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
         frame.write_parquet(path, metadata={"twoafc": card})
         with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
             read_table(path, "f")
-    told = {"data": {"fingerprint": "f"}, "distances": {"rmse": {"identity": {}, "made": []}}}
     traces = np.array([3, 0, 2**64 - 1], dtype=np.uint64)
+    data = {"fingerprint": "f", "images": digest_of_traces(traces)}
+    told = {"data": data, "distances": {"rmse": {"identity": {}, "made": []}}}
     write_table(frame, path, told, traces)
     earlier = read_table(path, "f")
     assert earlier is not None
-    assert earlier.card == told
+    assert earlier.card == told | {"sha256": hashlib.sha256(b"triplet,rmse_d0\n0,0.5\n").hexdigest()}
     np.testing.assert_array_equal(earlier.traces, traces)
-    data = dataset([("a", "b", "c")])
+    write_table(frame, path, told, traces + np.uint64(1))
+    with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
+        read_table(path, "f")
+    rows = dataset([("a", "b", "c")])
     with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which the data set has not"):
-        earlier.values(plan_items(data))
+        earlier.values(plan_items(rows))
     renamed = Earlier(frame.with_columns(triplet=pl.lit("row 0")), told, traces)
     with pytest.raises(twoafc.DataError, match="the earlier table has no column rmse_d1, which is on its card"):
-        renamed.values(plan_items(data))
+        renamed.values(plan_items(rows))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_table_that_was_changed_since(here: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 6)
+    measure(["rmse"], name)
+    assert not is_changed(name)
+    main(["check", name])
+    assert "changed" not in capsys.readouterr().out
+    if name == "t.csv":
+        Path(name).write_text(Path(name).read_text().replace("t3", "t33"))
+    else:
+        card = {key: text for key, text in pl.read_parquet_metadata(name).items() if key.startswith("twoafc")}
+        frame = pl.read_parquet(name)
+        frame.with_columns(rmse_d0=pl.col("rmse_d0") * 0.5).write_parquet(name, metadata=card)
+    assert is_changed(name)
+    change = f"{name} was changed since it was measured; it is not the table on its card; measure again, unless it was"
+    main(["evaluate", "--train", name, "--folds", "2"])
+    assert f"\nwarning: train: {change} changed on purpose\n" in capsys.readouterr().out
+    assert "changed" in [finding.code for finding in twoafc.Result.read("results").findings]
+    main(["check", name])
+    assert capsys.readouterr().out.startswith(f"warning: train: {change}")
+    assert commands.refused(capsys, "evaluate", "--train", name, "--strict").startswith(f"--strict: train: {change}")
+    with pytest.raises(DataError, match=f"^{name} was changed since it was measured; name another file, or remove it$"):
+        measure(["ssim"], name)

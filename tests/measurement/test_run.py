@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -477,7 +478,7 @@ def test_a_table_that_is_not_ours_is_left_alone(here: Path) -> None:
             measure("b/table.csv", ["rmse"], name)
         assert Path(name).read_bytes() == before
     Path("t.csv").write_text(Path("t.csv").read_text() + "\n")
-    with pytest.raises(DataError, match=r"t\.csv has no card that says what it holds; name another file, or remove it"):
+    with pytest.raises(DataError, match=r"t\.csv was changed since it was measured; name another file, or remove it"):
         measure("a/table.csv", ["ssim"], "t.csv")
     with pytest.raises(DataError, match=r"a/table\.csv has no card that says what it holds"):
         measure("a/table.csv", ["rmse"], "a/table.csv")
@@ -675,3 +676,51 @@ def test_a_single_failure_and_a_warning_of_pillow(here: Path, capfd: pytest.Capt
     assert said[0] == "twoafc: 1 row could not be measured and is not in the table:"
     assert said[1].startswith("  t3: images/3-x0.png: the image is truncated or damaged (")
     assert said[2:] == ["  all of them: t.csv.failures.csv"]
+
+
+def test_a_distance_that_would_end_the_program_says_so(here: Path) -> None:
+    trees.write_table(here, 3)
+    Path("leaving.py").write_text("""
+import os, sys
+def by_exit(ref, x):
+    sys.exit(3)
+def at_once(ref, x):
+    os._exit(3)
+def lost(ref, x):
+    return {}["key"]
+def forking(ref, x):
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    return abs(ref - x).mean(axis=(1, 2, 3))
+for each in (by_exit, at_once, lost, forking):
+    each.takes = "numpy"
+""")
+    for name, reason in (
+        ("by_exit", "RuntimeError: it called sys.exit(3)"),
+        ("at_once", "RuntimeError: it called os._exit(3)"),
+        ("lost", "KeyError: 'key'"),
+    ):
+        with pytest.raises(ValueError, match=name) as caught:
+            measure("table.csv", [f"leaving:{name}"], f"{name}.csv")
+        assert str(caught.value) == f"{name} cannot measure images of 64 x 64 pixels ({reason})"
+    assert len(measure("table.csv", ["leaving:forking"], "t.csv").table) == 3
+
+
+def test_what_a_distance_has_started_ends_with_the_run(here: Path) -> None:
+    trees.write_table(here, 3)
+    Path("starting.py").write_text("""
+import subprocess
+def starting(ref, x):
+    if len(ref) > 1:  # not in the trial, which is made in this process
+        with open("started.txt", "w") as file:
+            file.write(str(subprocess.Popen(["sleep", "600"]).pid))
+    return abs(ref - x).mean(axis=(1, 2, 3))
+starting.takes = "numpy"
+""")
+    measure("table.csv", ["starting:starting"], "t.csv")
+    measured = Path("started.txt").read_text()
+    until = time.monotonic() + 10
+    while Path(f"/proc/{measured}").exists() and "State:\tZ" not in Path(f"/proc/{measured}/status").read_text():
+        assert time.monotonic() < until, "it outlived the run"
+        time.sleep(0.02)

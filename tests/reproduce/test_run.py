@@ -59,7 +59,7 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
 
 def test_partial_folders_of_killed_runs_are_removed(tmp_path: Path) -> None:
     claim(tmp_path / "paper", SETTINGS)
-    names = ("results/.bapps.4194399.part", ".tables.4194399.old", "synthetic/.clic.4194399.part")
+    names = ("results/.bapps.4194399.part", ".tables.4194399.part", "synthetic/.clic.4194399.part")
     partial = [tmp_path / "paper" / name for name in names]
     for path in partial:
         path.mkdir(parents=True)

@@ -143,7 +143,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [], "comparisons": []}
+    score = {"distance": "a", "estimator": "density", "split": "test", "group": "all", "seed": None}
+    told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [score], "comparisons": []}
     (tmp_path / "scores.json").write_text(json.dumps(told))
     (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
     assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet is not a readable Parquet file: ")
@@ -259,4 +260,6 @@ def test_runs_that_diverged_are_left_out(tmp_path: Path) -> None:
     frame.with_columns(diverged=pl.lit(True)).write_parquet(bad / "triplets.parquet")
     assert refused(tmp_path, good, bad) == "every run of bb diverged; there is nothing to compare"
     (bad / "scores.json").write_text("{}")
-    assert refused(tmp_path, good, bad) == "~/bad/scores.json is not that of a result; run twoafc evaluate again"
+    assert refused(tmp_path, good, bad) == (
+        "~/bad/scores.json is not that of a result; it has no card; run twoafc evaluate again"
+    )

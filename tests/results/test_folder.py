@@ -212,3 +212,15 @@ def test_tables_show_spread_and_failure() -> None:
     assert row[1:3] == ("network (diverged)", "8.4000")
     assert note_lines(["one", "two"], "md") == "- one\n- two\n"
     assert note_lines(["one"], "tex") == "% one\n"
+
+
+def test_a_result_that_a_killed_run_was_replacing_is_read(found: Result, tmp_path: Path) -> None:
+    out = tmp_path / "results"
+    found.write(out)
+    hidden = tmp_path / ".results.0123456789ab.part"
+    (hidden / "new").mkdir(parents=True)
+    (hidden / "lock").touch()
+    out.rename(hidden / "old")
+    main(["report", str(out), "--quiet"])
+    assert sorted(os.listdir(tmp_path)) == ["results"]
+    assert Result.read(out).scores == found.scores

@@ -404,7 +404,7 @@ def test_mistakes_get_one_line(finished: Path, tmp_path: Path, capsys: Any) -> N
 
     assert failure(str(tmp_path)) == f"{tmp_path} is not a folder of results; it has no scores.json"
     (tmp_path / "scores.json").write_text('{"scores": []}')
-    other = f"{tmp_path / 'scores.json'} is not that of a result; run twoafc evaluate again"
+    other = f"{tmp_path / 'scores.json'} is not that of a result; it has no card; run twoafc evaluate again"
     assert failure(str(tmp_path)) == other
     missing = tmp_path / "nowhere"
     assert failure(str(finished), "--images", str(missing)) == f"no such folder of images: {missing}"

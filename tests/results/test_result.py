@@ -66,10 +66,11 @@ def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is not a folder of results; it has no scores\.json$"):
         Result.read(tmp_path)
     (tmp_path / "scores.json").write_text('{"card": 3}')
-    with pytest.raises(DataError, match=r"scores\.json is not that of a result; run twoafc evaluate again$"):
+    with pytest.raises(DataError, match=r"scores\.json is not that of a result; it has no scores; run twoafc"):
         Result.read(tmp_path)
     (tmp_path / "scores.json").write_text(
-        '{"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [], "comparisons": []}'
+        '{"card": {"settings": {"ties": "half"}, "error_bars": ""}, "comparisons": [], "scores": [{"distance": '
+        '"a", "estimator": "density", "split": "test", "group": "all", "seed": null}]}'
     )
     with pytest.raises(DataError, match=r"^single triplets are needed; .* has no triplets\.parquet$"):
         _ = Result.read(tmp_path).rows

@@ -75,3 +75,10 @@ def test_a_packed_file_that_is_cut_short_is_named() -> None:
     packed = gzip.compress((HEAD + ROWS * 50).encode())
     Path("a.csv.gz").write_bytes(packed[: len(packed) // 2])
     assert refusal("a.csv.gz").startswith("a.csv.gz: ")
+
+
+def test_a_name_with_a_line_break_is_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('n,"my\n""own"" M",M,d0,d1\n1,x,2,0.1,0.2\n0,y,2,0.3,0.1\n')
+    assert Triplets.read(path).M.tolist() == [2, 2]
+    assert count(path)["distance"].votes == 4

@@ -247,7 +247,14 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     for name, content, start in (
         ("t.parquet", b"PAR1 but no more", "not a readable Parquet file: "),
         ("t.csv", b"n,M,d0,d1\n1,2,3,4,5\n", "not a readable CSV file: "),
-        ("t.csv", b"\xff\xfe\x00bad", "not a readable CSV file: "),
+        ("t.csv", b"n,M,d0,d1\n1,2,3,\xff", "not a readable CSV file: "),
+        (
+            "t.csv",
+            "n,M\n".encode("utf-16"),
+            'a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"',
+        ),
+        ("t.csv", "n,M\n".encode("utf-16-be"), "a table must be text in UTF-8; found UTF-16: "),
+        ("t.csv", b"n" * 200_000, "a table must begin with the names of its columns; field larger than field limit"),
         ("t.xlsx", b"x", "a table must be one of .csv, .csv.gz, .tsv, .parquet, .pq; found t.xlsx"),
     ):
         (tmp_path / name).write_bytes(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 
 from cyclopts import App, CycloptsError
@@ -35,16 +36,21 @@ COMMANDS = (
     "reproduce",
     "fetch",
 )
+LONGEST = 300
+"""Signs of a path or a word that are shown in an error; a folder that leads to itself gives thousands."""
 for command in COMMANDS:
     app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command))
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a mistake gets one line on standard error and exit code 2."""
+    if sys.stdout is None or sys.stderr is None:
+        _open_streams()
     # A terminal that knows no arrows gets question marks, not an error.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()  # here, where a full disk is reported, and not at exit
     except BrokenPipeError:
         # The reader has seen enough (| head); what is left unsaid must not become an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -54,6 +60,17 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(" ".join(str(error).split()))
 
 
+def _open_streams() -> None:
+    """Send to nowhere what the caller has closed; otherwise the next file that is opened would get it."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
 def _fail(message: str, code: int = 2) -> None:
-    print(f"twoafc: {legible(message)}", file=sys.stderr)
+    half = LONGEST // 2
+    shown = re.sub(rf"\S{{{LONGEST},}}", lambda long: f"{long[0][:half]}...{long[0][-half:]}", message)
+    print(f"twoafc: {legible(shown)}", file=sys.stderr)
     raise SystemExit(code)

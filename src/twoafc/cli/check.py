@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, say
+from twoafc.cli.show import Switch, changed_tables, say
 
 
 def check(
@@ -28,7 +28,8 @@ def check(
     from twoafc.diagnostics import check as look
     from twoafc.table import read_votes
 
-    found = look(*(read_votes([path]) for path in (table, test) if path is not None))
+    given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
+    found = [*changed_tables(given), *look(*map(read_votes, given.values()))]
     if json:
         import dataclasses
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from twoafc.cli.show import Several, Switch, print_result, progress
+from twoafc.cli.show import Several, Switch, changed_tables, print_result, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from twoafc.diagnostics import Finding
     from twoafc.estimators import Estimator
     from twoafc.evaluation import Settings
     from twoafc.results import Result
@@ -125,12 +126,14 @@ def evaluate(
             print_result(found, out)
         return
     tables = {role: read_votes(each) for role, each in parts.items()}
+    changed = changed_tables(parts)
     if strict:
-        _refuse_warnings(tables, distance)
+        _refuse_warnings(tables, distance, changed)
     with progress(quiet) as show:
         found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
     for role, paths in parts.items():
         found.card["data"][role] |= describe_files(*paths)
+    found = found.replace(findings=[*changed, *found.findings])
     found.write(out)
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
@@ -161,7 +164,9 @@ def _evaluate_counts(
     return result
 
 
-def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None) -> None:
+def _refuse_warnings(
+    tables: dict[str, Votes], distances: tuple[str, ...] | None, changed: Sequence[Finding] = ()
+) -> None:
     """Raise DataError if the tables have what `twoafc check` warns of, before any work is done."""
     from dataclasses import replace
 
@@ -175,7 +180,7 @@ def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None
         role: replace(table, distances={name: table.distances[name] for name in names if name in table.distances})
         for role, table in tables.items()
     }
-    warnings = [finding for finding in check(*asked.values()) if finding.level == "warning"]
+    warnings = [finding for finding in [*changed, *check(*asked.values())] if finding.level == "warning"]
     if warnings:
         more = f" (and {len(warnings) - 1} more: run twoafc check)" if len(warnings) > 1 else ""
         raise DataError(f"--strict: {str(warnings[0]).removeprefix('warning: ')}{more}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -82,6 +83,8 @@ def measure(
     from twoafc.measurement import measure as run
 
     start = time.monotonic()
+    with suppress(OSError, ValueError):  # where standard error is no file
+        faulthandler.enable()  # a crash in somebody's distance then says where it was
     with _interruptible(), _quiet_images(), rate(quiet or json) as show, _cluster(scheduler, workers) as client:
         _check_options(data, {"--images": ("folder", images), "--split": ("split", split), "--M": ("M", M)})
         opened = open_dataset(data, folder=images, split=split, M=M, progress=show)
@@ -133,8 +136,11 @@ def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManag
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Say what Ctrl-C leaves; the library that parses commands would end silently."""
+    from twoafc.measurement import interruptible
+
     try:
-        yield
+        with interruptible():
+            yield
     except KeyboardInterrupt:
         message = "interrupted; finished values are kept, and the same command resumes the run"
         print(f"twoafc: {message}", file=sys.stderr)

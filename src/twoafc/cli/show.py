@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from twoafc.files import legible
 
 if TYPE_CHECKING:
+    from twoafc.diagnostics import Finding
     from twoafc.evaluation import Progress
     from twoafc.results import Result
 
@@ -38,6 +39,20 @@ def print_result(result: Result, out: Path) -> None:
         say(reading(result.comparisons), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
     say(*(f"note: {note}" for note in result.notes), *map(str, result.findings))
     tell_where(out)
+
+
+def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:
+    """Warn of tables of `twoafc measure`, by their roles, that were changed since."""
+    from twoafc.diagnostics import Finding
+    from twoafc.measurement import is_changed
+
+    evidence, remedy = "it is not the table on its card", "measure again, unless it was changed on purpose"
+    return [
+        Finding("changed", "warning", role, None, f"{path} was changed since it was measured", evidence, remedy)
+        for role, paths in tables.items()
+        for path in paths
+        if is_changed(path)
+    ]
 
 
 def tell_where(out: Path) -> None:

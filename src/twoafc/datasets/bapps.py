@@ -21,6 +21,7 @@ import polars as pl
 from twoafc.arrays import IntArray
 from twoafc.datasets.dataset import Dataset, Progress
 from twoafc.errors import DataError
+from twoafc.files import NotAFileError, open_file
 from twoafc.images import ENDINGS
 
 DEPTH = 3
@@ -241,11 +242,11 @@ def _read_votes(
         if report and row % EVERY == 0:
             report(row)
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open_file(path) as file:
                 shares[row] = _read_number(file.read(), dtypes)
         except (OSError, ValueError, SyntaxError) as error:
             raise DataError(
-                f"votes must be one number in a .npy file; triplet {triplets[row]}: {path}: {error}"
+                f"votes must be one number in a .npy file; triplet {triplets[row]}: {_named(path, error)}"
             ) from error
     scaled = shares * M
     n = np.round(np.clip(np.nan_to_num(scaled), 0, M))
@@ -257,6 +258,10 @@ def _read_votes(
             f"({wrong.sum()} of {len(paths)} files)"
         )
     return n.astype(np.int64)
+
+
+def _named(path: str, error: Exception) -> str:
+    return str(error) if isinstance(error, NotAFileError) else f"{path}: {error}"
 
 
 def _read_number(content: bytes, dtypes: dict[bytes, np.dtype[np.generic]]) -> float:

@@ -13,6 +13,7 @@ from twoafc.datasets.dataset import Dataset
 from twoafc.datasets.nights import is_nights, open_nights
 from twoafc.datasets.table import open_table
 from twoafc.errors import DataError
+from twoafc.files import require_file
 
 Opener = Callable[..., Dataset]
 
@@ -50,8 +51,10 @@ def _opener(path: Path) -> Opener:
     if path.is_file():
         text = path.name.lower().endswith((".csv", ".tsv", ".txt"))
         return open_clic if text and is_clic(path) else open_nights if text and is_nights(path) else open_table
-    if not path.is_dir():
+    if not path.exists():
         raise DataError(f"no such file or folder: {path}")
+    if not path.is_dir():
+        require_file(path)
     if (path / "data.csv").is_file() and is_nights(path / "data.csv"):
         return open_nights
     if (path / ANSWERS).is_file():

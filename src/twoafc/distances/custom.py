@@ -10,10 +10,13 @@ Whether it receives numpy arrays or torch tensors is decided once, when it is wr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -200,13 +203,31 @@ def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
 def call_with_copies(function: Distance, takes: Kind, device: str, *batches: Batch) -> Any:
     """Call a function with copies of batches, as arrays or as tensors, and return its result as it is."""
     try:
-        if takes == "numpy":
-            return function(*(np.array(as_array(images)) for images in batches))
-        torch = require("torch", extra="torch")
-        with torch.no_grad():
-            return function(*(_tensor(images, device) for images in batches))
+        with _no_exit():
+            if takes == "numpy":
+                return function(*(np.array(as_array(images)) for images in batches))
+            torch = require("torch", extra="torch")
+            with torch.no_grad():
+                return function(*(_tensor(images, device) for images in batches))
     except SystemExit as error:  # it would end the program without a message
         raise RuntimeError(f"it called sys.exit({error.code!r})") from error
+
+
+@contextlib.contextmanager
+def _no_exit() -> Iterator[None]:
+    """Raise where a user's function would end the program at once, without a message; processes it forks may end."""
+    leave, caller = os._exit, (os.getpid(), threading.get_ident())
+
+    def refuse(code: int) -> None:
+        if (os.getpid(), threading.get_ident()) != caller:
+            leave(code)
+        raise RuntimeError(f"it called os._exit({code!r})")
+
+    os._exit = refuse  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def as_array(values: Any) -> NDArray[Any]:

@@ -31,8 +31,8 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     """Whether another training table would change scores by a sizable part of their error over test rows.
 
     The variance of training over that of the test rows is about c T_test / T_train^2, with a constant c of the
-    estimator; it counts from a twentieth on. When a table is cross-validated, fits share their rows, and its noise counts
-    longer.
+    estimator; it counts from a twentieth on. When a table is cross-validated, fits share their rows, and the noise
+    counts longer.
 
     Parameters
     ----------

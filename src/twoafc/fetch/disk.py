@@ -1,4 +1,4 @@
-"""Small operations on files that all of `twoafc.fetch` needs: digests, free space, locks, JSON notes, new folders."""
+"""Small operations on files that all of `twoafc.fetch` needs: digests, free space, JSON notes, new folders."""
 
 from __future__ import annotations
 
@@ -97,19 +97,6 @@ def format_size(size: int | None) -> str:
             break
         value, unit = value / 1000, larger
     return f"{value:.0f} {unit}" if unit == "bytes" or value >= 10 else f"{value:.1f} {unit}"
-
-
-def lock(handle: int, *, wait: bool) -> bool:
-    """Lock an open file or folder for this process, until it is closed; return False if another process has it."""
-    try:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):  # no such locks on this system, or on this disk
-        pass
-    return True
 
 
 @contextlib.contextmanager

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 
 import twoafc
 from twoafc.errors import DataError
-from twoafc.fetch.disk import Progress, format_size, lock, read_json, require_space, write_error, write_json
+from twoafc.fetch.disk import Progress, format_size, read_json, require_space, write_error, write_json
+from twoafc.files import lock
 
 CHUNK = 2**18
 TIMEOUT = 30.0
@@ -48,11 +49,14 @@ class Source:
         The exact size, where it is known.
     checked : bool
         Whether a digest will be compared, which shows if the parts of a resumed download do not belong together.
+    most : int or None
+        The most bytes that it can have, where its size is not known.
     """
 
     url: str
     bytes: int | None = None
     checked: bool = True
+    most: int | None = None
 
 
 def download(source: Source, part: Path, *, progress: Progress | None = None, pause: float = 1.0) -> None:
@@ -98,7 +102,8 @@ def _attempt(source: Source, stream: IO[bytes], part: Path, progress: Progress |
     """Download what is missing, or raise `AttemptError`."""
     note = read_json(_note_of(part)) or {}
     start, validator = _size(stream), note.get("validator")
-    if note.get("url") != source.url or not (validator or source.checked) or start > (source.bytes or start):
+    most = source.bytes or source.most or start
+    if note.get("url") != source.url or not (validator or source.checked) or start > most:
         start = _restart(stream)
     if start and start == source.bytes:
         return
@@ -113,12 +118,18 @@ def _attempt(source: Source, stream: IO[bytes], part: Path, progress: Progress |
                 f"{source.url} has {total} bytes, and the published file {source.bytes}: it is another file"
             )
         total = source.bytes if total is None else total
+        if total and source.most and total > source.most:
+            raise DataError(f"{source.url} has {format_size(total)}; {_at_most(source)}")
         require_space(part.parent, (total or 0) - start, _name(part))
         tag = response.headers.get("ETag") or ""
         # A weak tag does not guarantee equal bytes.
         validator = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
         write_json(_note_of(part), {"url": source.url, "validator": validator})
-        _receive(response, stream, total, part, progress)
+        _receive(source, response, stream, total, part, progress)
+
+
+def _at_most(source: Source) -> str:
+    return f"the published file has {format_size(source.most)} at most: it is another file"
 
 
 def _request(url: str, start: int, validator: str | None, part: Path) -> Any:
@@ -157,7 +168,9 @@ def _total(response: Any, start: int, part: Path) -> int | None:
     return int(length) if length.isdecimal() else None
 
 
-def _receive(response: Any, stream: IO[bytes], total: int | None, part: Path, progress: Progress | None) -> None:
+def _receive(
+    source: Source, response: Any, stream: IO[bytes], total: int | None, part: Path, progress: Progress | None
+) -> None:
     done = _size(stream)
     while True:
         if progress:
@@ -172,6 +185,9 @@ def _receive(response: Any, stream: IO[bytes], total: int | None, part: Path, pr
         if total is not None and done > total:
             _note_of(part).unlink(missing_ok=True)
             raise AttemptError(f"the server sent more than {total} bytes")
+        if source.most and done > source.most:
+            _restart(stream)
+            raise DataError(f"{source.url} sends no length, and does not end; {_at_most(source)}; nothing is kept")
         try:
             while chunk:
                 chunk = chunk[stream.write(chunk) :]
@@ -214,7 +230,7 @@ def _safe(url: str) -> bool:
 def _exclusive(part: Path) -> Iterator[IO[bytes]]:
     """Open a partial download for this process only; remove it if the work fails and it is empty."""
     with part.open("ab", buffering=0) as stream:
-        if not lock(stream.fileno(), wait=False):
+        if lock(stream.fileno()) is False:
             raise DataError(f"another process is fetching {_name(part)} into {part.parent}; wait for it")
         try:
             yield stream

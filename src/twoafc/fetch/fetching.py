@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -36,7 +35,8 @@ from twoafc.fetch.registry import (
     stored,
     weights_folder,
 )
-from twoafc.fetch.unpack import find_damage, install, noted_damage, read_receipt
+from twoafc.fetch.unpack import ArchiveError, find_damage, install, noted_damage, read_receipt
+from twoafc.files import durable_file
 
 
 @dataclass(frozen=True)
@@ -282,12 +282,15 @@ def _get(file: File, to: Path | None, progress: Progress | None, pause: float) -
     if state.state == "there" and state.where:
         return Got(file, state.where, False, state.note)
     path = stored(file, to)
-    if isinstance(file, Archive) and path.is_file():  # of a run that could not unpack it
-        part = path
-    else:
-        part = part_of(path)
-        with new_folder(path.parent):
-            _download(file, part, progress, pause)
+    with new_folder(path.parent):
+        return _fetch(file, path, to, progress, pause)
+
+
+def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, pause: float) -> Got:
+    kept = isinstance(file, Archive) and path.is_file()  # of a run that could not unpack it
+    part = path if kept else part_of(path)
+    if not kept:
+        _download(file, part, progress, pause)
     sha256, problem = compare_digest(part, file.digest, progress=progress)
     if problem:
         aside = path.with_name(f".{path.name}.wrong")
@@ -299,9 +302,31 @@ def _get(file: File, to: Path | None, progress: Progress | None, pause: float) -
         finish(part, path)
     if isinstance(file, Published):
         return Got(file, path, True, digest_source(file))
-    got = _install(file, path, to, sha256, progress)
+    try:
+        got = _install(file, path, to, sha256, progress)
+    except ArchiveError as error:
+        if file.digest:
+            raise
+        # With no digest, only this shows that it is not the published file.
+        received = _received(path)
+        path.unlink()
+        if kept:
+            return _fetch(file, path, to, progress, pause)
+        reason = str(error).replace(str(path), file.file)
+        again = "it is not kept, and the same command downloads it again"
+        raise DataError(
+            f"{file.name} was not fetched; {file.url} sent {received} ({reason}); {again}; {_otherwise(file)}"
+        ) from error
     path.unlink()
     return got
+
+
+def _received(path: Path) -> str:
+    """Say what was downloaded in the place of an archive."""
+    with path.open("rb") as stream:
+        start = stream.read(512).lstrip().lower()
+    what = "a web page" if start.startswith((b"<!doctype html", b"<html")) else "another file"
+    return f"{what} of {format_size(path.stat().st_size)}" if path.stat().st_size else "an empty file"
 
 
 def _download(file: File, part: Path, progress: Progress | None, pause: float) -> None:
@@ -309,13 +334,18 @@ def _download(file: File, part: Path, progress: Progress | None, pause: float) -
     needed = (size_of(file) or 0) * (2 if isinstance(file, Archive) else 1)
     require_space(part.parent, needed - (part.stat().st_size if part.is_file() else 0), file.file)
     try:
-        source = Source(file.url, file.bytes, checked=file.digest is not None)
+        most = file.most_bytes if isinstance(file, Archive) else None
+        source = Source(file.url, file.bytes, checked=file.digest is not None, most=most)
         download(source, part, progress=progress, pause=pause)
     except DataError as error:
-        packages = file.installed if isinstance(file, Published) else ()
-        package = f"pip install {packages[0][0]}, which includes it, or " if packages else ""
-        otherwise = f"or: {package}get {file.file} elsewhere and run twoafc fetch {file.name} --from FILE"
-        raise DataError(f"{file.name} was not fetched; {error}; {otherwise}") from error
+        raise DataError(f"{file.name} was not fetched; {error}; {_otherwise(file)}") from error
+
+
+def _otherwise(file: File) -> str:
+    """Say how else to get a file."""
+    packages = file.installed if isinstance(file, Published) else ()
+    package = f"pip install {packages[0][0]}, which includes it, or " if packages else ""
+    return f"or: {package}get {file.file} elsewhere and run twoafc fetch {file.name} --from FILE"
 
 
 def _import(file: File, copy: Path, to: Path | None, progress: Progress | None) -> Got:
@@ -351,15 +381,11 @@ def _install(archive: Archive, packed: Path, to: Path | None, sha256: str, progr
 def _copy(source: Path, path: Path) -> None:
     if path.exists() and path.samefile(source):
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     with new_folder(path.parent):
         require_space(path.parent, source.stat().st_size, path.name)
         try:
-            shutil.copyfile(source, partial)
-            with partial.open("rb+") as stream:
-                os.fsync(stream.fileno())
-            partial.replace(path)
+            with durable_file(path) as partial:
+                shutil.copyfile(source, partial)
         except OSError as error:
-            raise write_error(error, path.parent, path.name) from error
-        finally:
-            partial.unlink(missing_ok=True)
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            raise write_error(cause, path.parent, path.name) from error

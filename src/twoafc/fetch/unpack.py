@@ -28,7 +28,6 @@ from twoafc.fetch.disk import (
     CHUNK,
     Progress,
     digests,
-    lock,
     new_folder,
     read_json,
     require_space,
@@ -36,7 +35,7 @@ from twoafc.fetch.disk import (
     write_json,
 )
 from twoafc.fetch.registry import HIDDEN, Archive, digest_source
-from twoafc.files import whole_file
+from twoafc.files import lock, whole_file
 
 # Images hardly compress, tables of votes some twenty times; a bomb compresses a thousand times.
 RATIO, AT_LEAST = 100, 2**24
@@ -46,6 +45,10 @@ FORBIDDEN = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]", flags=re.
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeError, NotImplementedError, OSError)
 
 Receipt = dict[str, Any]
+
+
+class ArchiveError(DataError):
+    """An archive that cannot be used, whatever the disk and the folder are."""
 
 
 class Member(NamedTuple):
@@ -82,12 +85,12 @@ def unpack(
         with _members(archive, into, most_bytes) as members:
             for count, member in enumerate(members, start=1):
                 if member.problem:
-                    raise DataError(f"{archive} is refused; {member.name!r} in it is {member.problem}")
+                    raise ArchiveError(f"{archive} is refused; {member.name!r} in it is {member.problem}")
                 parts = names.add(member)
                 total += member.size
                 if count > most_files or total > most_bytes:
                     limit = f"{most_files} entries" if count > most_files else f"{most_bytes} bytes"
-                    raise DataError(f"{archive} is refused; it unpacks to more than {limit}")
+                    raise ArchiveError(f"{archive} is refused; it unpacks to more than {limit}")
                 unpacked = _write(member, into.joinpath(*parts))
                 if unpacked:
                     files["/".join(parts)] = unpacked
@@ -96,7 +99,7 @@ def unpack(
     except BaseException as error:
         shutil.rmtree(into, ignore_errors=True)
         if isinstance(error, DAMAGED):
-            raise DataError(f"{archive} is damaged or incomplete: {error}") from error
+            raise ArchiveError(f"{archive} is damaged or incomplete: {error}") from error
         raise
     return files
 
@@ -134,7 +137,7 @@ class _Names:
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
         odd = name.startswith("/") or any(sign in name for sign in "\\:") or not name.isprintable()
         if odd or any(FORBIDDEN.fullmatch(part) for part in parts) or not (parts or member.is_folder):
-            raise DataError(f"{self.archive} is refused; {name!r} in it is not a plain relative path")
+            raise ArchiveError(f"{self.archive} is refused; {name!r} in it is not a plain relative path")
         self._add_folder(parts if member.is_folder else parts[:-1], name)
         if not member.is_folder:
             key = _folded(parts)
@@ -151,8 +154,8 @@ class _Names:
             self._add_folder(parts[:-1], name)
             self.folders[key] = parts
 
-    def _collision(self, name: str) -> DataError:
-        return DataError(f"{self.archive} is refused; {name!r} in it may mean the same file as another of its names")
+    def _collision(self, name: str) -> ArchiveError:
+        return ArchiveError(f"{self.archive} is refused; {name!r} in it may mean the same file as another of its names")
 
 
 def _folded(parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -219,7 +222,7 @@ class _Guard:
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= CHUNK or self.stream.tell() > self.most:
-            raise DataError(f"{self.archive} is refused; its headers are too large")
+            raise ArchiveError(f"{self.archive} is refused; its headers are too large")
         content = self.stream.read(size)
         self.last = content or self.last
         return content
@@ -230,7 +233,7 @@ class _Guard:
     def seek(self, offset: int) -> int:
         # A forged size may point back, to the same member for ever.
         if offset < self.tell():
-            raise DataError(f"{self.archive} is refused; its headers point backwards")
+            raise ArchiveError(f"{self.archive} is refused; its headers point backwards")
         return self.stream.seek(offset)
 
 
@@ -339,6 +342,8 @@ def _compare_files(archive: Archive, folder: Path, progress: Progress | None) ->
 
 def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:
     """Find the folder in the archive that holds the marker; archives may have other folders above it."""
+    if not files:
+        raise ArchiveError(f"{packed} is not {archive.name}; it has no files")
     if archive.marker is None:
         return ""
     marker = PurePosixPath(archive.marker).parts
@@ -348,11 +353,11 @@ def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:
         starts = range(len(parts) - len(marker) + 1)
         roots |= {parts[:start] for start in starts if parts[start : start + len(marker)] == marker}
     if not roots:
-        raise DataError(f"{packed} is not {archive.name}; it has no {archive.marker}")
+        raise ArchiveError(f"{packed} is not {archive.name}; it has no {archive.marker}")
     outermost = sorted(roots, key=lambda root: (len(root), root))[:2]
     if len(outermost) == 2 and len(outermost[0]) == len(outermost[1]):
         both = " and ".join("/".join(root) for root in outermost)
-        raise DataError(f"{packed} is not {archive.name} alone; {archive.marker} is in {both}")
+        raise ArchiveError(f"{packed} is not {archive.name} alone; {archive.marker} is in {both}")
     return "/".join(outermost[0])
 
 

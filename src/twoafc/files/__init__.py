@@ -1,4 +1,4 @@
-"""Files that are written whole, read back with nothing trusted, and text that is safe to show."""
+"""Files that are opened with care, written whole and read back with nothing trusted; text that is safe to show."""
 
 import lazy_loader
 

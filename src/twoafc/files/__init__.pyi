@@ -1,5 +1,9 @@
 from .archive import read_archive as read_archive
 from .archive import save_archive as save_archive
+from .reading import NotAFileError as NotAFileError
+from .reading import open_file as open_file
+from .reading import require_file as require_file
+from .reading import require_utf8 as require_utf8
 from .text import BREAKS as BREAKS
 from .text import legible as legible
 from .text import strict_json as strict_json
@@ -7,6 +11,8 @@ from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
 from .writing import durable_file as durable_file
+from .writing import lock as lock
+from .writing import recover as recover
 from .writing import replaced as replaced
 from .writing import whole_file as whole_file
 from .writing import write_text as write_text

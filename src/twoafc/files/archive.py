@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.errors import DataError
+from twoafc.files.reading import require_file
 from twoafc.files.writing import whole_file
 
 FORMAT = "twoafc model 2"
@@ -40,8 +41,7 @@ def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArr
     A file that is missing, truncated, changed, too large or of another kind is refused with a `DataError`.
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"no such file: {path}")
+    require_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()

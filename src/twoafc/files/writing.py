@@ -1,10 +1,15 @@
-"""Files and folders written whole: under a hidden name first, then renamed."""
+"""Files and folders written whole: under a hidden name first, then renamed.
+
+Hidden names are unique, and their writer keeps a lock: what has no lock any more is of a process that was killed, on
+this machine or another, and is removed by the next one that writes there.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,8 +20,10 @@ from typing import Any
 from twoafc.errors import DataError
 from twoafc.files.text import strict_json
 
-PARTIAL = r"\.\d+\.part"
-"""How the hidden name of an unfinished file ends, as a pattern."""
+PARTIAL = r"\.[0-9a-f]+\.part"
+"""How the hidden name of an unfinished file or folder ends, as a pattern."""
+LOCK, NEW, OLD = "lock", "new", "old"
+"""In the hidden folder: the lock, the folder to fill and, while it is replaced, the earlier one."""
 
 
 @contextmanager
@@ -33,16 +40,14 @@ def whole_file(path: Path) -> Iterator[Path]:
     ['a.txt']
     """
     whole = Path(os.path.realpath(path))  # a link stays one
-    partial = whole.with_name(f".{whole.name}.{os.getpid()}.part")
     try:
-        yield partial
-        partial.replace(whole)
+        clear_partial(whole.parent, [whole.name])
+        with _claimed(_hidden(whole)) as partial:
+            yield partial
+            partial.replace(whole)
     except OSError as error:
         # A full disk names no file, and a folder that may not be written to the hidden one.
         raise OSError(f"{path} could not be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
 
 
 @contextmanager
@@ -64,14 +69,6 @@ def write_text(text: str, path: Path) -> None:
     """Write a text so that it is never seen unfinished."""
     with durable_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-
-
-def clear_partial(folder: Path, names: list[str]) -> None:
-    """Remove what killed processes have left of some files; no other process may be writing them."""
-    left = re.compile(rf"\.({'|'.join(map(re.escape, names))}){PARTIAL}")
-    for path in folder.glob(".*.part"):
-        if left.fullmatch(path.name):
-            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -97,12 +94,12 @@ class OutputFolder:
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is a file; {self.what} are written to a folder")
-        if Path.cwd().is_relative_to(folder.resolve()):
+        if Path.cwd().is_relative_to(os.path.realpath(folder)):
             raise DataError(
                 f"{folder} is or holds the current folder, which cannot be replaced as a whole; name another"
             )
         for path in inputs:
-            if path.resolve().is_relative_to(folder.resolve()):
+            if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
                 raise DataError(f"{path} lies in {folder}, which would be replaced as a whole; name another folder")
         foreign = sorted(set(self.files(folder)) - set(self._listed(folder)))
         if foreign:
@@ -142,20 +139,27 @@ class OutputFolder:
 @contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
     """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
-    whole = folder.resolve()
-    partial = whole.with_name(f".{whole.name}.{os.getpid()}.part")
+    whole = Path(os.path.realpath(folder))
+    hidden = _hidden(whole)
     with written(folder):
         try:
             whole.parent.mkdir(parents=True, exist_ok=True)
-            partial.mkdir()
-            yield partial
-            _replace(whole, partial)
+            clear_partial(whole.parent, [whole.name])
+            with _claimed(hidden / LOCK):
+                try:
+                    (hidden / NEW).mkdir()
+                    yield hidden / NEW
+                    _replace(whole, hidden)
+                finally:
+                    _settle(whole, hidden)
         except OSError as error:
-            if str(partial) not in str(error):
+            if str(hidden) not in str(error):
                 raise
-            raise OSError(str(error).replace(str(partial), str(folder))) from error
+            message = str(error).replace(str(hidden / NEW), str(folder)).replace(str(hidden), str(folder))
+            raise OSError(message) from error
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            with suppress(OSError):
+                hidden.rmdir()
 
 
 @contextmanager
@@ -169,15 +173,112 @@ def written(path: Path) -> Iterator[None]:
         raise OSError(f"{path} could not be written: {error.strerror}") from error
 
 
-def _replace(folder: Path, partial: Path) -> None:
+def _replace(folder: Path, hidden: Path) -> None:
     """Put a finished folder in the place of an earlier one, which is given up only when the new one stands."""
-    old = partial.with_suffix(".old")
+    with suppress(FileNotFoundError):
+        folder.rename(hidden / OLD)
+    (hidden / NEW).rename(folder)
+
+
+def _settle(folder: Path, hidden: Path) -> None:
+    """Remove what is not needed; an earlier folder that was not replaced in the end is put back."""
+    with suppress(OSError):
+        if not folder.exists():
+            (hidden / OLD).rename(folder)
     if folder.exists():
-        folder.rename(old)
+        shutil.rmtree(hidden / OLD, ignore_errors=True)
+    shutil.rmtree(hidden / NEW, ignore_errors=True)
+
+
+# --- what killed processes have left ----------------------------------------------------------------------------------
+
+
+def clear_partial(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Remove what killed processes have left of some files and folders, or of all; put back what they had replaced."""
+    what = ".+" if names is None else "|".join(map(re.escape, names))
+    left = re.compile(rf"\.({what}){PARTIAL}")
+    for path in folder.glob(".*.part"):
+        if match := left.fullmatch(path.name):
+            with suppress(OSError):  # another process is clearing, too, or this one may not
+                _clear(path, folder / match[1])
+
+
+def recover(folder: Path) -> None:
+    """Put a folder back if it is missing because a process was killed while it replaced it."""
+    if not folder.exists():
+        whole = Path(os.path.realpath(folder))
+        clear_partial(whole.parent, [whole.name])
+
+
+def _clear(path: Path, whole: Path) -> None:
+    """Remove a hidden file or folder, if its writer has no lock on it any more."""
+    is_folder = path.is_dir() and not path.is_symlink()
+    lock_file = path / LOCK if is_folder else path
+    handle = os.open(lock_file, os.O_RDWR | (os.O_CREAT if is_folder else 0))
     try:
-        partial.rename(folder)
-    except OSError:
-        if old.exists():
-            old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        if lock(handle) and _is_open(handle, lock_file):
+            if is_folder:
+                _settle(whole, path)
+            lock_file.unlink()
+            if is_folder:
+                path.rmdir()
+    finally:
+        os.close(handle)
+
+
+def lock(handle: int, *, exclusive: bool = True, wait: bool = False) -> bool | None:
+    """Lock an open file for this process, until it is closed, on all machines that see it.
+
+    Returns False where another process has the lock, and None where the system or the disk has no locks.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(handle, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[Path]:
+    """Make a hidden file, and its folder where that is hidden too; it is locked until it is renamed or removed.
+
+    Again, where another process took it for one that was left, before it was locked, and has removed it.
+    """
+    while True:
+        if path.name == LOCK:
+            path.parent.mkdir(exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            if path.name == LOCK:
+                continue
+            raise
+        lock(handle, wait=True)
+        if _is_open(handle, path):
+            break
+        os.close(handle)
+    if os.name != "posix":  # Windows renames no open file
+        os.close(handle)
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        if os.name == "posix":
+            os.close(handle)
+
+
+def _hidden(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+
+
+def _is_open(handle: int, path: Path) -> bool:
+    """Whether a file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -2,6 +2,7 @@
 
 `run` has the story from top to bottom: `plan` says what is to be measured, `candidates` makes the distances,
 `executors` and `cluster` have blocks measured (`block`), and `journal` keeps the values, if their `identity` allows it.
+Ctrl-C ends a run wherever it arrives (`interruption`).
 """
 
 import lazy_loader

@@ -281,7 +281,9 @@ def cannot_take(name: str, distance: Distance, batches: list[Batch]) -> str | No
         _call(distance, batches)
     except Exception as error:
         height, width = batches[0].shape[2:]
-        return f"{name} cannot measure images of {height} x {width} pixels ({_first_line(error)})"
+        # A ValueError says what is wrong in words; what others say may mean nothing without their name.
+        kind = "" if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: "
+        return f"{name} cannot measure images of {height} x {width} pixels ({kind}{_first_line(error)})"
     return None
 
 

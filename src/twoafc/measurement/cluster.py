@@ -34,6 +34,7 @@ from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
 from twoafc.measurement.identity import Progress, identity_of
+from twoafc.measurement.interruption import raise_interruption
 
 T = TypeVar("T")
 AHEAD = 2
@@ -238,6 +239,7 @@ class ClusterExecutor:
     def _wait(self, result: Callable[[], T]) -> T:
         """Wait until a function returns something; raise where no worker is left to give it."""
         while not (got := result()):
+            raise_interruption()
             if self._threads():
                 self.without_workers = None
             else:

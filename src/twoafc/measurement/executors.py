@@ -36,6 +36,7 @@ from twoafc.measurement.block import (
     Outcome,
     Proven,
 )
+from twoafc.measurement.interruption import WAIT, raise_interruption
 
 if TYPE_CHECKING:  # processes that only decode need none of these
     from twoafc.measurement.candidates import Candidate, Maker
@@ -116,7 +117,8 @@ class LocalExecutor:
 
             submit()
             while pending:
-                done = wait(pending, return_when=FIRST_COMPLETED).done
+                done = wait(pending, WAIT, FIRST_COMPLETED).done
+                raise_interruption()
                 for future in [future for future in pending if future in done]:
                     block, (process, answer) = pending.pop(future), future.result()
                     batches = None if here is None else Batches(answer, self.device)
@@ -175,7 +177,10 @@ class Process:
         return answer
 
     def end(self) -> None:
-        """End the process; it has nothing to put in order."""
+        """End the process, which has nothing to put in order, and those that a user's distance has started in it."""
+        if os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.program.pid, signal.SIGKILL)
         self.program.kill()
         self.program.wait()
         for stream in (self.program.stdin, self.program.stdout):
@@ -427,4 +432,6 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
         while True:
             messages.put(_receive(source))
     except Exception:  # the end of the input, in the middle of a message too
+        if os.name == "posix" and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # with whatever a user's distance has started
         os._exit(0)

@@ -2,20 +2,22 @@
 
 A part is a small Parquet file in ``TABLE.parts`` with values of some items: the column ``item``, for each distance and
 slot ``NAME_0``, ``NAME_1``, and in ``traces`` the traces of the items' images. Its header says which data the items
-belong to, and what each distance was measured with.
+belong to, and what each distance was measured with; its name has the digest of the file, so that no damaged part is
+ever read.
 
-A table has a card that says what made it: in the metadata of a Parquet file, beside a CSV file.
+A table has a card that says what made it, with a digest of the table: in the metadata of a Parquet file, beside a CSV
+file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +28,14 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, write_text
+from twoafc.files import PARTIAL, durable_file, lock, open_file, require_file, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
     Identity,
     TraceArray,
     Traces,
+    digest_of_traces,
     require_identified,
     require_same,
     traces_as_text,
@@ -49,7 +52,7 @@ ItemFailure = tuple[int, str, str]
 
 KEY, TRACES = "twoafc", "twoafc.traces"
 """Metadata of a Parquet file: the card of a table or the header of a part, and the traces of a table's images."""
-PART = re.compile(r"\d{9,}-[0-9a-f]{12}\.parquet")
+PART = re.compile(r"\d{9,}-[0-9a-f]{12,32}\.parquet")
 OURS = re.compile(rf"{PART.pattern}|\.{PART.pattern}{PARTIAL}|\.lock(-\d+-\d+)?")
 """All that runs leave in a folder of parts."""
 PAUSE, SHORTEST, LONGEST = 0.01, 0.05, 10.0
@@ -100,33 +103,23 @@ def _lock(folder: Path, name: str, exclusive: bool) -> int:
         except OSError as error:
             rule = "finished values are kept in a folder beside the table"
             raise OSError(f"{rule}; {folder} cannot be written ({error.strerror}); name another table") from error
-        try:
-            _flock(file, exclusive)
-            if os.path.samestat(os.fstat(file), os.stat(folder / f".{name}")):
+        # Where there are no locks, the user must not start two runs at once.
+        free = lock(file, exclusive=exclusive) is not False
+        with contextlib.suppress(FileNotFoundError):
+            if free and os.path.samestat(os.fstat(file), os.stat(folder / f".{name}")):
                 return file
-        except FileNotFoundError:
-            pass
-        except BlockingIOError as error:
-            os.close(file)
-            raise OSError(f"another run is using {folder}; wait for it, or name another table") from error
         os.close(file)
-
-
-def _flock(file: int, exclusive: bool) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: the user must not start two runs at once
-        return
-    try:
-        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass  # a file system without locks
+        if not free:
+            raise OSError(f"another run is using {folder}; wait for it, or name another table")
 
 
 def _parts_in(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*.parquet")) if PART.fullmatch(path.name)]
+
+
+def _part_name(item: int, content: bytes) -> str:
+    """Name a part by its first item and by the digest of the whole file."""
+    return f"{item:09d}-{hashlib.sha256(content).hexdigest()[:32]}.parquet"
 
 
 def _clear(folder: Path) -> None:
@@ -134,8 +127,14 @@ def _clear(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if OURS.fullmatch(path.name):
-                path.unlink(missing_ok=True)
+                _remove(path)
         folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file that is no longer needed; what cannot be removed, such as a folder of that name, stays."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -183,6 +182,8 @@ def check_name(path: Path) -> None:
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a table, .csv or .parquet")
+    if path.exists():
+        require_file(path)
     if not path.parent.is_dir():
         raise OSError(f"no such folder: {path.parent}")
 
@@ -191,46 +192,61 @@ def read_table(path: Path, fingerprint: str) -> Earlier | None:
     """Read an earlier table of the data with that fingerprint; None where there is none."""
     if not path.exists():
         return None
-    card, traces = _card(path) or (None, "")
+    remedy = "name another file, or remove it"
+    card, traces, digest = _card(path) or (None, "", "")
     if card is None:
-        raise DataError(f"{path} has no card that says what it holds; name another file, or remove it")
+        raise DataError(f"{path} has no card that says what it holds; {remedy}")
     if card["data"]["fingerprint"] != fingerprint:
-        raise DataError(f"{path} was measured on other data than these; name another file, or remove it")
+        raise DataError(f"{path} was measured on other data than these; {remedy}")
+    if card["sha256"] != digest:
+        raise DataError(f"{path} was changed since it was measured; {remedy}")
     return Earlier(read_frame(path)[0], card, traces_from_text(traces))
+
+
+def is_changed(path: str | Path) -> bool:
+    """Whether a table has a card, and was changed since it was measured."""
+    card, _, digest = _card(Path(path)) or ({"sha256": ""}, "", "")
+    return bool(card["sha256"] != digest)
 
 
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; wherever that is interrupted, the old or the new table has its own card."""
+    card = {**card, "sha256": _digest(frame)}
     if path.suffix == ".parquet":
         write_durably(frame, path, {KEY: json.dumps(card), TRACES: traces_as_text(traces)})
         return
-    digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
-    new = {**card, "sha256": digest, "traces": traces_as_text(traces)}
-    old, text = (_card(path) if path.exists() else None) or (None, "")
+    new = {**card, "traces": traces_as_text(traces)}
+    old, text, _ = (_card(path) if path.exists() else None) or (None, "", "")
     # The new card is written first, with the old one inside, until its table is there.
     write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
     write_durably(frame, path, {})
     write_text(_json(new), beside(path, "json"))
 
 
-def _card(path: Path) -> tuple[Card, str] | None:
-    """Read the card and the traces of a table; None where it has no card, or that of another table."""
+def _digest(frame: pl.DataFrame) -> str:
+    """Return the digest of a table: that of its CSV file, in whatever file it is."""
+    return hashlib.sha256(frame.write_csv().encode()).hexdigest()
+
+
+def _card(path: Path) -> tuple[Card, str, str] | None:
+    """Read the card and the traces of a table, and the digest that the table has now; None where it has no card."""
     try:
         if path.suffix == ".parquet":
             metadata = pl.read_parquet_metadata(path)
             card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
+            digest = _digest(read_frame(path)[0])
         else:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            card = json.loads(beside(path, "json").read_text(encoding="utf-8"))
-            card = card if card["sha256"] == digest else card["before"]
-            if card["sha256"] != digest:
-                return None
-        if not isinstance(card["data"]["fingerprint"], str):
+            with open_file(beside(path, "json")) as file, open_file(path) as table:
+                card, digest = json.loads(file.read()), hashlib.sha256(table.read()).hexdigest()
+            before = card.get("before")
+            card = before if before and before["sha256"] == digest else card
+        if not isinstance(card["data"]["fingerprint"], str) or not isinstance(card["sha256"], str):
             return None
         for about in card["distances"].values():
             dict(about["identity"]), list(about["made"])
-        traces_from_text(card["traces"])
-        return {name: about for name, about in card.items() if name not in ("before", "traces")}, card["traces"]
+        if digest_of_traces(traces_from_text(card["traces"])) != card["data"].get("images"):
+            return None
+        return {name: about for name, about in card.items() if name not in ("before", "traces")}, card["traces"], digest
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -390,15 +406,18 @@ class Journal:
         self._written = time.monotonic()
 
     def read(self) -> None:
-        """Read all parts, also of distances that are not asked for now; a damaged part is removed."""
+        """Read all parts, also of distances that are not asked for now; a damaged part is reported and removed."""
         for path in _parts_in(self.folder):
             try:
                 header, items, traces, values = self._read_part(path)
             except FileNotFoundError:
                 continue  # a run on another machine has just finished the table
+            except OSError as error:
+                self._note(path, f"could not be read ({error.strerror})")
+                continue
             except (pl.exceptions.PolarsError, ValueError, KeyError, TypeError):
-                self.notes.append(f"{path.name} in {self.folder} was damaged; its values are measured again")
-                path.unlink(missing_ok=True)
+                self._note(path, "was damaged")
+                _remove(path)
                 continue
             if header["data"] != self._data:
                 raise DataError(
@@ -414,6 +433,10 @@ class Journal:
                 self.values[name][items] = np.where(np.isnan(known), values[name], known)
                 self.changed = True
 
+    def _note(self, path: Path, what: str) -> None:
+        note = f"{path.name} in {self.folder} {what}; its values are measured again"
+        self.notes += [note] * (note not in self.notes)
+
     def finish(self, names: Iterable[str], rows: BoolArray) -> bool:
         """Remove the parts, now that the table has the values of some rows; return whether there are others to keep."""
         items, values = left_over(self.plan, self.values, names, rows)
@@ -421,7 +444,7 @@ class Journal:
         if len(items):
             self._write_part(items, values)
         for path in old:
-            path.unlink(missing_ok=True)
+            _remove(path)
         if not len(items):
             _clear(self.folder)
         return bool(len(items))
@@ -433,11 +456,19 @@ class Journal:
         frame = pl.DataFrame(columns)
         about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
         header = {"data": self._data, "distances": about}
-        path = self.folder / f"{items[0]:09d}-{uuid.uuid4().hex[:12]}.parquet"
-        write_durably(frame, path, {KEY: json.dumps(header)})
+        content = io.BytesIO()
+        frame.write_parquet(content, metadata={KEY: json.dumps(header)})
+        with durable_file(self.folder / _part_name(int(items[0]), content.getvalue())) as partial:
+            partial.write_bytes(content.getvalue())
 
     def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
-        frame, header = pl.read_parquet(path), json.loads(pl.read_parquet_metadata(path)[KEY])
+        """Read a part; raise ValueError where it is not the file that was written."""
+        with open_file(path) as file:
+            content = file.read()
+        if path.name != _part_name(int(path.name.partition("-")[0]), content):
+            raise ValueError("not the file that was written")
+        frame = pl.read_parquet(io.BytesIO(content))
+        header = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[KEY])
         items, traces, slots = frame["item"].to_numpy(), frame["traces"].to_numpy(), range(self.plan.shape[1])
         values = {
             name: np.stack([frame[f"{name}_{slot}"].to_numpy() for slot in slots], axis=1)

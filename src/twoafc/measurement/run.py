@@ -34,6 +34,7 @@ from twoafc.measurement.block import (
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
 from twoafc.measurement.executors import Executor, Job, LocalExecutor
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
+from twoafc.measurement.interruption import interruptible, raise_interruption
 from twoafc.measurement.journal import (
     Earlier,
     ItemFailure,
@@ -101,6 +102,7 @@ class Measured:
     remaining: int = 0
 
 
+@interruptible()
 def measure(
     data: Dataset | str | Path,
     distances: Sequence[Requested] | Mapping[str, Requested],
@@ -315,6 +317,7 @@ def _measure_missing(
                 done += len(block.items)
                 if progress:
                     progress(done, len(plan), plan.kind)
+                raise_interruption()
     finally:
         journal.flush()
 

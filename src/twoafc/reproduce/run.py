@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress, Sweep
-from twoafc.files import replaced, strict_json, write_text, written
+from twoafc.files import clear_partial, replaced, strict_json, write_text, written
 from twoafc.inference import Record
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
@@ -291,7 +289,7 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
     if entries:
         _require_same(folder, settings)
         for parent in (folder, folder / "results", folder / "synthetic"):
-            _remove_partial(parent)
+            clear_partial(parent)
     folder.mkdir(parents=True, exist_ok=True)
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
     if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
@@ -312,24 +310,6 @@ def _require_same(folder: Path, settings: Mapping[str, Any]) -> None:
             f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another folder, or "
             "remove it"
         )
-
-
-def _remove_partial(folder: Path) -> None:
-    """Remove unfinished folders of processes that have ended."""
-    for path in (*folder.glob(".*.part"), *folder.glob(".*.old")):
-        process = path.name.split(".")[-2]
-        if path.is_dir() and process.isdecimal() and not _is_running(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
 
 
 def mark_finished(folder: Path, key: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,7 +54,7 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
     of training where the folders hold fits to halves.
     """
     paths = [Path(folder) for folder in folders]
-    if len({path.resolve() for path in paths}) < len(paths):
+    if len({*map(os.path.realpath, paths)}) < len(paths):
         raise DataError("a folder of results is given twice")
     results = [Result.read(path) for path in paths]
     first = results[0]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+import twoafc
 from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
-from twoafc.files import OutputFolder, whole_file
-from twoafc.results import tables
+from twoafc.files import OutputFolder, legible, recover, whole_file
+from twoafc.results import format, tables
 from twoafc.results.report import drawings
 from twoafc.results.report.page import REPORT, report_page, write_page
 from twoafc.table import Pairs, write_frame
@@ -32,19 +33,31 @@ check_folder = RESULTS.check
 
 
 def read_json(folder: Path) -> Any:
-    """Read scores.json of a folder; a `DataError` where it is missing or not JSON."""
+    """Read scores.json of a folder; a `DataError` where it is missing or has another form than `format.FORM`."""
     path = folder / RESULTS.name
+    recover(folder)
     if not path.is_file():
         raise DataError(f"{folder} is not a folder of results; it has no {RESULTS.name}")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise not_a_result(folder) from error
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise not_a_result(folder, "it is not JSON that can be read") from error
+    found = format.problem(content)
+    if found:
+        raise not_a_result(folder, found, content)
+    return content
 
 
-def not_a_result(folder: Path) -> DataError:
-    """Return the error of a scores.json that no evaluation has written."""
-    return DataError(f"{folder / RESULTS.name} is not that of a result; run twoafc evaluate again")
+def not_a_result(folder: Path, problem: str, content: Any = None) -> DataError:
+    """Return the error of a scores.json that no evaluation has written, or another version."""
+    try:
+        by = str(content["card"]["versions"]["twoafc"])
+    except (KeyError, TypeError):
+        by = twoafc.__version__
+    version = "" if by == twoafc.__version__ else f" (twoafc {legible(by[:20])} wrote it, this is {twoafc.__version__})"
+    return DataError(
+        f"{folder / RESULTS.name} is not that of a result; {legible(problem)}{version}; run twoafc evaluate again"
+    )
 
 
 def read_parquet(path: Path) -> pl.DataFrame:

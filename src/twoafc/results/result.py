@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import polars as pl
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import Fit, load
-from twoafc.inference import Bounds, Ceiling, Goodness, Record, VoteCeiling
+from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
 from twoafc.metrics import Ties, log_likelihood
 from twoafc.results import folder as folders
 from twoafc.results import tables
@@ -125,18 +125,18 @@ class Result:
                 notes=card.get("notes") or [],
                 comparisons=content["comparisons"],
                 goodness={
-                    (record["distance"], record["estimator"]): Goodness.from_record(record)
+                    (record["distance"], record["estimator"]): Goodness.from_record(_goodness(record))
                     for record in content.get("goodness") or []
                 },
                 error_bars=str(card["error_bars"]),
                 ceiling=None if ceiling is None else _ceiling(ceiling),
-                findings=[Finding(**record) for record in content.get("findings") or []],
+                findings=[Finding(**_known(Finding, record)) for record in content.get("findings") or []],
                 row="pair" if card.get("kind") == "pairs" else "triplet",
                 card=card,
                 folder=folder,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise folders.not_a_result(folder) from error
+            raise folders.not_a_result(folder, f"its values do not fit ({error})", content) from error
 
     def write(self, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
         """Write scores, tables, rows, models, figures and the report to a folder; an earlier result is replaced.
@@ -326,10 +326,31 @@ def _with_infinity(record: Record) -> Record:
     return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
 
 
+def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a later version has added to a record."""
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
+    return {name: record[name] for name in names if name in record}
+
+
+def _goodness(record: Record) -> Record:
+    calibration, intraclass = _known(Calibration, record["calibration"]), record.get("intraclass")
+    calibration["bins"] = [_known(Bin, one) for one in calibration["bins"]]
+    calibration["slope"] = _known(Interval, calibration["slope"])
+    maps = record.get("residuals")
+    if maps and len({np.shape(maps[name]) for name in ("residual", "se", "p", "triplets")}) > 1:
+        raise ValueError("maps of residuals have one shape")
+    optional = dict.fromkeys(("residuals", "asymmetry", "lapses"))
+    return optional | record | {"calibration": calibration, "intraclass": intraclass and _known(Interval, intraclass)}
+
+
 def _ceiling(record: Mapping[str, Any]) -> Ceiling:
     """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
-    by_votes = tuple(VoteCeiling(**{name: _value(each) for name, each in one.items()}) for one in record["by_votes"])
-    return Ceiling(**{name: _value(value) for name, value in record.items() if name != "by_votes"}, by_votes=by_votes)
+    by_votes = tuple(
+        VoteCeiling(**{name: _value(each) for name, each in _known(VoteCeiling, one).items()})
+        for one in record["by_votes"]
+    )
+    known = {name: _value(value) for name, value in _known(Ceiling, record).items() if name != "by_votes"}
+    return Ceiling(**known, by_votes=by_votes)
 
 
 def _value(value: Any) -> Any:

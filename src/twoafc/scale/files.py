@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from twoafc.errors import DataError
+from twoafc.files import require_file, require_utf8
 from twoafc.table import LABELS, READABLE, all_named, csv_header
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
@@ -52,8 +53,8 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
         raise ValueError("name at least one file of votes")
     parts = [part for name in map(str, named) for part in ([name] if is_remote(name) else _found(name))]
     for part in parts:
-        if not is_remote(part) and not os.path.isfile(part):
-            raise DataError(f"no such file: {part}")
+        if not is_remote(part):
+            require_file(part)
         if not part.lower().endswith(READABLE):
             raise DataError(f"a table must be one of {', '.join(READABLE)}; found {part}")
     kinds = {is_parquet(part) for part in parts}
@@ -125,11 +126,18 @@ def _schema(part: str) -> dict[str, pl.DataType | None]:
 
 def csv_head(part: str) -> Head:
     """Look at the first lines of a CSV file; its first row may have no more values than there are columns."""
+    with _opener(part)(part, "rb") as file:
+        require_utf8(file.read(4))
     with _opener(part)(part, "rt", encoding="utf-8-sig") as file:
         blank, line = next(((number, line) for number, line in enumerate(file) if line.strip()), (0, ""))
+        while line.count('"') % 2 and (more := file.readline()):  # a name with a line break in it
+            line += more
         first = next((line for line in file if line.strip()), "")
     mark, names = csv_header(line)
-    values = next(csv.reader([first], delimiter=mark), [])
+    try:
+        values = next(csv.reader([first], delimiter=mark), [])
+    except csv.Error as error:
+        raise DataError(f"row 0 cannot be read: {error}") from error
     if len(values) > len(names):
         raise DataError(f"a row must not have more values than there are columns; row 0 has {len(values)}")
     return Head(mark, tuple(all_named(names)), blank)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.errors import DataError
-from twoafc.files import durable_file, whole_file
+from twoafc.files import durable_file, require_file, require_utf8, whole_file
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -38,15 +38,14 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
     """Read a CSV or Parquet file; the cells of a CSV stay text until they are checked."""
     path = Path(path)
     name = path.name.lower()
-    if not path.is_file():
-        raise DataError(f"no such file: {path}")
+    require_file(path)
     if not name.endswith(READABLE):
         raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
     try:
         if name.endswith((".parquet", ".pq")):
             return pl.read_parquet(path), row_name
         return _read_csv(path)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, OSError, EOFError) as error:
         kind = "Parquet" if name.endswith((".parquet", ".pq")) else "CSV"
         raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
 
@@ -108,6 +107,8 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
 def _text(path: Path) -> str:
     """Contents with plain line ends, without a byte order mark and blank lines at the start."""
     opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rb") as file:
+        require_utf8(file.read(4))
     with opener(path, "rt", encoding="utf-8-sig") as file:
         return re.sub(r"\A(?:[ \t]*\n)+", "", str(file.read()))
 
@@ -130,7 +131,10 @@ def csv_header(text: str) -> tuple[str, list[str]]:
 
 def _split(text: str, mark: str) -> list[str]:
     rows = csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True)
-    return [name.strip() for name in next(rows, [])]
+    try:
+        return [name.strip() for name in next(rows, [])]
+    except csv.Error as error:
+        raise DataError(f"a table must begin with the names of its columns; {error}") from error
 
 
 def all_named(columns: Sequence[str]) -> list[str]:
@@ -211,5 +215,5 @@ def check_unique(columns: list[str]) -> None:
         raise DataError(f"column names must differ; {name} heads {count} columns")
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]

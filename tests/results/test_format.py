@@ -1,0 +1,134 @@
+"""Results that somebody has altered, or another program wrote: every command refuses them in one line."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import refused
+from conftest import random_table
+from drawing import plain_results
+from twoafc.errors import DataError
+from twoafc.evaluation import evaluate
+from twoafc.results import Result
+from twoafc.results.format import FORM, problem
+
+DEEP = "[" * 100_000 + "]" * 100_000
+ALTERED: dict[str, tuple[str, Any, str]] = {
+    "no scores": ("scores", None, "scores must be a list, found None"),
+    "an empty list of scores": ("scores", [], "it has no scores"),
+    "fits that are none": ("card.fits", None, "card.fits must be a list, found None"),
+    "a seed that is too large": (
+        "card.settings.seed",
+        1e300,
+        "card.settings.seed must be a whole number, found 1e+300",
+    ),
+    "a map cut off": ("goodness.0.residuals.se", [[1.0]], "its values do not fit (maps of residuals have one shape)"),
+    "scores of text": ("scores", "x", "scores must be a list, found 'x'"),
+    "a score that is none": ("scores.0", None, "scores[0] must be a record, found None"),
+    "a distance that is none": ("scores.0.distance", None, "scores[0].distance must be a text, found None"),
+    "a list for a number": ("scores.0.nll", [1], "scores[0].nll must be a text or a whole number or a number or "),
+    "a seed of text": ("scores.0.seed", "0", "scores[0].seed must be a whole number or null, found '0'"),
+    "no card": ("card", [], "card must be a record, found []"),
+    "settings that are none": ("card.settings", None, "card.settings must be a record, found None"),
+    "ties of a number": ("card.settings.ties", 1, "card.settings.ties must be a text, found 1"),
+    "notes of numbers": ("card.notes", [3], "card.notes[0] must be a text, found 3"),
+    "files that are none": ("card.files", {}, "card.files must be a list, found {}"),
+    "a comparison of text": ("comparisons", ["x"], "comparisons[0] must be a record, found 'x'"),
+    "an empty comparison": ("comparisons", [{}], "comparisons[0] has no a"),
+    "a finding without words": ("findings", [{"code": "x"}], "findings[0] has no level"),
+    "a ceiling of text": ("ceiling", "high", "ceiling must be a record, found 'high'"),
+    "a ceiling without votes": ("ceiling.by_votes", None, "ceiling.by_votes must be a list, found None"),
+    "bounds of text": ("ceiling.by_votes.0.nll", ["x"], "ceiling.by_votes[0].nll[0] must be a whole number or a num"),
+    "too few bounds": ("ceiling.by_votes.0.nll", [], "its values do not fit (Bounds.__new__() missing 4 required "),
+    "goodness of numbers": ("goodness", [1], "goodness[0] must be a record, found 1"),
+    "bins that are none": ("goodness.0.calibration.bins", None, "goodness[0].calibration.bins must be a list, found"),
+    "a ragged map": ("goodness.0.residuals.se", [[1], []], "its values do not fit (setting an array element with a "),
+    "half a character": ("card.error_bars", "a\ud800", "it has half a character in "),
+    "a number that is not finite": ("scores.0.nll", math.nan, "it has a number that is not finite"),
+    "a number that is too large": ("scores.0.votes", 10**30, "it has a number that is too large"),
+    "many levels": ("card.extra", json.loads("[" * 100 + "]" * 100), "it has more than 32 levels"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("format") / "results"
+    with plain_results():
+        evaluate(random_table(60, ref=[f"r{row % 10}" for row in range(60)])).write(out)
+    return out
+
+
+def altered(content: Any, place: str, value: Any) -> Any:
+    """A copy of some content with another value at a place."""
+    content = copy.deepcopy(content)
+    *path, last = (int(part) if part.isdecimal() else part for part in place.split("."))
+    inner = content
+    for part in path:
+        inner = inner[part]
+    inner[last] = value
+    return content
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_altered_results_get_one_line(folder: Path, tmp_path: Path, name: str) -> None:
+    place, value, message = ALTERED[name]
+    content = json.loads((folder / "scores.json").read_text())
+    (tmp_path / "scores.json").write_text(json.dumps(altered(content, place, value)))
+    with pytest.raises(DataError) as caught:
+        Result.read(tmp_path)
+    said = str(caught.value)
+    assert said.startswith(f"{tmp_path / 'scores.json'} is not that of a result; {message}")
+    assert said.endswith("; run twoafc evaluate again")
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize("text", ["", "[", DEEP, '{"card": NaN', "\ufeff{}", '{"a": ' + "9" * 5000 + "}"])
+def test_what_is_no_json_gets_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "scores.json").write_text(text)
+    with pytest.raises(DataError, match=r"is not that of a result; it is not JSON that can be read; run twoafc eval"):
+        Result.read(tmp_path)
+
+
+def test_every_command_refuses_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    (broken / "scores.json").write_text(DEEP)
+    for command in ("report", "compare", "failures", "explore"):
+        assert "is not that of a result" in refused(capsys, command, str(broken))
+    assert "is not that of a result" in refused(capsys, "query", str(broken), "--triplet", "0")
+
+
+def test_another_version_is_named(folder: Path, tmp_path: Path) -> None:
+    content = json.loads((folder / "scores.json").read_text())
+    content["card"]["versions"]["twoafc"] = "9.0"
+    del content["scores"]
+    (tmp_path / "scores.json").write_text(json.dumps(content))
+    with pytest.raises(
+        DataError, match=r"it has no scores \(twoafc 9\.0 wrote it, this is [\d.]+\); run twoafc evaluate"
+    ):
+        Result.read(tmp_path)
+
+
+def extended(value: Any) -> Any:
+    """The same with one more name in every record."""
+    if isinstance(value, dict):
+        return {name: extended(each) for name, each in value.items()} | {"added": 1}
+    return [extended(each) for each in value] if isinstance(value, list) else value
+
+
+def test_what_later_versions_add_is_not_refused(folder: Path, tmp_path: Path) -> None:
+    content = json.loads((folder / "scores.json").read_text())
+    assert problem(content) is None
+    assert {name.rstrip("?") for name in FORM} == content.keys()
+    more = extended({name: each for name, each in content.items() if name != "card"})
+    (tmp_path / "scores.json").write_text(json.dumps(more | {"card": content["card"] | {"added": {"x": [1]}}}))
+    read, whole = Result.read(tmp_path), Result.read(folder)
+    assert [repr(read.ceiling), read.findings] == [repr(whole.ceiling), whole.findings]
+    assert [one.sentences() for one in read.goodness.values()] == [one.sentences() for one in whole.goodness.values()]

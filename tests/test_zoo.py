@@ -1,0 +1,142 @@
+"""Every command on every bad file: exit code 2, one line, no traceback, and nothing left behind.
+
+A file that is added to the zoo is given to every command.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from commands import refused
+from serving import tarred, zipped
+from twoafc import cli
+
+COMMANDS = {
+    "evaluate": "evaluate --train FILE --out new",
+    "check": "check FILE",
+    "count": "count FILE --out new.npz",
+    "merge": "merge FILE --out new.npz",
+    "sweep": "sweep --train FILE --out new",
+    "measure": "measure FILE --distance rmse --out new.csv --device cpu",
+    "query": "query FILE --d0 1 --d1 2",
+    "query --triplet": "query FILE --triplet 0",
+    "report": "report FILE",
+    "compare": "compare FILE",
+    "failures": "failures FILE --out new",
+    "explore": "explore FILE",
+    "fetch": "fetch bapps_jnd --from FILE --to new",
+    "reproduce": "reproduce --bapps FILE --out new",
+}
+GOOD = b"n,M,d0,d1\n" + b"1,2,0.3,0.4\n" * 30
+
+
+def parquet(**columns: list[object]) -> bytes:
+    content = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(content)
+    return content.getvalue()
+
+
+def npz(**arrays: object) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **{name: np.asarray(each) for name, each in arrays.items()})
+    return content.getvalue()
+
+
+FILES: dict[str, bytes] = {
+    # tables
+    "empty.csv": b"",
+    "blank.csv": b"\n\n \n",
+    "head.csv": b"n,M,d0,d1\n",
+    "no-distance.csv": b"n,M\n1,2\n",
+    "text.csv": b"n,M,d0,d1\n1,2,a,b\n",
+    "nan.csv": b"n,M,d0,d1\n1,2,nan,0.1\n",
+    "long-row.csv": b"n,M,d0,d1\n1,2,3,4,5\n",
+    "many-votes.csv": b"n,M,d0,d1\n3,2,0.1,0.2\n",
+    "twice.csv": b"n,n,d0,d1\n1,2,0.1,0.2\n",
+    "utf-16.csv": GOOD.decode().encode("utf-16"),
+    "latin.csv": GOOD + b"1,2,0.3,\xff\n",
+    "long-name.csv": b"n" * 200_000 + b"\n1\n",
+    "nul.csv": b"n,M,d0,d1\n\0\0\0\0\n",
+    "quote.csv": b'n,M,"d0,d1\n1,2,0.1,0.2\n',
+    "cut.csv.gz": gzip.compress(GOOD)[:-20],
+    "no.csv.gz": b"no gzip",
+    "empty.parquet": b"",
+    "no.parquet": b"PAR1 no PAR1",
+    "cut.parquet": parquet(n=[1], M=[2], d0=[0.1], d1=[0.2])[:-30],
+    "nested.parquet": parquet(n=[[1]], M=[2], d0=[0.1], d1=[0.2]),
+    "null.parquet": parquet(n=[None], M=[2], d0=[0.1], d1=[0.2]),
+    # models and counts
+    "empty.npz": b"",
+    "no.npz": b"PK no zip",
+    "no-card.npz": npz(a=[1]),
+    "card.npz": npz(card=np.frombuffer(b'{"format": "twoafc model 2"}', dtype=np.uint8)),
+    "deep.npz": npz(card=np.frombuffer(b"[" * 100_000, dtype=np.uint8)),
+    "objects.npz": npz(card=np.array([{}], dtype=object)),
+    # images and archives
+    "image.png": b"\x89PNG\r\n\x1a\n",
+    "page.html": b"<!DOCTYPE html>",
+    "cut.tar.gz": tarred({"a": b"x" * 999})[:-9],
+    "other.tar.gz": tarred({"a": b"x"}),
+    "climbing.zip": zipped({"../a": b"x"}),
+}
+CARD = {"settings": {"ties": "half"}, "error_bars": ""}
+RESULTS = {
+    "empty": "",
+    "null": "null",
+    "list": "[]",
+    "deep": "[" * 100_000,
+    "no-scores": json.dumps({"card": CARD, "scores": [], "comparisons": []}),
+    "null-scores": json.dumps({"card": CARD, "scores": None, "comparisons": []}),
+    "surrogate": '{"card": "\\ud800"}',
+}
+SPECIAL: dict[str, Callable[[str], object]] = {
+    "pipe.csv": os.mkfifo,
+    "pipe.npz": os.mkfifo,
+    "device.csv": lambda name: os.symlink("/dev/zero", name),
+    "device.parquet": lambda name: os.symlink("/dev/zero", name),
+    "loop.csv": lambda name: os.symlink(name, name),
+    "folder.csv": os.mkdir,
+}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo")
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+    for name, text in RESULTS.items():
+        (folder / name).mkdir()
+        (folder / name / "scores.json").write_text(text)
+    for name, make in SPECIAL.items():
+        start = os.getcwd()
+        os.chdir(folder)
+        make(name)
+        os.chdir(start)
+    return folder
+
+
+def test_every_command_that_takes_a_file_is_tried() -> None:
+    assert {command.split()[0] for command in COMMANDS.values()} == {*cli.COMMANDS} - {"demo", "simulate"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_bad_file_gets_one_line(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TWOAFC_DATA", str(tmp_path / "data"))
+    before = sorted(os.walk(zoo))
+    for name in (*FILES, *RESULTS, *SPECIAL, "missing.csv"):
+        said = refused(capfd, *COMMANDS[command].replace("FILE", str(zoo / name)).split())
+        assert "Traceback" not in said, name
+        assert os.listdir(tmp_path) == [], name
+    assert sorted(os.walk(zoo)) == before
