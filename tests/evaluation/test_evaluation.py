@@ -70,6 +70,7 @@ def test_scores_are_those_of_fitting_by_hand() -> None:
         "d1",
         "P",
         "nll",
+        "P_halves",
     ]
 
 

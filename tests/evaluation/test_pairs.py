@@ -105,7 +105,7 @@ def test_the_floor_is_told(evaluated: Any) -> None:
         f"{one['average_precision_floor']:.2f} % average precision comes without any order"
     ]
     assert evaluated.error_bars == (
-        "95 % intervals for other test pairs; noise of training negligible with 600 training pairs; "
+        "95 % intervals for other test pairs; noise of training included for density, negligible for spline; "
         "pairs taken as independent"
     )
 

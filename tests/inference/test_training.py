@@ -115,10 +115,7 @@ def test_what_the_error_bars_cover_is_said() -> None:
     assert words(large, test) == f"{start}negligible with 2000 training triplets; {end}"
     assert words(small, test, error_bars="fixed") == f"{start}left out; {end}"
     both = {"density": Density(), "network": Network(epochs=1)}
-    assert (
-        words(small, test, estimators=both)
-        == f"{start}included for density; noise of training left out for network; {end}"
-    )
+    assert words(small, test, estimators=both) == f"{start}included for density, left out for network; {end}"
 
 
 @pytest.mark.parametrize("tested", [True, False])

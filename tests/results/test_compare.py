@@ -50,10 +50,7 @@ def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None
     told = json.loads((tmp_path / "r" / "scores.json").read_text())
     assert found.comparisons == told["comparisons"]
     assert len(found.comparisons) == 3
-    told_bars = (
-        "95 % intervals for other test triplets; noise of training negligible with 600 training triplets; "
-        "triplets taken as independent"
-    )
+    told_bars = "95 % intervals for other test triplets; noise of training included; triplets taken as independent"
     assert found.notes == [f"400 triplets; {told_bars}"]
     assert [(r["distance"], r["letters"]) for r in found.letters if r["measure"] == "nll"] == [("a", "a"), ("bb", "b")]
     kept = pl.read_csv(tmp_path / "r" / "comparisons.csv")
@@ -187,9 +184,7 @@ def test_pairs_are_compared_within_a_folder_and_between_two(tmp_path: Path, caps
     assert both.notes[0].startswith("200 pairs; ")
     good, poor = (write_pairs(tmp_path / name, test[name]) for name in ("good", "poor"))
     between = compare_results([good, poor])
-    assert between.notes == [
-        "200 pairs; noise of training negligible with 400 training pairs; clustered by ref (50 references)"
-    ]
+    assert between.notes == ["200 pairs; noise of training included; clustered by ref (50 references)"]
     assert [record["measure"] for record in between.comparisons] == ["nll", "average_precision"]
     for one, other in zip(both.comparisons, between.comparisons, strict=True):
         assert one["sentence"] == other["sentence"]

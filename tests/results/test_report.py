@@ -479,7 +479,7 @@ def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(
         ]
     )
     said = body(Path("r", "report.html").read_text(encoding="utf-8"))
-    assert "distance is the one distance here: NLL" in said
+    assert "distance is the one distance here. distance has NLL" in said
     assert "Surfaces:" not in said
     assert "No surface of distance: surfaces are those of saved models, and the estimator saves none." in said
 

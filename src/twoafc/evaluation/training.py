@@ -132,8 +132,9 @@ def training_words(
     if not noisy and not slow:
         size = len(train) if train.count is None else train.count.sum()
         return f"noise of training negligible with {size} training triplets; "
-    left_out = f"noise of training left out for {', '.join(slow)}; " if slow else ""
-    return f"noise of training included for {', '.join(noisy)}; {left_out}" if noisy else left_out
+    named = {"included for": noisy, "negligible for": [n for n in fixed if n not in slow], "left out for": slow}
+    parts = [f"{how} {' and '.join(names)}" for how, names in named.items() if names]
+    return f"noise of training {', '.join(parts)}; "
 
 
 def training_card(unseen: Sequence[Scored]) -> dict[str, Any]:
