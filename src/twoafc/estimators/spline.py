@@ -80,6 +80,8 @@ class Spline:
 
     training_noise: ClassVar[float] = 20.0
     """Variance of scores by training over that by test triplets, times T_train^2 / T_test; of the density 80."""
+    crossed_rows: ClassVar[int] = 1000
+    """Rows up to which the noise of training counts when cross-validated; of the density 8000."""
     takes_counts: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:

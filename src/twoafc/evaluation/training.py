@@ -47,7 +47,7 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     """
     noise = float(getattr(estimator, "training_noise", TRAINING_NOISE))
     if test is None:
-        return noise * CROSSED_ROWS / TRAINING_NOISE > train
+        return noise > 0 and train < getattr(estimator, "crossed_rows", CROSSED_ROWS)
     return noise * test / train**2 > 0.05
 
 
