@@ -99,7 +99,7 @@ def test_the_options_of_scores_reach_them(tables: Path) -> None:
 def test_auto_is_the_default_and_says_what_it_is(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["evaluate", "--train", "train.csv", "--test", "test.csv"])
     said = capsys.readouterr().out
-    assert "note: auto is spline, whose own error is the smallest here" in said
+    assert "note: auto is the spline, which had the smallest error of its own in simulations" in said
     assert "note: the paper's density gives distance an NLL of " in said
     assert type(twoafc.load("results/models/distance-auto.npz")).__name__ == "SplineFit"
     # A setting of the density asks for the density.

@@ -156,7 +156,8 @@ def test_error_bars_from_drawn_tables(way: Any, told: str) -> None:
         found = evaluate(*tables, estimators=["density"], settings=Settings(error_bars=way, draws=40, folds=2))
         assert found.error_bars.startswith(f"95 % intervals of {told}")
         drawn = "drawn training tables" if way == "refit" else "drawn tables"
-        assert found.error_bars.endswith(f", from 40 {drawn}; pairs taken as independent")
+        left_out = "" if way == "refit" else "noise of training left out; "
+        assert found.error_bars.endswith(f", from 40 {drawn}; {left_out}pairs taken as independent")
         for one, other in zip(plain.scores, found.scores, strict=True):
             assert one["nll"] == other["nll"]
             if not one["split"].startswith("fold"):

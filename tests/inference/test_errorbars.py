@@ -72,6 +72,9 @@ def test_references_and_images_that_recur_are_clustered() -> None:
     assert described({"ref": twice, "x0": pool, "x1": pool[::-1]}) == "clustered by ref, x0, x1 (18 images)"
     # Images that serve as references of other rows, however few.
     ring = {"ref": range(3), "x0": [1, 2, 0], "x1": range(20, 23)}
+    assert (
+        described({"ref": [0, 1, 2, 0], "x0": [1, 2, 0, 2], "x1": [2, 0, 1, 1]}) == f"{ALONE}; for these 3 images alone"
+    )
     assert described(ring) == "clustered by ref, x0, x1 (6 images)"
     # A reference shown against itself is no other image.
     assert described({"ref": twice, "x0": twice, "x1": range(20, 40)}) == by_ref
@@ -309,6 +312,22 @@ def test_observers_are_a_sample_from_two_on() -> None:
     clustering = clustering_of(table)
     assert clustering.description == f"{ALONE}; votes by observer too (5 observers)"
     assert clustering.units(np.full(30, 1 / 30)) == pytest.approx(5)
+
+
+def test_few_of_them_are_named_in_plain_words() -> None:
+    def caveats(columns: dict[str, Any]) -> list[str]:
+        frame = pl.DataFrame({name: [str(v) for v in values] for name, values in columns.items()})
+        return Clustering(find_dependence(frame)).caveats()
+
+    assert caveats({"ref": [k % 20 for k in range(60)]}) == []
+    few = "other references could give quite different scores"
+    assert caveats({"ref": [k % 5 for k in range(60)]}) == [f"only 5 references: {few}"]
+    unequal = "a few of the 31 references have most of the triplets, so that they count like 4: "
+    assert caveats({"ref": [*range(31), *[0] * 30]}) == [unequal + few]
+    (images,) = caveats(dict(zip(("ref", "x0", "x1"), zip(*combinations(range(8), 3), strict=True), strict=True)))
+    assert images.startswith("only 8 images: other images could give quite different scores; tests may miss real ")
+    (one,) = caveats({"ref": ["r"] * 9})
+    assert one == "error bars and tests are for this one reference alone: others could give quite different scores"
 
 
 def test_observers_named_at_random_do_not_shrink_the_error() -> None:

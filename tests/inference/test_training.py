@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from drawing import plain_results
 from twoafc import Density, Network, Settings, Triplets, evaluate
+from twoafc.errors import DataError
 from twoafc.inference import (
     MEASURES,
     Clustering,
@@ -116,6 +117,60 @@ def test_what_the_error_bars_cover_is_said() -> None:
     assert words(small, test, error_bars="fixed") == f"{start}left out; {end}"
     both = {"density": Density(), "network": Network(epochs=1)}
     assert words(small, test, estimators=both) == f"{start}included for density, left out for network; {end}"
+
+
+def test_noise_that_is_left_out_and_few_rows_get_a_caution() -> None:
+    rng = np.random.default_rng(9)
+    train, test = drawn(60, rng), drawn(400, rng)
+    few = "only 60 training triplets: fits are rough, and error bars and tests are not to be trusted"
+    assert [text.partition(" (in ")[0] for text in evaluate(train, test).caveats] == [few]
+    fixed = evaluate(train, test, settings=Settings(error_bars="fixed")).caveats
+    assert fixed[1] == (
+        "the noise of training counts here and is left out for auto: error bars are too small, and differences are "
+        "found too often; --error-bars refit includes it"
+    )
+    network = evaluate(train, test, estimators={"network": Network(epochs=1)})
+    assert "left out for network" in network.caveats[1]
+    assert evaluate(drawn(300, rng), test, estimators=["density"]).caveats == []
+
+
+def test_tables_too_small_for_halves_and_estimators_that_need_more_rows() -> None:
+    rng = np.random.default_rng(10)
+    for rows in (1, 2, 3):
+        result = evaluate(drawn(rows, rng), drawn(50, rng), estimators=["density"])
+        assert "noise of training left out" in result.error_bars
+    assert evaluate(drawn(3, rng), estimators=["density"]).notes[0].startswith("no test table: 3-fold")
+
+    class Picky(Density):
+        def fit(self, table: Any, **options: Any) -> Any:
+            if len(table) < 50:
+                raise ValueError("needs 50 rows")
+            return super().fit(table, **options)
+
+    message = (
+        r"^mine could not be fitted to half of the training table, 30 rows \(ValueError: needs 50 rows\); "
+        "--error-bars fixed needs no such fits$"
+    )
+    with pytest.raises(DataError, match=message):
+        evaluate(drawn(60, rng), drawn(50, rng), estimators={"mine": Picky()})
+
+
+def test_a_folder_without_noise_of_training_does_not_hide_that_of_another(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    test = drawn(400, rng)
+    with plain_results():
+        evaluate(drawn(60, rng)["a"], test["a"], estimators=["density"]).write(tmp_path / "small")
+        evaluate(drawn(20_000, rng)["b"], test["b"], estimators=["density"]).write(tmp_path / "large")
+    between = compare_results([tmp_path / "small", tmp_path / "large"])
+    assert between.notes[:2] == [
+        "400 triplets; small: noise of training included; large: noise of training negligible with 20000 training "
+        "triplets; triplets taken as independent",
+        "fitted to 60 and 20000 training triplets: differences of NLL are also those of the training tables",
+    ]
+    (record,) = (r for r in between.comparisons if r["measure"] == "nll")
+    small = Result.read(tmp_path / "small").scores[-1]
+    assert record["df"] < 100
+    assert record["se"] > 0.5 * small["nll_se"]
 
 
 @pytest.mark.parametrize("tested", [True, False])

@@ -76,11 +76,11 @@ def test_sentences_name_the_estimator_where_there_are_several(
 
 def test_two_folders_are_compared_on_the_triplets_they_share(tmp_path: Path) -> None:
     whole = table(400, 2, NOISE)
-    both = write(tmp_path / "both", whole)
-    first = write(tmp_path / "first", whole.drop("bb_d0", "bb_d1"))
+    both = write(tmp_path / "both", whole, error_bars="fixed")
+    first = write(tmp_path / "first", whole.drop("bb_d0", "bb_d1"), error_bars="fixed")
     # Half of the rows, in another order.
     part = whole.drop("a_d0", "a_d1")[::-1][:200]
-    second = write(tmp_path / "second", part)
+    second = write(tmp_path / "second", part, error_bars="fixed")
     found = compare_results([first, second])
     assert found.notes[0] == f"{first}: 200 of 400 triplets are not in the others and are left out"
     long = pl.read_parquet(both / "triplets.parquet").filter(pl.col("triplet").is_in(part["triplet"].to_list()))
@@ -233,7 +233,7 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
     assert between.notes[-2:] == [
         "120 triplets; noise of training negligible with 600 training triplets; triplets taken as independent; "
         "votes by observer too (12 observers)",
-        "only 12 observers: another choice of observers could change the scores much, and intervals are wide",
+        "only 12 observers: other observers could give quite different scores",
     ]
     for mine, other in zip(own.comparisons, between.comparisons, strict=True):
         assert mine["se"] == pytest.approx(other["se"], rel=1e-9)

@@ -99,7 +99,7 @@ def evaluate(
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
     settings = Settings(
-        folds=5 if folds is None else folds,
+        folds=folds,
         seeds=seeds,
         seed=seed,
         ties=ties,

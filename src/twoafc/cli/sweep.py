@@ -80,7 +80,7 @@ def sweep(
             distances=distance,
             sigmas=sigma if sigma or alone else (),
             grid_sizes=grid_size if grid_size or alone else (),
-            folds=settings.folds,
+            folds=5 if folds is None else folds,
             seed=seed,
             workers=workers,
             progress=show,

@@ -102,7 +102,7 @@ READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Mod
     "pairs-spline": partial(SplineFit.restore, k=1),
 }
 """What builds a fit from the settings and arrays of a saved model, by its kind: NAME, or pairs-NAME."""
-AUTO = "auto is spline, whose own error is the smallest here wherever a distance says anything (docs/estimators.md)"
+AUTO = "auto is the spline, which had the smallest error of its own in simulations (docs/estimators.md)"
 CARRIED = "counts_"
 """How the names begin of arrays that a model carries beside its own: those of the counts that it was fitted to."""
 

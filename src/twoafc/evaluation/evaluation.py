@@ -29,12 +29,14 @@ from twoafc.evaluation.records import (
     with_letters,
     without_bars,
 )
-from twoafc.evaluation.settings import Progress, Settings
+from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.evaluation.training import (
     fit_to_halves,
+    included_estimators,
     noisy_estimators,
     split_into_halves,
     training_card,
+    training_caveats,
     training_words,
 )
 from twoafc.inference import (
@@ -49,7 +51,7 @@ from twoafc.inference import (
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
 from twoafc.scale import Counts, carrying
-from twoafc.table import Votes, split_note, split_rows
+from twoafc.table import Votes, most_folds, split_note, split_rows
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
@@ -115,16 +117,18 @@ def evaluate(
         notes.append(AUTO)
     fold = None
     if test is None:
-        train, fold = split_rows(train, settings.folds, seed=settings.seed)
+        folds = max(2, min(FOLDS, most_folds(train))) if settings.folds is None else settings.folds
+        train, fold = split_rows(train, folds, seed=settings.seed)
         notes.append(f"no test table: {split_note(train, fold)}")
     method = _method(train, test, names, chosen, settings, progress)
     todo = jobs(names, chosen, settings)
     parts, clusterings = _fit_and_score(todo, train, test, fold, settings, progress)
-    noisy = noisy_estimators([part.scored for part in parts], chosen, clusterings, settings, crossed=test is None)
+    noisy = noisy_estimators([part.scored for part in parts], chosen, clusterings, crossed=test is None)
+    included = included_estimators(noisy, chosen, train, fold, settings)
     splits = 0
-    if noisy and not counted:
+    if included:
         half = split_into_halves(train, fold, seed=settings.seed)
-        parts, splits = [*_with_noise(parts, noisy, train, test, fold, half, settings, progress)], len(half)
+        parts, splits = [*_with_noise(parts, included, train, test, fold, half, settings, progress)], len(half)
     scores: list[Record] = []
     units: dict[tuple[str, str], FloatArray] = {}
     for _, _, one in parts:
@@ -145,6 +149,7 @@ def evaluate(
     reach = ceiling_of(unseen, clusterings["test"]) if train.k == 2 else None
     if reach is not None:
         scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
+    words = training_words(train, chosen, noisy, included, settings)
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
     data = {role: describe_table(table) for role, table in tables.items()}
     return Result(
@@ -155,10 +160,7 @@ def evaluate(
         notes=notes,
         comparisons=comparisons,
         goodness={} if counted else _goodness(unseen, clusterings["test"]),
-        error_bars=_worded(
-            f"{method.description}; {training_words(train, chosen, noisy, settings)}{clusterings['test'].description}",
-            train.row,
-        ),
+        error_bars=_worded(f"{method.description}; {words}{clusterings['test'].description}", train.row),
         ceiling=reach,
         votes=_ballots(unseen[0].prediction.table),
         findings=[replace(UNCHECKED, table="both" if test is not None else "train")]
@@ -166,7 +168,10 @@ def evaluate(
         else _checked(names, train, test),
         card=make_card(data, chosen, asdict(settings), runs)
         | training_card(unseen)
-        | {"caveats": clusterings["test"].caveats(), "paper_density_nll": _finite(papers)},
+        | {
+            "caveats": clusterings["test"].caveats() + training_caveats(unseen, noisy, included, train, fold, settings),
+            "paper_density_nll": _finite(papers),
+        },
     )
 
 

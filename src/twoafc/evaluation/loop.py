@@ -13,7 +13,7 @@ import polars as pl
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator
-from twoafc.evaluation.settings import Progress, Settings
+from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run
 from twoafc.table import Votes, assign_folds, most_folds
@@ -212,7 +212,7 @@ def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
     most = most_folds(drawn)
     if most < 2:
         return None
-    return assign_folds(drawn, min(settings.folds, most), seed=settings.seed)
+    return assign_folds(drawn, min(FOLDS if settings.folds is None else settings.folds, most), seed=settings.seed)
 
 
 def _redrawn(table: Votes, rows: IntArray) -> Votes:

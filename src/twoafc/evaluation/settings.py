@@ -10,6 +10,7 @@ from twoafc.metrics import Ties
 
 Progress = Callable[[int, int, str], None]
 """Called with the fits done, the fits in all, and what comes next."""
+FOLDS = 5
 ErrorBars = Literal["analytic", "fixed", "bootstrap", "refit"]
 
 
@@ -19,8 +20,9 @@ class Settings:
 
     Parameters
     ----------
-    folds : int
-        Parts of the training table for cross-validation, where there is no test table.
+    folds : int, optional
+        Parts of the training table for cross-validation, where there is no test table; default 5, or as many as there
+        are references if these are fewer.
     seeds : int
         Runs of an estimator that has a seed; their mean and spread are reported.
     seed : int
@@ -35,7 +37,7 @@ class Settings:
         Tables drawn for a bootstrap.
     """
 
-    folds: int = 5
+    folds: int | None = None
     seeds: int = 1
     seed: int = 0
     ties: Ties = "half"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from twoafc.arrays import IntArray
+from twoafc.errors import DataError
 from twoafc.estimators import Estimator
 from twoafc.evaluation.loop import HalfFits, Job, probability_at
 from twoafc.evaluation.records import Scored
@@ -25,6 +26,8 @@ TRAINING_NOISE = 80.0
 """The constant c of `training_matters` for the density, and for estimators that do not state their own."""
 CROSSED_ROWS = 8000
 """Rows up to which the noise of training counts in a cross-validated density."""
+FEW_ROWS, FEWEST_ROWS = 100, 4
+"""Fewer training rows than the first get a caution; a table of fewer than the second is not split into halves."""
 
 
 def training_matters(estimator: Estimator, train: float, test: float | None) -> bool:
@@ -45,9 +48,9 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     >>> training_matters(Density(), 300, 1500), training_matters(Density(), 5000, 1500)
     (True, False)
     """
-    noise = float(getattr(estimator, "training_noise", TRAINING_NOISE))
+    noise = float(getattr(estimator, "training_noise", TRAINING_NOISE)) or TRAINING_NOISE
     if test is None:
-        return noise > 0 and train < getattr(estimator, "crossed_rows", CROSSED_ROWS)
+        return train < getattr(estimator, "crossed_rows", CROSSED_ROWS)
     return noise * test / train**2 > 0.05
 
 
@@ -83,7 +86,13 @@ def fit_to_halves(
     for split, side, k in product(range(len(half)), (0, 1), range(1 if fold is None else fold.max() + 1)):
         others = half[split] == side if fold is None else (half[split] == side) & (fold != k)
         rows = np.arange(len(tested)) if fold is None else np.flatnonzero(fold == k)
-        refit = dataclasses.replace(run, fit=settings.fit(seen.where(others)))
+        try:
+            refit = dataclasses.replace(run, fit=settings.fit(seen.where(others)))
+        except Exception as error:
+            raise DataError(
+                f"{job.estimator} could not be fitted to half of the training table, {int(others.sum())} rows "
+                f"({type(error).__name__}: {error}); --error-bars fixed needs no such fits"
+            ) from error
         P[split, side, rows] = probability_at(refit, *(column[rows] for column in tested.columns))
     units = clustering_of(train).units(np.full(len(train), 1 / len(train)))
     return HalfFits(P, fold is not None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
@@ -93,13 +102,10 @@ def noisy_estimators(
     parts: Sequence[Scored],
     estimators: Mapping[str, Estimator],
     clusterings: Mapping[str, Clustering],
-    settings: Settings,
     *,
     crossed: bool,
 ) -> list[str]:
     """Name the estimators whose noise of training counts in the error bars: for one distance, so for all."""
-    if settings.error_bars != "analytic":
-        return []
     worth: dict[tuple[str, str], list[float]] = {}
     for one in parts:
         split = one.prediction.split
@@ -114,27 +120,82 @@ def noisy_estimators(
     ]
 
 
+def included_estimators(
+    noisy: Sequence[str],
+    estimators: Mapping[str, Estimator],
+    train: Votes,
+    fold: IntArray | None,
+    settings: Settings,
+) -> list[str]:
+    """Name the estimators whose noise of training is estimated: not of counts, nor of slow fits, nor of a few rows."""
+    if settings.error_bars != "analytic" or train.count is not None or fitted_rows(train, fold) < FEWEST_ROWS:
+        return []
+    return [name for name in noisy if not _is_slow(estimators[name])]
+
+
+def _is_slow(estimator: Estimator) -> bool:
+    return getattr(estimator, "training_noise", TRAINING_NOISE) == 0
+
+
+def fitted_rows(train: Votes, fold: IntArray | None) -> int:
+    """Rows of the smallest table that is fitted: the training table, or without its largest fold."""
+    rows = np.ones(len(train)) if train.count is None else train.count
+    return int(rows.sum() - (0 if fold is None else np.bincount(fold, rows).max()))
+
+
 def training_words(
     train: Votes,
     estimators: Mapping[str, Estimator],
     noisy: Sequence[str],
+    included: Sequence[str],
     settings: Settings,
 ) -> str:
     """Say whether the error bars include the noise of training."""
-    if settings.error_bars in ("bootstrap", "refit"):
+    if settings.error_bars == "refit":
         return ""
-    if settings.error_bars == "fixed" or (train.count is not None and noisy):
+    if settings.error_bars != "analytic":
         return "noise of training left out; "
-    fixed = [name for name in estimators if name not in noisy]
-    if not fixed:
-        return "noise of training included; "
-    slow = [name for name in fixed if getattr(estimators[name], "training_noise", 1.0) == 0]
-    if not noisy and not slow:
-        size = len(train) if train.count is None else train.count.sum()
-        return f"noise of training negligible with {size} training triplets; "
-    named = {"included for": noisy, "negligible for": [n for n in fixed if n not in slow], "left out for": slow}
-    parts = [f"{how} {' and '.join(names)}" for how, names in named.items() if names]
-    return f"noise of training {', '.join(parts)}; "
+    negligible = [name for name in estimators if name not in noisy]
+    left_out = [name for name in noisy if name not in included]
+    named = {"included": included, "negligible": negligible, "left out": left_out}
+    ((how, _), *others) = [(how, names) for how, names in named.items() if names]
+    if others:
+        parts = [f"{how} for {' and '.join(names)}" for how, names in named.items() if names]
+        return f"noise of training {', '.join(parts)}; "
+    size = len(train) if train.count is None else train.count.sum()
+    return f"noise of training {how}{f' with {size} training triplets' if how == 'negligible' else ''}; "
+
+
+def training_caveats(
+    unseen: Sequence[Scored],
+    noisy: Sequence[str],
+    included: Sequence[str],
+    train: Votes,
+    fold: IntArray | None,
+    settings: Settings,
+) -> list[str]:
+    """What few training rows, and noise of training that is left out, mean for the error bars."""
+    caveats = []
+    rows = fitted_rows(train, fold)
+    if rows < FEW_ROWS:
+        caveats.append(
+            f"only {rows} training {train.row}s: fits are rough, and error bars and tests are not to be trusted (in "
+            "simulations with 30 one test in ten alarmed, with 10 one in seven)"
+        )
+    left_out = [name for name in noisy if name not in included]
+    if left_out and settings.error_bars != "refit":
+        remedy = "" if train.count is not None else "; --error-bars refit includes it"
+        caveats.append(
+            f"the noise of training counts here and is left out for {' and '.join(left_out)}: error bars are too "
+            f"small, and differences are found too often{remedy}"
+        )
+    halves = {one.key: one.values.halves for one in unseen if one.values is not None and one.values.halves is not None}
+    unknown = [" ".join(key) for key, each in halves.items() if not np.isfinite(each.apart).all(axis=(1, 2)).any()]
+    if unknown:
+        caveats.append(
+            f"fits of {', '.join(unknown)} to halves of the training table give votes no chance: error bars are unknown"
+        )
+    return caveats
 
 
 def training_card(unseen: Sequence[Scored]) -> dict[str, Any]:

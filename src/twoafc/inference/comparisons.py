@@ -157,10 +157,11 @@ def _differences(
 def _with_training(
     difference: Difference, one: Halves | None, other: Halves | None, k: int, measure: str, clustering: Clustering
 ) -> Difference:
-    """Add the noise of training to the error of a difference, where both distances have fits to halves."""
-    if one is None or other is None:
+    """Add the noise of training to the error of a difference, of either distance that has fits to halves."""
+    first, second = (one, other) if one is not None else (other, None)
+    if first is None:
         return difference
-    halves = one.difference(other, k)
+    halves = first.difference(second, k)
     apart, T = halves.apart[:, :, 0].T, clustering.rows.size
     means = apart.mean(axis=0)
     spread = clustering.rows.variance((apart - means) / T, np.full(T, 1 / T))[0]

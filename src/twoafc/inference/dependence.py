@@ -27,6 +27,7 @@ CHOICES = ("x0", "x1", "x")
 METHODS = 6
 """Fewer distinct labels of x0 and x1 than this, none of them a reference, are methods (two codecs), not images."""
 ALONE = "triplets taken as independent"
+ONLY = {"reference": "this one reference", "observer": "this one observer"}
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -358,7 +359,10 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
     words: list[str] = []
     if choices and _are_images(numbers, references, choices):
         named = [*references, *choices]
-        words = [f"{', '.join(named)} ({_distinct(labels, named)} images)"]
+        images = _distinct(labels, named)
+        words = [f"{', '.join(named)} ({images} images)"]
+        if images <= len(named):  # all of them in every row: no two rows are independent
+            named, words, single = [], [], [f"{images} images", *single]
     elif any(labels[name].n_unique() < size for name in references):
         named = references
         words = [f"{', '.join(named)} ({_distinct(labels, named)} references)"]
@@ -371,7 +375,7 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
         single.append("observer")
     description = f"clustered by {' and by '.join(words)}" if words else ALONE
     if single:
-        description += f"; for this one {' and '.join(single)} alone"
+        description += f"; for {' and '.join(ONLY.get(each, f'these {each}') for each in single)} alone"
     return Dependence(len(labels), tuple(kinds), description, count)
 
 

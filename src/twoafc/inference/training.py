@@ -53,8 +53,13 @@ class Halves:
     crossed: bool
     freedom: float
 
-    def difference(self, other: Halves, measure: int) -> Halves:
-        """Halves of one measure's difference between two distances; splits are paired."""
+    def difference(self, other: Halves | None, measure: int) -> Halves:
+        """Halves of one measure's difference between two distances; splits are paired.
+
+        Without another, whose training table then adds no noise, they are those of the measure itself.
+        """
+        if other is None:
+            return Halves(self.apart[:, :, [measure]], self.crossed, self.freedom)
         splits = min(len(self.apart), len(other.apart))
         apart = self.apart[:splits, :, [measure]] - other.apart[:splits, :, [measure]]
         return Halves(apart, self.crossed and other.crossed, min(self.freedom, other.freedom))

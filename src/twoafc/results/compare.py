@@ -69,9 +69,8 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
     votes = first.votes if all(each.votes is not None for each in results) else None
     table = _table(next(iter(parts.values()))[0], votes, first.k)
     dependence = clustering_of(table)
-    parts_of_bars = (part for each in results for part in each.error_bars.split("; "))
-    training_words = dict.fromkeys(part for part in parts_of_bars if part.startswith("noise of training"))
-    notes.append("; ".join([f"{len(table)} {first.row}s", *training_words, dependence.description]))
+    notes.append("; ".join([f"{len(table)} {first.row}s", *_training_words(results), dependence.description]))
+    notes += [_training_sizes(results)] if _training_sizes(results) else []
     notes += dependence.caveats()
     methods = dict.fromkeys(m for m in (each.error_bar_method for each in results) if m in ("bootstrap", "refit"))
     notes += [
@@ -94,6 +93,27 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
             letters += _lettered(compared, means, label, measure, first.k)
     _require(comparisons, list(parts))
     return Comparison(comparisons, letters, notes)
+
+
+def _training_words(results: Sequence[Result]) -> list[str]:
+    """What the folders' error bars say of the noise of training, by folder where they differ."""
+    words = {
+        each.name: next((part for part in each.error_bars.split("; ") if part.startswith("noise of training")), None)
+        for each in results
+    }
+    if len(set(words.values())) == 1:
+        return [word for word in [*words.values()][:1] if word]
+    short = _short_names(list(words))
+    return [f"{short[name]}: {word or 'noise of training left out here'}" for name, word in words.items()]
+
+
+def _training_sizes(results: Sequence[Result]) -> str:
+    """Say where folders were fitted to training tables of unlike size, which a difference of NLLs then compares too."""
+    sizes = [(each.card.get("data") or {}).get("train", {}).get(f"{each.row}s") for each in results]
+    if None in sizes or len(set(sizes)) == 1:
+        return ""
+    listed = " and ".join(str(size) for size in sizes)
+    return f"fitted to {listed} training {results[0].row}s: differences of NLL are also those of the training tables"
 
 
 def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) -> None:

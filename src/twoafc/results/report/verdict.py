@@ -82,6 +82,8 @@ def with_error(value: float, error: float | None) -> str:
     return f"{value:.{places}f} ± {error:.{places}f}"
 
 
+SAME = 1e-12
+"""Differences of NLL below this are those of rounding."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -106,10 +108,12 @@ def _lead(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record])
         behind = _ahead(mine[order[0]], k)
         return f"{name} explains these votes best of {total} distances: {order[0]}, the next, is behind by {behind}."
     count = f"All {total}" if len(alike) == len(order) else f"{_number(1 + len(alike)).capitalize()} of {total}"
-    return (
-        f"{count} distances share the lead: {join_names([name, *alike], 6)} cannot be told apart. {name} is nominally "
-        f"first, ahead of {alike[0]} by {_ahead(mine[alike[0]], k)}."
-    )
+    count = "Both" if len(order) == len(alike) == 1 else count
+    first = f"{count} distances share the lead: {join_names([name, *alike], 6)} cannot be told apart."
+    next_best = mine[alike[0]]
+    if next_best["se"] is not None and max(abs(next_best["difference"]), next_best["se"]) < SAME:
+        return f"{first} {name} and {alike[0]} have the same NLL."
+    return f"{first} {name} is nominally first, ahead of {alike[0]} by {_ahead(next_best, k)}."
 
 
 def _number(number: int) -> str:
