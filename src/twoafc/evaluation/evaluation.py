@@ -117,8 +117,9 @@ def evaluate(
         notes.append(AUTO)
     fold = None
     if test is None:
-        folds = max(2, min(FOLDS, most_folds(train))) if settings.folds is None else settings.folds
-        train, fold = split_rows(train, folds, seed=settings.seed)
+        if settings.folds is None:
+            settings = replace(settings, folds=max(2, min(FOLDS, most_folds(train))))
+        train, fold = split_rows(train, settings.folds or 0, seed=settings.seed)
         notes.append(f"no test table: {split_note(train, fold)}")
     method = _method(train, test, names, chosen, settings, progress)
     todo = jobs(names, chosen, settings)
@@ -332,7 +333,7 @@ def _evaluate_counts(
         scores=[record for result in results for record in result.scores],
         runs=runs,
         notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
-        card=make_card(data, chosen, asdict(settings), runs)
+        card=make_card(data, chosen, results[0].card["settings"], runs)
         | {"caveats": results[0].card["caveats"], "paper_density_nll": _finite(papers)},
     )
 
