@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,9 @@ import pytest
 
 from conftest import random_table
 from twoafc.errors import DataError
-from twoafc.estimators import Density, Network, estimator
+from twoafc.estimators import Density, Network, Spline, estimator
 from twoafc.evaluation import Settings, evaluate
+from twoafc.inference import all_measures
 from twoafc.metrics import nll, score_2afc_distance
 from twoafc.results import Result
 from twoafc.table import Triplets, assign_folds
@@ -243,6 +244,30 @@ def test_progress_is_told() -> None:
         (1, 2, "bad, auto: fits to halves"),
         (2, 2, "scores"),
     ]
+
+
+@pytest.mark.parametrize("change", [lambda d: d**6, np.log1p, lambda d: np.exp(d) * 1e-100])
+def test_an_increasing_change_of_a_distance_changes_no_score(change: Any) -> None:
+    train, test = wide(300, 1)["good"], wide(200, 2)["good"]
+    # Tested at training values, so that nothing depends on how the map runs between them.
+    rows = np.random.default_rng(0).integers(0, 600, (2, 200))
+    seen = np.concatenate(train.columns)
+    test = replace(test, distances={"good": (seen[rows[0]], seen[rows[1]])})
+
+    def changed(table: Triplets) -> Triplets:
+        return replace(table, distances={"good": tuple(change(column) for column in table.columns)})
+
+    chosen = {"density": Density(), "spline": Spline(), "network": Network(epochs=2)}
+    # Half a table does not have all those values: its noise is the same but for the steps between them.
+    fixed = Settings(error_bars="fixed")
+    scores, others = (
+        evaluate(*tables, estimators=chosen, settings=fixed).scores
+        for tables in ((train, test), (changed(train), changed(test)))
+    )
+    for one_score, other in zip(scores, others, strict=True):
+        for name in all_measures(2):
+            assert other[name] == pytest.approx(one_score[name], abs=1e-6), (one_score["estimator"], name)
+            assert other[f"{name}_se"] == pytest.approx(one_score[f"{name}_se"], abs=1e-6)
 
 
 def test_the_default_is_auto_with_a_word_on_the_papers_density() -> None:

@@ -14,6 +14,15 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
+from twoafc.evaluation.halves import (
+    fit_to_halves,
+    included_estimators,
+    noisy_estimators,
+    split_into_halves,
+    training_card,
+    training_caveats,
+    training_words,
+)
 from twoafc.evaluation.loop import Job, Prediction, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
     Scored,
@@ -30,15 +39,6 @@ from twoafc.evaluation.records import (
     without_bars,
 )
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
-from twoafc.evaluation.training import (
-    fit_to_halves,
-    included_estimators,
-    noisy_estimators,
-    split_into_halves,
-    training_card,
-    training_caveats,
-    training_words,
-)
 from twoafc.inference import (
     Clustering,
     Goodness,

@@ -21,11 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.table import CHOICES, METHODS, REFERENCES
 
-REFERENCES = ("ref", "ref0", "ref1")
-CHOICES = ("x0", "x1", "x")
-METHODS = 6
-"""Fewer distinct labels of x0 and x1 than this, none of them a reference, are methods (two codecs), not images."""
 ALONE = "triplets taken as independent"
 ONLY = {"reference": "this one reference", "observer": "this one observer"}
 TINY = float(np.finfo(np.float64).tiny)
@@ -55,6 +52,10 @@ class Dependence:
     count : array of int, shape (T,), optional
         Triplets that each row stands for, with the same influence and weight each. Those of a row without labels are
         independent; default one.
+    family : "references" or "images"
+        What the labels are called, beside observers.
+    only : str
+        What the error bars are for alone, since it is in every row: "this one reference"; default nothing.
 
     Examples
     --------
@@ -68,6 +69,8 @@ class Dependence:
     kinds: tuple[IntArray, ...]
     description: str
     count: IntArray | None = None
+    family: str = "references"
+    only: str = ""
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
@@ -245,8 +248,7 @@ class Dependence:
         if not self.kinds:
             return {}
         labels, units = (each[0] for each in self._units(weight, None, 1))
-        images = "images" if "images)" in self.description else "references"
-        named = zip(("observers", images), labels, units, strict=True)
+        named = zip(("observers", self.family), labels, units, strict=True)
         return {name: (int(number), float(effective)) for name, number, effective in named if number}
 
     def at(self, rows: IntArray) -> Dependence:
@@ -374,9 +376,11 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
     elif observers == 1 < size:
         single.append("observer")
     description = f"clustered by {' and by '.join(words)}" if words else ALONE
-    if single:
-        description += f"; for {' and '.join(ONLY.get(each, f'these {each}') for each in single)} alone"
-    return Dependence(len(labels), tuple(kinds), description, count)
+    only = " and ".join(ONLY.get(each, f"these {each}") for each in single)
+    if only:
+        description += f"; for {only} alone"
+    family = "images" if set(named) & set(choices) else "references"
+    return Dependence(len(labels), tuple(kinds), description, count, family, only)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:

@@ -86,9 +86,11 @@ class Clustering:
                     "; tests may miss real differences, and intervals of large differences are somewhat too narrow "
                     "(87 to 91 % held the truth in simulations)"
                 )
-        alone = self.description.rpartition("; for ")[2]
-        if alone.endswith(" alone"):
-            sentences.append(f"error bars and tests are for {alone}: others could give quite different scores")
+        only = [part for part in (self.rows.only, "this one observer" if self.one_observer else "") if part]
+        if only:
+            sentences.append(
+                f"error bars and tests are for {' and '.join(only)} alone: others could give quite different scores"
+            )
         if self.rows.description == NOT_KEPT:
             sentences.append(UNCLUSTERED)
         return sentences

@@ -1,3 +1,6 @@
+from .folds import CHOICES as CHOICES
+from .folds import METHODS as METHODS
+from .folds import REFERENCES as REFERENCES
 from .folds import assign_folds as assign_folds
 from .folds import most_folds as most_folds
 from .folds import repeated_units as repeated_units

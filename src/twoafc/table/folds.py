@@ -19,8 +19,8 @@ from twoafc.table.votes import Votes
 LARGEST = 0.5
 """Share of the rows above which a set of linked references is cut: too few rows would be left to fit."""
 REFERENCES, CHOICES = ("ref", "ref0", "ref1"), ("x0", "x1", "x")
-FEWEST = 6
-"""Fewer names of choices than this that go with several references are taken for those of codecs, not of images."""
+METHODS = 6
+"""Fewer distinct labels of x0 and x1 than this, none of them a reference, are methods (two codecs), not images."""
 
 
 def _split_key(table: Votes) -> str:
@@ -187,7 +187,7 @@ def _shared(table: Votes, fold: IntArray) -> BoolArray:
     is_choice = np.array([name in CHOICES for name in columns])
     recurring = several[image]
     names = np.unique(image[is_choice][recurring[is_choice]])
-    if len(names) < FEWEST and not np.isin(names, image[~is_choice]).any():
+    if len(names) < METHODS and not np.isin(names, image[~is_choice]).any():
         recurring = recurring[~is_choice]
     return np.asarray(recurring.any(axis=0))
 
