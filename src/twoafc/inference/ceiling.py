@@ -516,7 +516,7 @@ def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tupl
 def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str, Bounds]:
     """Bounds within the range of each score, in order."""
     # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
-    most_nll = np.average(np.log(2 * np.pi * np.e * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
+    most_nll = np.average(0.5 + np.log(2 * np.pi * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
     most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
     bounds = {}
     for (name, least), greatest, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
