@@ -35,6 +35,7 @@ def test_clean_tables_give_one_note(material: tuple[Triplets, Triplets]) -> None
         "in 3000 of 3000 (100.0 %) rows",
         "the scores are for new triplets of these references; for new references split by reference "
         "(one table: --folds does so)",
+        "100 of 100 references of test are also in train: scores are for new triplets of these, not for new references",
     )
     assert [check(table) for table in material] == [[], []]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from twoafc.cli.compare import Pairs
 from twoafc.cli.show import Several, Switch, changed_tables, print_result, progress
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def evaluate(
     test: str | None = None,
     distance: Several = None,
     estimator: Several = None,
+    baseline: str | None = None,
+    pair: Pairs = (),
     folds: int | None = None,
     seeds: int = 1,
     seed: int = 0,
@@ -55,6 +58,10 @@ def evaluate(
         A distance to evaluate, once for each; default all.
     estimator
         auto (the default, a spline), density (the paper's), network, or your own as package.module:Name; once for each.
+    baseline
+        Compare every other distance with this one, instead of all with each other.
+    pair
+        Two distances to compare, instead of all with each other; once for each pair.
     folds
         Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds
@@ -117,6 +124,8 @@ def evaluate(
     check_folder(out, [path for each in parts.values() for path in each])
     counting = Counting(engine, per_octave, keep_refs)
     if counting != Counting() or any(source.is_large() for source in sources.values()):
+        if baseline is not None or pair:
+            raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
         found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
@@ -130,7 +139,15 @@ def evaluate(
     if strict:
         _refuse_warnings(tables, distance, changed)
     with progress(quiet) as show:
-        found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
+        found = run(
+            **tables,
+            distances=distance,
+            estimators=chosen,
+            baseline=baseline,
+            pairs=pair,
+            settings=settings,
+            progress=show,
+        )
     for role, paths in parts.items():
         found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
@@ -156,7 +173,14 @@ def _evaluate_counts(
 
     with progress(quiet) as show:
         counts = counting.count(sources, distances, show)
-        result = evaluate(**counts, distances=distances, estimators=estimators, settings=settings, progress=show)
+        result = evaluate(
+            counts["train"],
+            counts.get("test"),
+            distances=distances,
+            estimators=estimators,
+            settings=settings,
+            progress=show,
+        )
     result = result.replace(notes=[*counting.notes(sources, counts), *result.notes])
     for role, source in sources.items():
         result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}

@@ -30,14 +30,19 @@ AROUND = 3
 
 def print_result(result: Result, out: Path) -> None:
     """Print the verdict, the table of scores, the notes, and where the results are."""
+    from twoafc.inference import COMPARED
     from twoafc.results import ceiling_sentences, reading, short, summary_table
 
     say(*result.verdict())
     table = summary_table(result.scores, columns=short(result.scores))
     print_table(table.caption, table.header, table.rows)
+    if result.card.get("planned"):
+        compared = result.compare()
+        measures = [name for name in COMPARED[result.k] if name != "score_2afc"]
+        say(*(sentence for measure in measures for sentence in compared.sentences(measure)))
     if result.error_bars:
-        say(reading(result.comparisons), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
-    say(*(f"note: {note}" for note in result.notes), *map(str, result.findings))
+        say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
+    say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
     tell_where(out)
 
 

@@ -40,13 +40,16 @@ from twoafc.evaluation.records import (
 )
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import (
+    COMPARED,
     Clustering,
     Goodness,
     Record,
     Values,
     clustering_of,
     goodness_of_fit,
+    keep_planned,
     mean_values,
+    planned_pairs,
 )
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
@@ -74,8 +77,10 @@ def evaluate(
     train: Votes | Mapping[str, Counts],
     test: Votes | Mapping[str, Counts] | None = None,
     *,
-    distances: Sequence[str] | None = None,
-    estimators: Sequence[str] | Mapping[str, Estimator] = ("auto",),
+    distances: str | Sequence[str] | None = None,
+    estimators: str | Sequence[str] | Mapping[str, Estimator] = "auto",
+    baseline: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -92,6 +97,10 @@ def evaluate(
     estimators : names, or a mapping of a name of your own to an estimator
         Default "auto", a spline that chooses its smoothness from the data; "density" is the paper's. A note says
         whether the paper's density gives the same order.
+    baseline : name of a distance, optional
+        Compare every other distance with this one, instead of all with each other.
+    pairs : list of two names each, optional
+        Compare these pairs, instead of all; p-values and intervals are corrected for what is asked and nothing else.
 
     Examples
     --------
@@ -105,14 +114,20 @@ def evaluate(
     500
     """
     settings = settings or Settings()
-    chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
+    if not isinstance(estimators, Mapping):
+        asked = [estimators] if isinstance(estimators, str) else estimators
+        estimators = {name: estimator(name) for name in asked}
+    chosen, distances = estimators, [distances] if isinstance(distances, str) else distances
     if not isinstance(train, Votes) or not isinstance(test, Votes | None):
         if isinstance(train, Votes) or isinstance(test, Votes):
             raise TypeError("train and test must both be tables, or both counts of distances")
+        if baseline is not None or pairs:
+            raise ValueError("comparisons need single triplets, which counts do not have")
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
+    planned = planned_pairs(names, baseline, pairs)
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None
@@ -146,7 +161,10 @@ def evaluate(
     if settings.seeds > 1:
         scores += summaries(scores, units)
     comparisons = [] if counted else _comparisons(unseen, clusterings["test"], method)
-    scores = with_letters(scores, comparisons)
+    if planned:
+        comparisons = keep_planned(comparisons, planned, COMPARED[train.k])
+    else:
+        scores = with_letters(scores, comparisons)
     reach = ceiling_of(unseen, clusterings["test"]) if train.k == 2 else None
     if reach is not None:
         scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
@@ -170,9 +188,13 @@ def evaluate(
         card=make_card(data, chosen, asdict(settings), runs)
         | training_card(unseen)
         | {
-            "caveats": clusterings["test"].caveats() + training_caveats(unseen, noisy, included, train, fold, settings),
+            "caveats": [
+                *(_worded(caveat, train.row) for caveat in clusterings["test"].caveats()),
+                *training_caveats(unseen, noisy, included, train, fold, settings),
+            ],
             "paper_density_nll": _finite(papers),
-        },
+        }
+        | ({"baseline": baseline, "planned": [list(pair) for pair in planned]} if planned else {}),
     )
 
 

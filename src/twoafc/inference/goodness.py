@@ -201,15 +201,23 @@ class Calibration:
         return asdict(self) | {"slope": self.slope._asdict()}
 
     def sentence(self) -> str:
-        """Describe the slope and the loss in words."""
-        loss = f"miscalibration costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
+        """Describe the slope in words, and where it is off the loss."""
         slope, _, low, high = self.slope
         if not np.isfinite(low):
-            return f"the calibration slope of P cannot be estimated; {loss}"
-        finding = "P is overconfident" if slope < 1 else "P is underconfident"
-        if low <= 1 <= high:
-            finding = "no over- or underconfidence of P is detected"
-        return f"{finding} (slope {slope:.2f}, 95 % interval {low:.2f} to {high:.2f}); {loss}"
+            return "the calibration slope of P cannot be estimated"
+        figures = f"slope {slope:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+        if not self.is_off:
+            return f"no over- or underconfidence of P is detected ({figures})"
+        problem = "P is overconfident" if slope < 1 else "P is underconfident"
+        if low <= 0:
+            problem = "P does not predict these votes" if high >= 0 else "P is reversed: it is high where few chose x1"
+        loss = f"; this costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
+        return f"{problem} ({figures}){loss if self.calibration > 0 and np.isfinite(self.calibration_se) else ''}"
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the slope differs from 1."""
+        return bool(self.slope.low > 1 or self.slope.high < 1)
 
 
 def calibration(

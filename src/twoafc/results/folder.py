@@ -109,7 +109,7 @@ def _content(result: Result) -> dict[str, Any]:
 
 def _tables(result: Result, ending: str) -> str:
     form = {"md": tables.markdown, "tex": tables.latex}[ending]
-    notes = [tables.reading(result.comparisons), f"error bars: {result.error_bars}", *result.remarks()]
+    notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
     shown = tables.all_tables(result.scores, result.comparisons)
     return "\n".join([*(form(table) for table in shown), tables.note_lines(notes, ending)])
 

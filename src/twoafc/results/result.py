@@ -20,15 +20,15 @@ from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interv
 from twoafc.metrics import Ties, log_likelihood
 from twoafc.results import folder as folders
 from twoafc.results import tables
+from twoafc.results.compare import Comparison, compare_results
 from twoafc.results.folder import Key
+from twoafc.results.format import HALVES
 from twoafc.results.report.page import report_page, write_page
 from twoafc.results.report.verdict import verdict
 from twoafc.table import ENDS
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 """Columns of the tested rows, beside their names and distances."""
-HALVES = "P_halves"
-"""Column of the tested rows with P by fits to complementary halves of the training table, where its noise counts."""
 INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
 """Scores that may be infinite."""
 
@@ -216,8 +216,8 @@ class Result:
 
     @property
     def caveats(self) -> list[str]:
-        """What qualifies every error bar and comparison: few references, images or observers."""
-        return list(self.card.get("caveats") or [])
+        """What qualifies every score and comparison: few references, images or observers, references also in train."""
+        return [*(self.card.get("caveats") or []), *(each.caveat for each in self.findings if each.caveat)]
 
     @property
     def error_bar_method(self) -> str:
@@ -314,9 +314,26 @@ class Result:
         """State the result in a few sentences, the most important first: who leads, how surely, and what to beware."""
         return verdict(self)
 
+    def compare(
+        self, *others: Result | str | Path, baseline: str | None = None, pairs: Sequence[tuple[str, str]] = ()
+    ) -> Comparison:
+        """Compare the distances of this result, and of others on the rows that all of them have.
+
+        Parameters
+        ----------
+        others : results, or folders of results
+        baseline : name of a distance, optional
+            Compare every other distance with this one, instead of all with each other.
+        pairs : list of two names each, optional
+            Compare these pairs, instead of all.
+        """
+        results = [self, *(each if isinstance(each, Result) else Result.read(each) for each in others)]
+        return compare_results(results, baseline=baseline, pairs=pairs)
+
     def remarks(self) -> list[str]:
         """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
-        return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *map(str, self.findings)]
+        findings = [str(each) for each in self.findings if not each.caveat]
+        return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *findings]
 
 
 def _with_infinity(record: Record) -> Record:

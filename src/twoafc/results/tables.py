@@ -61,9 +61,9 @@ def short(scores: Sequence[Record]) -> list[Column]:
     return [column for column in columns if not column.name.endswith(("_simulated", "_per_vote", "_votes"))]
 
 
-def reading(comparisons: Sequence[Record]) -> str:
-    """How a table of scores is read; there are letters only where distances were compared."""
-    return READING if comparisons else BARS
+def reading(scores: Sequence[Record]) -> str:
+    """How a table of scores is read; there are letters only where all distances were compared."""
+    return READING if any("nll_letters" in record for record in scores) else BARS
 
 
 @dataclass(frozen=True)

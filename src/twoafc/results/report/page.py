@@ -59,7 +59,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         remarks=result.notes,
         scores=grids.scores(result.scores, ceiling),
         reading=[
-            tables.reading(result.comparisons),
+            tables.reading(result.scores),
             f"error bars: {result.error_bars}",
             *tables.ceiling_sentences(ceiling),
             *([EXPLAINED] if ceiling is not None and ceiling.known else []),
