@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from twoafc.public import public
 
+
+@public
 class DataError(ValueError):
     """Data or a file that cannot be used; the message names the rule, what was found and where.
 
@@ -14,7 +17,7 @@ class DataError(ValueError):
     >>> raise DataError("n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)")
     Traceback (most recent call last):
     ...
-    twoafc.errors.DataError: n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)
+    twoafc.DataError: n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)
     """
 
 

@@ -189,7 +189,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_command_prints_findings_and_exits_by_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "train.csv", "--test", "test.csv", "--strict"])
-    assert capsys.readouterr().out == "nothing found\n"
+    train, test, looked = capsys.readouterr().out.splitlines()
+    assert train == "train: 400 triplets, 800 votes, M = 2, distances: distance"
+    assert test == "test: 200 triplets, 400 votes, M = 2, distances: distance"
+    assert looked.startswith("Nothing wrong was found; looked for flipped votes, similarities, shuffled rows, ")
     main(["check", "flipped.csv"])
     said = capsys.readouterr().out
     assert said.count("\n") == 1

@@ -119,7 +119,8 @@ def test_a_result_that_is_read_writes_the_same_folder(tmp_path: Path, monkeypatc
     assert found.votes is not None
     assert read.votes.equals(found.votes)
     assert read.remarks() == found.remarks()
-    assert read.summary() == found.summary()
+    assert read.summary().equals(found.summary())
+    assert repr(read) == repr(found)
     assert [(run.distance, run.estimator, run.seed) for run in read.runs] == read.fits[:3]
     for key, goodness in found.goodness.items():
         assert read.goodness[key].sentences() == goodness.sentences()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Several, Switch, changed_tables, print_result, progress
+from twoafc.cli.show import Several, Switch, changed_tables, print_result, progress, renaming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ def evaluate(
     *,
     train: str,
     test: str | None = None,
+    rename: Several = None,
     distance: Several = None,
     estimator: Several = None,
     baseline: str | None = None,
@@ -54,6 +55,8 @@ def evaluate(
         pattern, 'votes/*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
+    rename
+        OLD=NEW, another name for a column of both tables, such as response=choice; once for each.
     distance
         A distance to evaluate, once for each; default all.
     estimator
@@ -126,6 +129,8 @@ def evaluate(
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if baseline is not None or pair:
             raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
+        if rename:
+            raise ValueError("--rename is for tables that are read; counted ones must have our names")
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
         found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
@@ -134,7 +139,7 @@ def evaluate(
         elif not quiet:
             print_result(found, out)
         return
-    tables = {role: read_votes(each) for role, each in parts.items()}
+    tables = {role: read_votes(each, rename=renaming(rename)) for role, each in parts.items()}
     changed = changed_tables(parts)
     if strict:
         _refuse_warnings(tables, distance, changed)

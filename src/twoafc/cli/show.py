@@ -22,6 +22,21 @@ Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
 Switch = Annotated[bool, Parameter(negative="")]
 
 
+def renaming(given: Several) -> dict[str, str]:
+    """Columns and their new names, from options OLD=NEW.
+
+    Examples
+    --------
+    >>> renaming(("response=choice",))
+    {'response': 'choice'}
+    """
+    pairs = [text.partition("=") for text in given or ()]
+    wrong = next((old + mark + new for old, mark, new in pairs if not (old and new)), None)
+    if wrong is not None:
+        raise ValueError(f"--rename takes OLD=NEW, such as response=choice; got {wrong}")
+    return {old: new for old, _, new in pairs}
+
+
 LEADS = {"warning": "bold yellow", "Caution": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
 """Words at the head of a line that a terminal shows in colour."""
 AROUND = 3

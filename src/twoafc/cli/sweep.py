@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, print_table, progress, say
+from twoafc.cli.show import Several, Switch, print_table, progress, renaming, say
 
 
 def sweep(
     *,
     train: Path,
     test: Path | None = None,
+    rename: Several = None,
     distance: Several = None,
     sigma: Annotated[tuple[float, ...] | None, Parameter(negative="")] = None,
     grid_size: Annotated[tuple[int, ...] | None, Parameter(negative="")] = None,
@@ -32,6 +33,8 @@ def sweep(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         Table to score on; without it the training table is cross-validated.
+    rename
+        OLD=NEW, another name for a column, such as response=choice; once for each.
     distance
         A distance to sweep, once for each; default all.
     sigma
@@ -68,7 +71,7 @@ def sweep(
     SWEEP_FOLDER.check(out, paths.values())
     tables = {}
     for role, path in paths.items():
-        table = read_votes([path])
+        table = read_votes([path], rename=renaming(rename))
         if not isinstance(table, Triplets):
             raise DataError(f"{path} is a table of pairs; a sweep takes triplets, with NAME_d0 and NAME_d1")
         tables[role] = table

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from twoafc.public import public
+
 Level = Literal["warning", "note"]
 
 
+@public
 @dataclass(frozen=True)
 class Finding:
     """A probable mistake in a table, or something worth knowing about it.

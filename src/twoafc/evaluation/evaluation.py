@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -54,7 +54,7 @@ from twoafc.inference import (
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
 from twoafc.scale import Counts, carrying
-from twoafc.table import Votes, most_folds, split_note, split_rows
+from twoafc.table import Votes, as_votes, most_folds, native_kind, split_note, split_rows
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
@@ -74,8 +74,8 @@ BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes tri
 
 
 def evaluate(
-    train: Votes | Mapping[str, Counts],
-    test: Votes | Mapping[str, Counts] | None = None,
+    train: Any,
+    test: Any = None,
     *,
     distances: str | Sequence[str] | None = None,
     estimators: str | Sequence[str] | Mapping[str, Estimator] = "auto",
@@ -88,7 +88,7 @@ def evaluate(
 
     Parameters
     ----------
-    train, test : Triplets or Pairs, both of one kind, or counts of distances (see `twoafc.count`)
+    train, test : Triplets or Pairs, both of one kind, a path or a frame of them, or counts (see `twoafc.count`)
         P is fitted on `train`. Without `test` the training table is cross-validated, whole references at a time where
         they are known, and the scores of the split "test" are those of rows left out. Scores of counts are those of the
         triplets but for the width of the bins; what needs single triplets is absent: comparisons, goodness of fit,
@@ -118,12 +118,14 @@ def evaluate(
         asked = [estimators] if isinstance(estimators, str) else estimators
         estimators = {name: estimator(name) for name in asked}
     chosen, distances = estimators, [distances] if isinstance(distances, str) else distances
-    if not isinstance(train, Votes) or not isinstance(test, Votes | None):
-        if isinstance(train, Votes) or isinstance(test, Votes):
+    if _are_counts(train) or _are_counts(test):
+        if not _are_counts(train) or not (test is None or _are_counts(test)):
             raise TypeError("train and test must both be tables, or both counts of distances")
         if baseline is not None or pairs:
             raise ValueError("comparisons need single triplets, which counts do not have")
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
+    native = native_kind(train)
+    train, test = as_votes(train), None if test is None else as_votes(test)
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
@@ -172,6 +174,7 @@ def evaluate(
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
     data = {role: describe_table(table) for role, table in tables.items()}
     return Result(
+        native=native,
         row=train.row,
         scores=scores,
         triplets=None if counted else pl.concat([tested(one, splits) for one in unseen]),
@@ -196,6 +199,10 @@ def evaluate(
         }
         | ({"baseline": baseline, "planned": [list(pair) for pair in planned]} if planned else {}),
     )
+
+
+def _are_counts(table: Any) -> bool:
+    return isinstance(table, Mapping) and all(isinstance(each, Counts) for each in table.values())
 
 
 class Part(NamedTuple):

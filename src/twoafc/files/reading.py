@@ -53,7 +53,7 @@ def require_file(path: str | Path) -> None:
     >>> require_file("/dev/null")
     Traceback (most recent call last):
         ...
-    twoafc.errors.DataError: /dev/null is a device, not a file
+    twoafc.DataError: /dev/null is a device, not a file
     """
     try:
         _require_regular(os.stat(path), path)
@@ -73,7 +73,7 @@ def require_utf8(start: bytes) -> None:
     >>> require_utf8("n,M".encode("utf-16"))
     Traceback (most recent call last):
         ...
-    twoafc.errors.DataError: a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"
+    twoafc.DataError: a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"
     """
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in start[:4]:
         raise DataError('a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"')

@@ -39,7 +39,7 @@ TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 UNKNOWN = Interval(*[float("nan")] * 4)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Goodness:
     """How well a fitted P describes the votes of a table.
 
@@ -63,6 +63,9 @@ class Goodness:
     asymmetry: dict[str, Any] | None = None
     lapses: dict[str, Any] | None = None
     row: str = "triplet"
+
+    def __repr__(self) -> str:
+        return "\n".join(["Goodness", *(f"  {sentence}" for sentence in self.sentences())])
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""

@@ -73,7 +73,7 @@ def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataF
     with RESULTS.whole(folder) as partial:
         for name, frame in (data or {}).items():
             write_frame(frame, partial / name)
-        write_frame(result.frame(), partial / "scores.csv")
+        write_frame(pl.DataFrame(result.scores, infer_schema_length=None), partial / "scores.csv")
         if result.triplets is not None:
             write_frame(result.triplets, partial / f"{result.row}s.parquet")
         if result.votes is not None:

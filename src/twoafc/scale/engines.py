@@ -52,6 +52,7 @@ from twoafc.scale.program import (
     unlike_votes,
 )
 from twoafc.table import (
+    ANSWERS,
     LABELS,
     RESERVED_GROUPS,
     Votes,
@@ -388,9 +389,9 @@ def _polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
 
 
 def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Read numbers from the columns of text that should have some; true and false are the choices 1 and 0."""
+    """Read numbers from the columns of text that should have some; choices may be words."""
     texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
-    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
+    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
     numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
     return frame.with_columns(each.cast(pl.Float64, strict=False) for each in numbers)
 

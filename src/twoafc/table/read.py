@@ -50,6 +50,22 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
         raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
 
 
+def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFrame:
+    """Give columns other names, OLD to NEW.
+
+    Examples
+    --------
+    >>> renamed(pl.DataFrame({"response": [1]}), {"response": "choice"}).columns
+    ['choice']
+    """
+    for old, new in (rename or {}).items():
+        if old not in frame.columns:
+            raise DataError(f"no column {old} to rename to {new}; found {', '.join(frame.columns)}")
+        if new in frame.columns and new not in (rename or {}):
+            raise DataError(f"{old} cannot be renamed to {new}, which is another column of the table")
+    return frame.rename(dict(rename)) if rename else frame
+
+
 def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     """Read a table that lies in several files, all with the same columns; rows are named with their file."""
     if len(paths) == 1:
@@ -197,6 +213,32 @@ def as_frame(table: Any) -> pl.DataFrame:
         kind = type(table).__name__
         raise TypeError(f"a table must be a path or a pandas, polars or arrow frame; found {kind}") from error
     return pl.DataFrame({str(column.name): _series(column) for column in frame.iter_columns()})
+
+
+def native_kind(table: Any) -> str | None:
+    """Name the library of a frame, by which `to_native` gives frames back; None for polars and whatever is no frame.
+
+    Examples
+    --------
+    >>> native_kind(pl.DataFrame()), native_kind({"n": [1]}), native_kind("votes.csv")
+    (None, None, None)
+    """
+    if isinstance(table, pl.DataFrame | pl.LazyFrame | Mapping | str | Path):
+        return None
+    import narwhals as nw
+
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame.implementation.value if isinstance(frame, nw.DataFrame) else None
+
+
+def to_native(frame: pl.DataFrame, kind: str | None) -> Any:
+    """Give a frame as one of the library that `native_kind` has named."""
+    if kind is None:
+        return frame
+    import narwhals as nw
+
+    backend: Any = kind
+    return nw.from_dict(frame.to_dict(as_series=False), backend=backend).to_native()
 
 
 def _series(column: Any) -> pl.Series:

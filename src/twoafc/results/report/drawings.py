@@ -152,7 +152,7 @@ def unsaved(result: Result, ranked: Sequence[Record]) -> list[str]:
 
 def _tested(result: Result, record: Record) -> pl.DataFrame | None:
     """The tested rows; None where these were counted, and single ones are not known."""
-    return None if result.triplets is None else result.outcomes(*_key(record))
+    return None if result.triplets is None else result.outcome_rows(*_key(record))
 
 
 def _key(record: Record) -> tuple[str, str]:
