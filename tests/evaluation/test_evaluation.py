@@ -205,7 +205,7 @@ def test_an_infinite_nll_is_told() -> None:
 
 def test_tables_must_share_what_is_asked_for() -> None:
     train = wide(50, 1)
-    other = Triplets.from_frame({"n": [1], "M": [1], "good_d0": [1.0], "good_d1": [2.0]})
+    other = Triplets.from_frame({"n": [1] * 5, "M": [1] * 5, "good_d0": [1.0] * 5, "good_d1": [2.0] * 5})
     found = evaluate(train, other, estimators=["density"])
     assert found.notes == ["left out, since only one of the two tables has them: bad"]
     with pytest.raises(DataError, match="the test table has no distance bad; it has good"):

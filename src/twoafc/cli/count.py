@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.show import Several, Switch, print_table, progress, say
+from twoafc.cli.show import Several, Switch, listed, print_table, progress, say
 
 
 def count(
@@ -29,7 +29,7 @@ def count(
     out
         Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
     distance
-        A distance to count, once for each; default all.
+        A distance to count, once for each or with commas between them; default all.
     engine
         What reads the tables; CSV is read by polars alone.
     per_octave
@@ -51,7 +51,12 @@ def count(
         raise OSError(f"{out} is a file; counts are written to a folder")
     with progress(quiet) as show:
         found = run(
-            list(votes), distances=distance, engine=engine, per_octave=per_octave, keep_refs=keep_refs, progress=show
+            list(votes),
+            distances=listed(distance),
+            engine=engine,
+            per_octave=per_octave,
+            keep_refs=keep_refs,
+            progress=show,
         )
     files = dict(zip(file_names(list(found)), found.values(), strict=True))
     with _folder(out):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
 
 from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Several, Switch, changed_tables, print_result, progress, renaming
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,30 +21,38 @@ if TYPE_CHECKING:
     from twoafc.table import Votes
 
 
+DATA, METHOD, COMPARISON, LARGE, OUTPUT = (
+    Parameter(group=Group(name, sort_key=place))
+    for place, name in enumerate(("Data", "Method", "Comparison", "Large tables", "Output"))
+)
+"""Groups of the options in the help."""
+
+
 def evaluate(
     *,
-    train: str,
-    test: str | None = None,
-    rename: Several = None,
-    distance: Several = None,
-    estimator: Several = None,
-    baseline: str | None = None,
-    pair: Pairs = (),
-    folds: int | None = None,
-    seeds: int = 1,
-    seed: int = 0,
-    sigma: float | Literal["auto"] | None = None,
-    grid_size: int | None = None,
-    ties: Literal["half", "x0"] = "half",
-    error_bars: Literal["analytic", "fixed", "bootstrap", "refit"] = "analytic",
-    draws: int = 200,
-    engine: Literal["polars", "duckdb", "dask", "spark"] | None = None,
-    per_octave: int | None = None,
-    keep_refs: Switch = False,
-    strict: Switch = False,
-    out: Path = Path("results"),
-    json: Switch = False,
-    quiet: Switch = False,
+    train: Annotated[str, DATA],
+    test: Annotated[str | None, DATA] = None,
+    rename: Annotated[Several, DATA] = None,
+    distance: Annotated[Several, DATA] = None,
+    images: Annotated[Path | None, DATA] = None,
+    strict: Annotated[Switch, DATA] = False,
+    estimator: Annotated[Several, METHOD] = None,
+    folds: Annotated[int | None, METHOD] = None,
+    seeds: Annotated[int, METHOD] = 1,
+    seed: Annotated[int, METHOD] = 0,
+    sigma: Annotated[float | Literal["auto"] | None, METHOD] = None,
+    grid_size: Annotated[int | None, METHOD] = None,
+    ties: Annotated[Literal["half", "x0"], METHOD] = "half",
+    error_bars: Annotated[Literal["analytic", "fixed", "bootstrap", "refit"], METHOD] = "analytic",
+    draws: Annotated[int, METHOD] = 200,
+    baseline: Annotated[str | None, COMPARISON] = None,
+    pair: Annotated[Pairs, COMPARISON] = (),
+    engine: Annotated[Literal["polars", "duckdb", "dask", "spark"] | None, LARGE] = None,
+    per_octave: Annotated[int | None, LARGE] = None,
+    keep_refs: Annotated[Switch, LARGE] = False,
+    out: Annotated[Path, OUTPUT] = Path("results"),
+    json: Annotated[Switch, OUTPUT] = False,
+    quiet: Annotated[Switch, OUTPUT] = False,
 ) -> None:
     """Fit P(d0, d1) on one table of votes and distances, score it on another, and write a folder of results.
 
@@ -58,7 +68,9 @@ def evaluate(
     rename
         OLD=NEW, another name for a column of both tables, such as response=choice; once for each.
     distance
-        A distance to evaluate, once for each; default all.
+        A distance to evaluate, once for each or with commas between them; default all.
+    images
+        Folder of the images that the table names, for the report.
     estimator
         auto (the default, a spline), density (the paper's), network, or your own as package.module:Name; once for each.
     baseline
@@ -108,6 +120,7 @@ def evaluate(
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
+    distance = listed(distance)
     settings = Settings(
         folds=folds,
         seeds=seeds,
@@ -129,6 +142,8 @@ def evaluate(
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if baseline is not None or pair:
             raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
+        if images is not None:
+            raise ValueError("--images are shown of single triplets; there are none for counts")
         if rename:
             raise ValueError("--rename is for tables that are read; counted ones must have our names")
         if strict:
@@ -156,7 +171,7 @@ def evaluate(
     for role, paths in parts.items():
         found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
-    found.write(out)
+    found.write(out, images=images)
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:

@@ -22,6 +22,17 @@ Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
 Switch = Annotated[bool, Parameter(negative="")]
 
 
+def listed(given: Several) -> tuple[str, ...] | None:
+    """Names, each in an option of its own or several with commas between them.
+
+    Examples
+    --------
+    >>> listed(("ssim,lpips", "dists")), listed(None)
+    (('ssim', 'lpips', 'dists'), None)
+    """
+    return None if given is None else tuple(name.strip() for text in given for name in text.split(",") if name.strip())
+
+
 def renaming(given: Several) -> dict[str, str]:
     """Columns and their new names, from options OLD=NEW.
 

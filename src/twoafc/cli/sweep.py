@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, print_table, progress, renaming, say
+from twoafc.cli.show import Several, Switch, listed, print_table, progress, renaming, say
 
 
 def sweep(
@@ -36,7 +36,7 @@ def sweep(
     rename
         OLD=NEW, another name for a column, such as response=choice; once for each.
     distance
-        A distance to sweep, once for each; default all.
+        A distance to sweep, once for each or with commas between them; default all.
     sigma
         A kernel width to try on 100 nodes an axis, once for each; default 16 in [0.0037, 1]. The paper's 1/44 and the
         automatic one come to them. Where --grid-size alone is given, none.
@@ -80,7 +80,7 @@ def sweep(
         found = run(
             tables["train"],
             tables.get("test"),
-            distances=distance,
+            distances=listed(distance),
             sigmas=sigma if sigma or alone else (),
             grid_sizes=grid_size if grid_size or alone else (),
             folds=5 if folds is None else folds,

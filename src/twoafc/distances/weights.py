@@ -258,8 +258,13 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
             tried.append(f"{place} ({unrelated} files without it)" if unrelated else place)
     raise DataError(
         f"the weights {wanted.name} are needed and not at hand; tried: {', '.join(tried)}; "
-        f"wanted: {wanted}; run: twoafc fetch {wanted.name}"
+        f"wanted: {wanted}; run: twoafc fetch {_needed_by(wanted.name)}"
     )
+
+
+def _needed_by(name: str) -> str:
+    """Distances that need a file of weights: fetching one of these gets all that it needs."""
+    return next((distance for distance, files in NEEDS.items() if name in files), name)
 
 
 # Checkpoints of TensorFlow, read without it

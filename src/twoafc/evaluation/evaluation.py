@@ -23,7 +23,7 @@ from twoafc.evaluation.halves import (
     training_caveats,
     training_words,
 )
-from twoafc.evaluation.loop import Job, Prediction, jobs, predictions, refits, shared_distances
+from twoafc.evaluation.loop import Job, Prediction, jobs, known_name, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
@@ -69,6 +69,8 @@ UNCHECKED = Finding(
     "what twoafc check looks at is in single triplets",
     "run it on a part of them",
 )
+LEAST_ROWS = 5
+"""Fewer rows than this are refused: there is nothing to say of them."""
 PAPERS_DENSITY = "the paper's density"
 BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time"
 
@@ -129,7 +131,10 @@ def evaluate(
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
-    planned = planned_pairs(names, baseline, pairs)
+    if not counted:
+        _check_sizes(train, test)
+    baseline = None if baseline is None else known_name(baseline, train.distances)
+    planned = planned_pairs(names, baseline, _known_pairs(pairs, train))
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None
@@ -201,8 +206,19 @@ def evaluate(
     )
 
 
+def _check_sizes(train: Votes, test: Votes | None) -> None:
+    for role, table in (("train", train), ("test", test)):
+        if table is not None and len(table) < LEAST_ROWS:
+            count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"
+            raise DataError(f"{role} has {count}; at least {LEAST_ROWS} are needed, and some hundreds for a verdict")
+
+
 def _are_counts(table: Any) -> bool:
     return isinstance(table, Mapping) and all(isinstance(each, Counts) for each in table.values())
+
+
+def _known_pairs(pairs: Sequence[Any], train: Votes) -> list[Any]:
+    return [each if isinstance(each, str) else [known_name(name, train.distances) for name in each] for each in pairs]
 
 
 class Part(NamedTuple):

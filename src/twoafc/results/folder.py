@@ -68,7 +68,12 @@ def read_parquet(path: Path) -> pl.DataFrame:
         raise DataError(f"{path} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
 
 
-def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
+def write_result(
+    result: Result,
+    folder: str | Path,
+    data: Mapping[str, pl.DataFrame] | None = None,
+    images: str | Path | None = None,
+) -> None:
     """Write a result to a folder: see `Result.write`."""
     with RESULTS.whole(folder) as partial:
         for name, frame in (data or {}).items():
@@ -88,7 +93,7 @@ def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataF
                 run.fit.save(partial / "models" / name)
         for name, figure in _figures(result).items():
             plots.save(figure, *(partial / "figures" / f"{name}.{ending}" for ending in ("svg", "pdf")), dpi=150)
-        write_page(partial / REPORT, report_page(result))
+        write_page(partial / REPORT, report_page(result, images))
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
         RESULTS.write_card(partial, card, _content(result))
 

@@ -150,15 +150,23 @@ class Result:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise folders.not_a_result(folder, f"its values do not fit ({error})", content) from error
 
-    def write(self, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
+    def write(
+        self,
+        folder: str | Path,
+        data: Mapping[str, pl.DataFrame] | None = None,
+        *,
+        images: str | Path | None = None,
+    ) -> None:
         """Write scores, tables, rows, models, figures and the report to a folder; an earlier result is replaced.
 
         Parameters
         ----------
+        images : path, optional
+            Folder of the images that the tested table names, for the report.
         data : mapping of file name to frame, optional
             Tables to store beside the results.
         """
-        folders.write_result(self, folder, data)
+        folders.write_result(self, folder, data, images)
 
     def report(self, path: str | Path, images: str | Path | None = None) -> Path:
         """Write the report, one HTML file, and return its path.

@@ -74,7 +74,7 @@ def missing_votes(columns: Sequence[str]) -> str:
     return " and ".join(name for name in ("n", "M") if name not in columns)
 
 
-ALIASES = {
+COLUMN_NAMES = {
     "choice": "response answer resp judgment judgement chosen selected selection vote decision",
     "M": "total n_votes num_votes n_total raters n_raters",
     "observer": "participant participant_id participantid subject subject_id subjectid worker worker_id workerid user "
@@ -95,7 +95,7 @@ def likely_columns(columns: Sequence[str]) -> dict[str, str]:
     >>> likely_columns(["participant", "rt", "response", "ref"])
     {'participant': 'observer', 'response': 'choice'}
     """
-    ours = {alias: name for name, aliases in ALIASES.items() for alias in aliases.split()}
+    ours = {alias: name for name, aliases in COLUMN_NAMES.items() for alias in aliases.split()}
     likely: dict[str, str] = {}
     for column in columns:
         name = ours.get(column.strip().lower().replace(" ", "_"))
