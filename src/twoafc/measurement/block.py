@@ -322,6 +322,13 @@ def _check_values(name: str, values: FloatArray, items: IntArray, image: int) ->
         raise DistanceError(message, [int(items[at])], image)
 
 
+def most_unlike(first: FloatArray, again: FloatArray, tolerance: float) -> int | None:
+    """Return where two measurements of the same images differ most; None where nowhere by more than a tolerance."""
+    change = abs(first - again)
+    at = int(change.argmax())
+    return at if change[at] > tolerance else None
+
+
 def _culprits(distance: Distance, batches: list[Batch], items: IntArray) -> list[int]:
     """Return the item on which a distance raises; all items where it takes each alone."""
     for place, item in enumerate(items.tolist()):
