@@ -825,7 +825,7 @@ def test_a_distance_that_crashes_gets_one_line(
 def test_what_a_distance_has_started_ends_with_the_run() -> None:
     main(["measure", "table.csv", "--distance", "odd:starting", "--out", "t.csv", "--device", "cpu", "--quiet"])
     started = Path("started.txt").read_text().split()
-    assert len(started) == 2 * (TRIED + 2 + 1)  # two calls for each triplet: tried, a few twice, and all
+    assert len(started) == 2 * (TRIED + 3 + 1)  # two calls for each batch: tried, a few twice, and all
     until = time.monotonic() + 10
     for pid in started:
         while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():

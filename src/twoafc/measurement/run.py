@@ -326,7 +326,7 @@ def sample_image(plan: Plan) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, eq=False)
 class Twice:
-    """The first few items, measured twice before any value is kept: the second time in reverse, and without the first.
+    """The first few items, measured twice before any value is kept: the second time in reverse, in two batches.
 
     Parameters
     ----------
@@ -345,8 +345,8 @@ class Twice:
     device: str
     allowed: bool
 
-    def blocks(self, names: Collection[str]) -> list[tuple[Block, Block]]:
-        """Return two blocks of the same items for each size of images on which distances are tried."""
+    def blocks(self, names: Collection[str]) -> list[list[Block]]:
+        """Return for each size of images on which distances are tried a block, and its items in reverse, in halves."""
         plan, items = self.journal.plan, {size: list[int]() for name, size in sorted(self.proven) if name in names}
         for item in range(min(len(plan), MAX_TRIED)):
             lacking = [size for size, some in items.items() if len(some) < FEW]
@@ -355,37 +355,36 @@ class Twice:
             size = _readable(plan, item, lacking)
             if size is not None:
                 items[size].append(item)
-        pairs = []
+        trials = []
         for size, some in items.items():
             tried = [name for name in names if (name, size) in self.proven]
-            first, again = (
-                plan.block(np.array(order), {name: np.arange(len(order)) for name in tried})
-                for order in (some, some[:0:-1] or some)
-            )
-            pairs.append((first, again))
-        return pairs
+            # In halves: what a distance does with the extreme image of a batch shows in the half that lacks it.
+            back, half = some[::-1], (len(some) + 1) // 2
+            trials.append([self._block(order, tried) for order in (some, back[:half], back[half:]) if order])
+        return trials
 
-    def passed(self, pairs: Sequence[tuple[Block, Block]], outcomes: Outcomes) -> Outcomes:
-        """Yield the outcomes of other blocks, once those of the pairs are there and agree."""
-        left, waiting = {block for pair in pairs for block in pair}, dict[Block, Outcome]()
+    def _block(self, items: list[int], names: list[str]) -> Block:
+        return self.journal.plan.block(np.array(items), {name: np.arange(len(items)) for name in names})
+
+    def passed(self, trials: Sequence[Sequence[Block]], outcomes: Outcomes) -> Outcomes:
+        """Yield the outcomes of other blocks, once those of the trials are there and agree."""
+        left, waiting = {block for trial in trials for block in trial}, dict[Block, Outcome]()
         for block, outcome in outcomes:
             waiting[block] = outcome
             left.discard(block)
             if not left:
-                for first, again in pairs:
-                    self._compare(first, waiting.pop(first), waiting.pop(again))
-                pairs = ()
+                for first, *halves in trials:
+                    self._compare(first, waiting.pop(first), [waiting.pop(half) for half in halves])
+                trials = ()
                 yield from waiting.items()
                 waiting.clear()
 
-    def _compare(self, block: Block, first: Outcome, again: Outcome) -> None:
+    def _compare(self, block: Block, first: Outcome, halves: Sequence[Outcome]) -> None:
         for name, values in first.values.items():
-            other = again.values[name]
-            before = values[: -len(other) - 1 : -1]
-            scale = float(np.nanmax(abs(values), initial=0))
-            share = ROUNDING if self.device == "cpu" else GPU_ROUNDING
+            before, other = values[::-1], np.concatenate([half.values[name] for half in halves])
+            share, scale = ROUNDING if self.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
             one, two = np.nan_to_num([before.ravel(), other.ravel()])
-            at = most_unlike(one, two, max(LEAST, share * scale))
+            at = most_unlike(one, two, max(LEAST, share * float(scale)))
             if at is None:
                 continue
             row, slot = divmod(at, values.shape[1])
@@ -419,12 +418,12 @@ def _measure_missing(
     done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
         progress(done, len(plan), plan.kind)
-    pairs = twice.blocks([name for name, mask in wanted.items() if mask.any()])
-    blocks = chain(*pairs, plan.blocks(step, wanted))
+    trials = twice.blocks([name for name, mask in wanted.items() if mask.any()])
+    blocks = chain(*trials, plan.blocks(step, wanted))
     try:
         # Closed at once if something fails here, so that no worker goes on.
         with _described(plan), closing(executor.measure(blocks)) as outcomes:
-            for block, outcome in twice.passed(pairs, outcomes):
+            for block, outcome in twice.passed(trials, outcomes):
                 journal.add(block, outcome)
                 done += len(block.items)
                 if progress:
