@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import damaged
 from commands import refused
 from serving import tarred, zipped
 from twoafc import cli
@@ -72,6 +73,7 @@ FILES: dict[str, bytes] = {
     "empty.parquet": b"",
     "no.parquet": b"PAR1 no PAR1",
     "cut.parquet": parquet(n=[1], M=[2], d0=[0.1], d1=[0.2])[:-30],
+    "panic.parquet": damaged.PANIC,
     "nested.parquet": parquet(n=[[1]], M=[2], d0=[0.1], d1=[0.2]),
     "null.parquet": parquet(n=[None], M=[2], d0=[0.1], d1=[0.2]),
     # models and counts

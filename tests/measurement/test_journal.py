@@ -541,6 +541,13 @@ def test_a_table_that_was_changed_since(here: Path, name: str, capsys: pytest.Ca
     assert "changed" in [finding.code for finding in twoafc.Result.read("results").findings]
     main(["check", name])
     assert capsys.readouterr().out.startswith(f"warning: train: {change}")
+    main(["evaluate", "--train", name, "--folds", "2", "--engine", "polars"])
+    assert f"\nwarning: train: {change} changed on purpose\n" in capsys.readouterr().out
+    assert "changed" in [finding.code for finding in twoafc.Result.read("results").findings]
+    main(["count", name, "--out", "counts"])
+    assert f"\nwarning: votes: {change} changed on purpose\n" in capsys.readouterr().out
+    main(["sweep", "--train", name, "--folds", "2", "--sigma", "0.1"])
+    assert f"\nwarning: train: {change} changed on purpose\n" in capsys.readouterr().out
     assert commands.refused(capsys, "evaluate", "--train", name, "--strict").startswith(f"--strict: train: {change}")
     with pytest.raises(DataError, match=f"^{name} was changed since it was measured; name another file, or remove it$"):
         measure(["ssim"], name)

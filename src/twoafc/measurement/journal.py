@@ -28,7 +28,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, durable_file, lock, open_file, require_file, write_text
+from twoafc.files import PARTIAL, durable_file, lock, open_file, reading_parquet, require_file, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -232,7 +232,8 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
     """Read the card and the traces of a table, and the digest that the table has now; None where it has no card."""
     try:
         if path.suffix == ".parquet":
-            metadata = pl.read_parquet_metadata(path)
+            with reading_parquet(path):
+                metadata = pl.read_parquet_metadata(path)
             card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
             digest = _digest(read_frame(path)[0])
         else:
