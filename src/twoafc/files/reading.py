@@ -134,7 +134,7 @@ def unprinted() -> Iterator[BinaryIO]:
         os.dup2(kept.fileno(), 2)
         try:
             if stream is not None and _number(stream) == 2:
-                sys.stderr = open(shown, "w", encoding="utf-8", errors="replace", closefd=False)
+                sys.stderr = os.fdopen(shown, "w", encoding="utf-8", errors="replace", closefd=False)
             yield kept
         finally:
             if sys.stderr is not None:
