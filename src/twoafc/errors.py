@@ -21,6 +21,17 @@ class DataError(ValueError):
     """
 
 
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of an error's message, or its kind where it has none.
+
+    Examples
+    --------
+    >>> first_line(OSError("no room\nat all")), first_line(OSError())
+    ('no room', 'OSError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def require(module: str, *, extra: str) -> ModuleType:
     """Import an optional library, or say in one line how to install it.
 

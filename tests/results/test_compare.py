@@ -148,7 +148,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [score], "comparisons": []}
     (tmp_path / "scores.json").write_text(json.dumps(told))
     (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
-    assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet is not a readable Parquet file: ")
+    assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet: not a readable Parquet file: ")
     pl.DataFrame({"triplet": ["a"], "n": [1], "M": [2], "P": [0.5], "seed": [None]}).write_parquet(
         tmp_path / "triplets.parquet"
     )

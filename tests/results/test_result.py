@@ -76,7 +76,7 @@ def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
         _ = Result.read(tmp_path).rows
     assert Result.read(tmp_path).triplets is None
     (tmp_path / "triplets.parquet").write_text("no parquet")
-    with pytest.raises(DataError, match=r"triplets\.parquet is not a readable Parquet file: "):
+    with pytest.raises(DataError, match=r"triplets\.parquet: not a readable Parquet file: "):
         _ = Result.read(tmp_path).triplets
 
 

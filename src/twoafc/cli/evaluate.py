@@ -138,7 +138,7 @@ def evaluate(
     sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
     check_folder(out, [path for each in parts.values() for path in each])
-    counting = Counting(engine, per_octave, keep_refs)
+    counting, changed = Counting(engine, per_octave, keep_refs), changed_tables(parts)
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if baseline is not None or pair:
             raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
@@ -148,28 +148,23 @@ def evaluate(
             raise ValueError("--rename is for tables that are read; counted ones must have our names")
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
-        if json:
-            print((out / "scores.json").read_text(encoding="utf-8"))
-        elif not quiet:
-            print_result(found, out)
-        return
-    tables = {role: read_votes(each, rename=renaming(rename)) for role, each in parts.items()}
-    changed = changed_tables(parts)
-    if strict:
-        _refuse_warnings(tables, distance, changed)
-    with progress(quiet) as show:
-        found = run(
-            **tables,
-            distances=distance,
-            estimators=chosen,
-            baseline=baseline,
-            pairs=pair,
-            settings=settings,
-            progress=show,
-        )
-    for role, paths in parts.items():
-        found.card["data"][role] |= describe_files(*paths)
+        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, quiet=quiet)
+    else:
+        tables = {role: read_votes(each, rename=renaming(rename)) for role, each in parts.items()}
+        if strict:
+            _refuse_warnings(tables, distance, changed)
+        with progress(quiet) as show:
+            found = run(
+                **tables,
+                distances=distance,
+                estimators=chosen,
+                baseline=baseline,
+                pairs=pair,
+                settings=settings,
+                progress=show,
+            )
+        for role, paths in parts.items():
+            found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
     found.write(out, images=images)
     if json:
@@ -185,10 +180,9 @@ def _evaluate_counts(
     counting: Counting,
     *,
     distances: tuple[str, ...] | None,
-    out: Path,
     quiet: bool,
 ) -> Result:
-    """Count the tables, fit and score from the counts, and write a folder of results."""
+    """Count the tables, and fit and score from the counts."""
     from twoafc.evaluation import evaluate
 
     with progress(quiet) as show:
@@ -204,7 +198,6 @@ def _evaluate_counts(
     result = result.replace(notes=[*counting.notes(sources, counts), *result.notes])
     for role, source in sources.items():
         result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}
-    result.write(out)
     return result
 
 

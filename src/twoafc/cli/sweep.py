@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, listed, print_table, progress, renaming, say
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, renaming, say
 
 
 def sweep(
@@ -97,5 +97,5 @@ def sweep(
         for parameter in found.parameters:
             shown = sweep_table(found, parameter)
             print_table(shown.caption, shown.header, shown.rows)
-        say(*sweep_remarks(found))
+        say(*sweep_remarks(found), *map(str, changed_tables({role: [path] for role, path in paths.items()})))
         print(f"Sweep: {out}")

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.errors import DataError, require
+from twoafc.errors import DataError, first_line, require
 
 Tensors = dict[str, Any]
 Paths = str | Path | Sequence[str | Path] | None
@@ -144,7 +144,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
         # Mapped: of a file of half a gigabyte only the convolutions are read.
         content = torch.load(file, weights_only=True, map_location="cpu", mmap=start == b"PK")
     except Exception as error:  # torch raises almost anything on a damaged file
-        raise UnreadableError(f"torch cannot read it: {(str(error) or repr(error)).splitlines()[0]}") from error
+        raise UnreadableError(f"torch cannot read it: {first_line(error)}") from error
     if not isinstance(content, dict) or not wanted.tensors.keys() <= content.keys():
         raise MismatchError("holds other tensors", unrelated=True)
     for tensor, (shape, _) in wanted.tensors.items():

@@ -60,14 +60,6 @@ def not_a_result(folder: Path, problem: str, content: Any = None) -> DataError:
     )
 
 
-def read_parquet(path: Path) -> pl.DataFrame:
-    """Read a frame of a folder; a `DataError` where it is damaged."""
-    try:
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{path} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
-
-
 def write_result(
     result: Result,
     folder: str | Path,

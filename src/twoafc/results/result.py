@@ -27,7 +27,7 @@ from twoafc.results.folder import Key
 from twoafc.results.format import HALVES
 from twoafc.results.report.page import report_page, write_page
 from twoafc.results.report.verdict import verdict
-from twoafc.table import ENDS, to_native
+from twoafc.table import ENDS, read_frame, to_native
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 """Columns of the tested rows, beside their names and distances."""
@@ -197,7 +197,7 @@ class Result:
         path = self.folder / f"{self.row}s.parquet"
         if not path.is_file():
             return None
-        frame = folders.read_parquet(path)
+        frame, _ = read_frame(path)
         needed = COLUMNS | {self.row, *ENDS[self.k]}
         if not set(frame.columns) >= needed:
             missing = ", ".join(sorted(needed - set(frame.columns)))
@@ -209,7 +209,7 @@ class Result:
         """The single votes on the tested rows, where their observers are known."""
         assert self.folder is not None
         path = self.folder / "votes.parquet"
-        return folders.read_parquet(path) if path.is_file() else None
+        return read_frame(path)[0] if path.is_file() else None
 
     @cached_property
     def runs(self) -> list[Run]:

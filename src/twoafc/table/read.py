@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twoafc.errors import DataError
-from twoafc.files import durable_file, require_file, require_utf8, whole_file
+from twoafc.errors import DataError, first_line
+from twoafc.files import durable_file, reading_parquet, require_file, require_utf8, whole_file
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -43,11 +43,11 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
         raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
     try:
         if name.endswith((".parquet", ".pq")):
-            return pl.read_parquet(path), row_name
+            with reading_parquet(path):
+                return pl.read_parquet(path), row_name
         return _read_csv(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, OSError, EOFError) as error:
-        kind = "Parquet" if name.endswith((".parquet", ".pq")) else "CSV"
-        raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
+        raise DataError(f"not a readable CSV file: {first_line(error)}") from error
 
 
 def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFrame:
@@ -81,7 +81,7 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     try:
         whole = pl.concat((frame.select(frames[0].columns) for frame in frames), how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"the columns of {paths[0]} and the other parts do not fit: {_first_line(error)}") from error
+        raise DataError(f"the columns of {paths[0]} and the other parts do not fit: {first_line(error)}") from error
 
     def where(row: int) -> str:
         part = int(np.searchsorted(starts, row, side="right")) - 1
@@ -180,7 +180,7 @@ def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str,
     try:
         frame.write_csv(path) if kind == ".csv" else frame.write_parquet(path, metadata=dict(metadata or {}))
     except pl.exceptions.PolarsError as error:  # what a full disk is to polars
-        raise OSError(_first_line(error)) from error
+        raise OSError(first_line(error)) from error
 
 
 def as_frame(table: Any) -> pl.DataFrame:
@@ -255,7 +255,3 @@ def check_unique(columns: list[str]) -> None:
     if twice:
         name, count = next(iter(twice.items()))
         raise DataError(f"column names must differ; {name} heads {count} columns")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0]
