@@ -103,7 +103,7 @@ def scatter() -> Figure:
     raw, uniform = figure.subplots(1, 2)
     plots.scatter(table.d0, table.d1, table.n / table.M, raw)
     plots.scatter(u0, u1, table.n / table.M, uniform, uniform=True)
-    plots.colour_bar(uniform, "n / M, share of votes for x₁")
+    plots.colour_bar(uniform, "n / M, share of votes for x1")
     return figure
 
 
