@@ -31,7 +31,6 @@ from .query import answer as answer
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
 from .query import count_table as count_table
-from .report.drawings import inline as inline
 from .report.page import REPORT as REPORT
 from .report.page import bibtex as bibtex
 from .report.page import report_page as report_page
@@ -47,6 +46,7 @@ from .tables import is_shown as is_shown
 from .tables import latex as latex
 from .tables import markdown as markdown
 from .tables import note_lines as note_lines
+from .tables import paper_table as paper_table
 from .tables import reading as reading
 from .tables import short as short
 from .tables import summary_table as summary_table
