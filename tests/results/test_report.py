@@ -31,6 +31,7 @@ from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
 from twoafc.results import Pictures, Result, check_folder, report_page, short, summary_table, surprising
 from twoafc.results.report import drawings, parts
+from twoafc.results.report.chart import brief, chart
 from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.report.verdict import ranking, verdict, with_error
 from twoafc.table import Triplets
@@ -152,7 +153,7 @@ def test_a_figure_of_a_name_that_steers_is_a_drawing_all_the_same(tmp_path: Path
 @settings(max_examples=15, deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
 def test_any_name_shows_as_it_is(name: str) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(("row", "brief", "examples", "profiles", "images", "dots", "explained"))
+    nothing: dict[str, Any] = dict.fromkeys(("row", "brief", "examples", "profiles", "dots", "explained"))
     lists: dict[str, Any] = {"reading": [], "goodness": [], "matrices": [], "groups": None, "remarks": []}
     text = render({"versions": {"twoafc": name}}, **nothing, **lists, heading=name, verdict=[name], caveats=[name])
     shown = html.escape(name, quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
@@ -280,7 +281,7 @@ def slow_difference(result: Result, a: str, b: str) -> tuple[float, float, float
 def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     ranked = ranking(result)
     order = [record["distance"] for record in ranked]
-    shown = parts.chart(result, ranked)
+    shown = chart(result, ranked)
     assert shown.to == order[0]
     assert [row.name for row in shown.rows] == order
     assert shown.rows[0].value == 0
@@ -291,15 +292,12 @@ def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     first = ranked[0]["nll"]
     assert shown.reference["P = 1/2"] == pytest.approx(ceiling.floor_nll - first)
     assert shown.reference["ceiling"] == pytest.approx((ceiling.nll_lowest - first, ceiling.nll_highest - first))
-    axis = shown.axis()
-    assert all(axis.low < end < axis.high for row in shown.rows for end in row[1:4] if np.isfinite(end))
+    assert [line["name"] for line in brief(result, ranked)["lines"]] == order
 
 
 def test_intervals_that_belong_to_the_corrected_p_are_drawn_where_there_are_any(result: Result) -> None:
     wider = [record | {"low_holm": record["low"] - 1, "high_holm": record["high"] + 1} for record in result.comparisons]
-    narrow, wide = (
-        parts.chart(result.replace(comparisons=each), ranking(result)) for each in (result.comparisons, wider)
-    )
+    narrow, wide = (chart(result.replace(comparisons=each), ranking(result)) for each in (result.comparisons, wider))
     for one, other in zip(narrow.rows[1:], wide.rows[1:], strict=True):
         assert (other.low, other.high) == pytest.approx((one.low - 1, one.high + 1))
     said = "a distance whose bar crosses 0 cannot be told apart from"
@@ -313,22 +311,22 @@ def test_planned_comparisons_are_drawn_and_nothing_else(result: Result, monkeypa
     ranked = ranking(result)
     order = [record["distance"] for record in ranked]
     against = result.replace(comparisons=[r for r in result.comparisons if "worse" in (r["a"], r["b"])])
-    shown = parts.chart(against, ranked)
+    shown = chart(against, ranked)
     assert (shown.to, [row.name for row in shown.rows]) == ("worse", order)
     assert shown.rows[0][1:4] == pytest.approx(slow_difference(result, order[0], "worse"))
     assert parts.matrices(against, ranked) == []
     pairs = [{"good", "alike"}, {"worse", order[2]}]
     planned = result.replace(comparisons=[r | {"tests": 1} for r in result.comparisons if {r["a"], r["b"]} in pairs])
-    shown = parts.chart(planned, ranked)
+    shown = chart(planned, ranked)
     assert shown.to is None
     assert [set(row.name.split(" – ")) for row in shown.rows] == pairs
     assert not shown.reference
     assert "(Holm)" not in " ".join(shown.p.values())
     single = result.replace(comparisons=[r for r in result.comparisons if {r["a"], r["b"]} == pairs[0]])
-    assert {row.name for row in parts.chart(single, ranked).rows} == pairs[0]
+    assert {row.name for row in chart(single, ranked).rows} == pairs[0]
     for each in (against, planned, single):
         assert "All pairs" not in body(report_page(each))
-    scores = parts.chart(result.replace(comparisons=[]), ranked)
+    scores = chart(result.replace(comparisons=[]), ranked)
     assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
 
 
@@ -415,7 +413,7 @@ def test_caveats_and_warnings_stand_before_the_chart(result: Result) -> None:
 
 def test_three_triplets_are_a_success_a_failure_and_a_disagreement(result: Result) -> None:
     ranked = ranking(result)
-    success, failure, apart = parts.examples(result, ranked, parts.Thumbnails(None))
+    success, failure, apart = parts.examples(result, ranked, None)
     rows = {name: result.outcomes(name, "density") for name in (r["distance"] for r in ranked[:2])}
     first, second = rows.values()
     n, M, P = (first[name].to_numpy() for name in ("n", "M", "P"))

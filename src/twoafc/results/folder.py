@@ -18,6 +18,7 @@ from twoafc.errors import DataError
 from twoafc.files import OutputFolder, legible, recover, whole_file
 from twoafc.results import format, tables
 from twoafc.results.report import parts
+from twoafc.results.report.chart import Chart, chart
 from twoafc.results.report.page import REPORT, report_page, write_page
 from twoafc.results.report.verdict import ranking
 from twoafc.table import Pairs, write_frame
@@ -121,8 +122,8 @@ def _figures(result: Result) -> dict[str, Figure]:
     ranked = ranking(result)
     figures: dict[str, Figure | None] = {}
     if len(ranked) > 1:
-        shown = parts.chart(result, ranked)
-        figures["scores" if shown.label.startswith("NLL") else "differences"] = _forest(shown)
+        shown = chart(result, ranked)
+        figures["scores" if shown.kind == "scores" else "differences"] = _forest(shown)
     for estimator in dict.fromkeys(label for _, label, _ in result.fits):
         order = [record["distance"] for record in ranked if record["estimator"] == estimator]
         runs = [run for run in result.runs if run.estimator == estimator]
@@ -140,13 +141,13 @@ def _figures(result: Result) -> dict[str, Figure]:
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def _forest(shown: parts.Chart) -> Figure:
+def _forest(shown: Chart) -> Figure:
     """The chart of the report at the width of a column."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(plots.COLUMN, 0.75 + 0.17 * len(shown.rows)), layout="constrained")
     ax = plots.forest(shown.rows, figure.subplots(), label=shown.label, reference=shown.reference)
-    if not shown.label.startswith("NLL"):
+    if shown.kind != "scores":
         ax.axvline(0, color="black", linewidth=0.6, zorder=0)
     return figure
 

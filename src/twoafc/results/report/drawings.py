@@ -40,8 +40,8 @@ PROBABILITY = [
 ERROR = ["#fcfbfd", "#dadaeb", "#bcbddc", "#9e9ac8", "#807dba", "#6a51a3", "#54278f", "#3f007d"]
 """Colours of P from 0 to 1, and of its standard error from 0 to `LARGEST_ERROR`: finer towards 0, as its root."""
 LARGEST_ERROR = 0.25
-EDGE, APART, LINE = 12.0, 30.0, 14
-"""A name this near to an end of its axis, in %, is not centred; one this near to another is so many pixels higher."""
+EDGE, APART, LINE = 12.0, 30.0, 1.15
+"""A name this near to an end of its axis, in %, is not centred; one this near to another is so many em higher."""
 NAMES = {"zero": ""}
 """Marks that have another name on the page: 0 stands on the axis."""
 MINUS = "\N{MINUS SIGN}"
@@ -90,32 +90,27 @@ class Axis:
 
 def interval(axis: Axis, ends: Sequence[float], label: str, others: Iterable[float] = ()) -> Markup:
     """Draw one line of a chart: value, low and high of an interval, and values of others as small ticks."""
-    value, low, high = ends
     drawn = [f'<line class="other" x1="{x}" x2="{x}" y1="30%" y2="70%"/>' for x in _shares(axis, others)]
-    if math.isfinite(low) and math.isfinite(high):
-        drawn += [
-            f'<line class="bar" x1="{x[0]}" x2="{x[1]}" y1="50%" y2="50%"/>' for x in [_shares(axis, (low, high))]
-        ]
-    drawn += [f'<circle class="dot" cx="{x}" cy="50%" r="3.5"/>' for x in _shares(axis, (value,))]
-    return _image("line", "".join([*_marks(axis), *drawn]), label)
+    return _image("line", "".join([*_marks(axis), *drawn, _bar(axis, ends, "50%", "bar", 3.5)]), label)
 
 
 def crowd(axis: Axis, rows: Sequence[Sequence[float]], height: float, label: str) -> Markup:
-    """Draw many lines without names in a given height: value, low and high of each."""
-    drawn = []
-    for place, (value, low, high) in enumerate(rows):
-        y = f"{(place + 0.5) * 100 / len(rows):.2f}%"
-        if math.isfinite(low) and math.isfinite(high):
-            a, b = _shares(axis, (low, high))
-            drawn.append(f'<line class="hair" x1="{a}" x2="{b}" y1="{y}" y2="{y}"/>')
-        drawn += [f'<circle class="dot" cx="{x}" cy="{y}" r="1.2"/>' for x in _shares(axis, (value,))]
+    """Draw many lines without names in a height of so many pixels: value, low and high of each."""
+    places = [f"{(place + 0.5) * 100 / len(rows):.2f}%" for place in range(len(rows))]
+    drawn = [_bar(axis, ends, y, "hair", 1.2) for ends, y in zip(rows, places, strict=True)]
     return _image("crowd", "".join([*_marks(axis), *drawn]), label, f' style="height: {height:.0f}px"')
+
+
+def _bar(axis: Axis, ends: Sequence[float], y: str, kind: str, radius: float) -> str:
+    middle, around = _shares(axis, ends[:1]), _shares(axis, ends[1:])
+    line = f'<line class="{kind}" x1="{around[0]}" x2="{around[1]}" y1="{y}" y2="{y}"/>' if len(around) == 2 else ""
+    return line + "".join(f'<circle class="dot" cx="{x}" cy="{y}" r="{radius:g}"/>' for x in middle)
 
 
 def scale(axis: Axis) -> Markup:
     """Draw the numbers below a chart."""
     numbers = "".join(
-        f'<line class="axis" x1="{x}" x2="{x}" y1="0" y2="4"/>{_text(x, 17, number)}'
+        f'<line class="axis" x1="{x}" x2="{x}" y1="0" y2="4"/>{_text(x, 1.45, number)}'
         for tick in axis.ticks()
         for x, number in [(f"{axis.share(tick):.2f}%", f"{round(tick, 10):g}".replace("-", MINUS))]
     )
@@ -132,7 +127,7 @@ def names(axis: Axis) -> Markup:
         text = f"{text} →" if middle > axis.high else f"← {text}" if middle < axis.low else text
         height = 1 - height if at - last < APART else 0
         anchor = "start" if at < EDGE else "end" if at > 100 - EDGE else "middle"
-        texts.append(_text(f"{at:.2f}%", -4 - LINE * height, text, anchor))
+        texts.append(_text(f"{at:.2f}%", -0.35 - LINE * height, text, anchor))
         last = at
     return _image("names", "".join(texts), "")
 
@@ -154,7 +149,7 @@ def _shares(axis: Axis, values: Iterable[float]) -> list[str]:
 
 
 def _text(x: str, y: float, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text x="{x}" y="{y:g}em" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _image(kind: str, content: str, label: str, more: str = "") -> Markup:
@@ -179,7 +174,7 @@ def surface(P: FloatArray, dots: tuple[FloatArray, FloatArray] | None, label: st
         Of the triplets to show.
     """
     lines = "".join(
-        f'<path class="{"half" if level == 0.5 else "contour"}" d="{_contour(P, level)}"/>'
+        f'<path class="{"contour half" if level == 0.5 else "contour"}" d="{_contour(P, level)}"/>'
         for level in LEVELS
         if P.min() < level < P.max()
     )

@@ -13,6 +13,7 @@ from twoafc.inference import Record
 from twoafc.results import tables
 from twoafc.results.pictures import Pictures
 from twoafc.results.report import parts
+from twoafc.results.report.chart import brief
 from twoafc.results.report.verdict import ranking
 
 if TYPE_CHECKING:
@@ -21,8 +22,20 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 SHOWN = ("seed", "tie_rule", "simulated", "machine", "created")
 """Parts of the card that are shown beside versions, tables, estimators and settings; scores.json has all of them."""
-AUTHORS = "Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier"
-TITLE = "Evaluating Perceptual Distance Models by Fitting Binomial Distributions to Two-Alternative Forced Choice Data"
+BIBTEX = """\
+@article{hepburn2024evaluating,
+  author  = {Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier},
+  title   = {Evaluating Perceptual Distance Models by Fitting Binomial Distributions to Two-Alternative Forced Choice Data},
+  journal = {arXiv:2403.10390},
+  year    = {2024}
+}
+
+@software{twoafc,
+  author  = {{The twoafc developers}},
+  title   = {twoafc: perceptual distances scored on two-alternative forced-choice votes},
+  version = {VERSION},
+  note    = {Python package}
+}"""
 
 
 def report_page(result: Result, images: str | Path | Pictures | None = None) -> str:
@@ -36,7 +49,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     if images is not None and result.row == "pair":
         raise ValueError("--images shows triplets; these are results of pairs")
     pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
-    ranked, thumbnails = ranking(result), parts.Thumbnails(pictures)
+    ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None
     caveats = [*result.caveats, *(_finding(each) for each in result.findings if each.level == "warning")]
     cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # these have a strip of their own
@@ -46,11 +59,10 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         heading=heading(ranked, result.card),
         verdict=[sentence for sentence in result.verdict() if sentence not in cautions],
         caveats=list(dict.fromkeys(caveats)),
-        brief=parts.brief(result, ranked) if ranked else None,
-        examples=parts.examples(result, ranked, thumbnails) if ranked else [],
-        profiles=parts.profiles(result, ranked, thumbnails) if ranked else [],
-        images=thumbnails.shown,
-        dots=None if result.triplets is None else min(parts.DOTS, _tested(ranked)),
+        brief=brief(result, ranked) if ranked else None,
+        examples=parts.examples(result, ranked, pictures) if ranked else [],
+        profiles=parts.profiles(result, ranked, pictures) if ranked else [],
+        dots=0 if result.triplets is None or not ranked else min(parts.DOTS, ranked[0].get("triplets", 0)),
         reading=[
             tables.reading(result.comparisons),
             f"error bars: {result.error_bars}",
@@ -67,10 +79,6 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
 def _finding(finding: Any) -> str:
     of = ", ".join(filter(None, (finding.table, finding.distance)))
     return f"{of}: {finding.message}; {finding.evidence}; {finding.remedy}"
-
-
-def _tested(ranked: Sequence[Record]) -> int:
-    return int(ranked[0].get("triplets") or ranked[0].get("pairs") or 0) if ranked else 0
 
 
 def render(card: Mapping[str, Any], **values: Any) -> str:
@@ -181,20 +189,4 @@ def bibtex(version: str) -> str:
     >>> print(bibtex("0.1.0").splitlines()[-4])
       title   = {twoafc: perceptual distances scored on two-alternative forced-choice votes},
     """
-    return "\n".join(
-        [
-            "@article{hepburn2024evaluating,",
-            f"  author  = {{{AUTHORS}}},",
-            f"  title   = {{{TITLE}}},",
-            "  journal = {arXiv:2403.10390},",
-            "  year    = {2024}",
-            "}",
-            "",
-            "@software{twoafc,",
-            "  author  = {{The twoafc developers}},",
-            "  title   = {twoafc: perceptual distances scored on two-alternative forced-choice votes},",
-            f"  version = {{{version}}},",
-            "  note    = {Python package}",
-            "}",
-        ]
-    )
+    return BIBTEX.replace("VERSION", version)

@@ -1,4 +1,4 @@
-"""What the parts of a report show: the chart of page 1, three triplets, every distance, all pairs, and groups."""
+"""What the parts of a report show beside its chart: three triplets, every distance, all pairs, and groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from twoafc.results import tables
 from twoafc.results.failures import disagreements, surprising
 from twoafc.results.pictures import Pictures
 from twoafc.results.report import drawings
+from twoafc.results.report.chart import BARE, number, p_text
 from twoafc.results.report.verdict import with_error
 from twoafc.table import Pairs
 
@@ -42,196 +43,28 @@ NAMED_CELLS = 14
 NAMED_GROUPS, AT_AN_END, CROWD = 24, 8, (3.0, 480.0)
 """Up to so many groups all have a line with a name; of more, so many at either end. The others have lines of so many
 pixels, and so many together at most."""
-BARE = {2: ("score_2afc_distance", "2AFC of the distance alone, %"), 1: ("average_precision", "average precision, %")}
-"""What the second column of the chart shows, of triplets (2) and of pairs (1)."""
 SIDES = ("x0", "ref", "ref0", "ref1", "x1")
 
 
-@dataclass(frozen=True)
-class Chart:
-    """Paired differences of NLL, or scores where there are none: rows as `plots.forest` takes them, and references."""
-
-    label: str
-    rows: list[plots.ForestRow]
-    reference: dict[str, drawings.Reference] = field(default_factory=dict)
-    to: str | None = None
-    """The distance that the others are compared with; None of scores, and of planned pairs."""
-    p: dict[str, str] = field(default_factory=dict)
-
-    def axis(self) -> drawings.Axis:
-        """The axis of the page's chart."""
-        ends = [end for row in self.rows for end in (row.value, row.low, row.high)]
-        zero = [("zero", 0.0)] if self.label.startswith("difference") else []
-        return drawings.Axis.over([*ends, *([0.0] if zero else [])], [*zero, *self.reference.items()])
-
-
-def chart(result: Result, ranked: Sequence[Record]) -> Chart:
-    """Differences to the leader, to the baseline, or of the planned pairs; scores where nothing was compared."""
-    estimator = ranked[0]["estimator"]
-    nll = {record["distance"]: float(record["nll"]) for record in ranked if record["estimator"] == estimator}
-    compared = [
-        record
-        for record in result.comparisons
-        if (record["measure"], record["estimator"]) == ("nll", estimator)
-        and {record["a"], record["b"]} <= set(nll)
-        and record["difference"] is not None
+def images_of(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> list[dict[str, Any]]:
+    """Part, name and thumbnail (None if it is not available) of each image of a triplet, x0 first and x1 last."""
+    named = [part for part in SIDES if row.get(part)]
+    return [
+        {"part": part, "name": row[part], "address": _address(row[part], pictures, side), "by": []} for part in named
     ]
-    unit, several = f"nats per {result.row}", len({record["estimator"] for record in ranked}) > 1
-    by = f", by {estimator}" if several else ""
-    if not compared:
-        rows = [
-            plots.ForestRow(r["distance"], r["nll"], _number(r.get("nll_low")), _number(r.get("nll_high")))
-            for r in ranked
-            if r["estimator"] == estimator
-        ]
-        return Chart(f"NLL{by}, {unit}", rows, _references(result, ranked[0]))
-    common = set(nll).intersection(*({record["a"], record["b"]} for record in compared))
-    leader = next(iter(nll))
-    # Without planned comparisons each distance is compared with each, and so with the leader.
-    whole = {leader} | {other for r in compared for other in (r["a"], r["b"]) if leader in (r["a"], r["b"])} == set(nll)
-    if not whole and not common:
-        rows = [_difference(record, record["a"], f"{record['a']} – {record['b']}") for record in compared]
-        return Chart(
-            f"difference of NLL{by}, {unit}",
-            rows,
-            p={row.name: p_text(r) for row, r in zip(rows, compared, strict=True)},
-        )
-    to = leader if whole else next(name for name in nll if name in common)
-    mine = {
-        other: record
-        for record in compared
-        for other in {record["a"], record["b"]} - {to}
-        if to in (record["a"], record["b"])
-    }
-    rows = [
-        _difference(mine[name], name, name) if name in mine else plots.ForestRow(name, 0.0, math.nan, math.nan)
-        for name in nll
-        if name in mine or name == to
-    ]
-    reference = _references(result, next(record for record in ranked if record["distance"] == to), nll[to])
-    label = f"difference of NLL from {to}{by}, {unit}"
-    return Chart(label, rows, reference, to, {name: p_text(record) for name, record in mine.items()})
 
 
-def _difference(record: Record, first: str, name: str) -> plots.ForestRow:
-    """A comparison as a row: the first distance minus the other, with the interval that belongs to the corrected p."""
-    sign = 1 if record["a"] == first else -1
-    ends = [record.get(f"{end}_holm", record[end]) for end in ("low", "high")]
-    low, high = sorted(sign * _number(end) for end in ends)
-    return plots.ForestRow(name, sign * record["difference"], low, high)
-
-
-def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str, drawings.Reference]:
-    """Floor and ceiling of the NLL, less that of the distance which the others are compared with."""
-    ceiling = result.ceiling
-    if ceiling is None:
-        floor = record.get("nll_floor")
-        return {} if floor is None or not math.isfinite(floor) else {"constant P": floor - origin}
-    best = {"ceiling": (ceiling.nll_lowest - origin, ceiling.nll_highest - origin)} if ceiling.known else {}
-    return {**best, "P = 1/2": ceiling.floor_nll - origin}
-
-
-def p_text(record: Record) -> str:
-    """Write the p-value of a comparison; corrected where there was more than one test.
-
-    Examples
-    --------
-    >>> p_text({"p_holm": 0.00002, "tests": 45}), p_text({"p_holm": 0.031, "tests": 1}), p_text({"p_holm": None})
-    ('p < 0.0001 (Holm)', 'p = 0.031', '')
-    """
-    p = record["p_holm"]
-    if p is None:
-        return ""
-    text = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if p < 0.1 else f"p = {p:.2f}"
-    return text if record.get("tests", 2) == 1 else f"{text} (Holm)"
-
-
-def bare_axis(result: Result, records: Sequence[Record]) -> drawings.Axis:
-    """The axis of the chart's second column: the bare distances, with what people and the best function reach."""
-    name, ceiling = BARE[result.k][0], result.ceiling
-    ends = [_number(record.get(f"{name}{end}")) for record in records for end in ("", "_low", "_high")]
-    marks: list[tuple[str, drawings.Reference]] = []
-    if ceiling is not None and ceiling.known:
-        marks = [
-            ("ceiling", (ceiling.score_2afc_lowest, ceiling.score_2afc_highest)),
-            ("people", ceiling.human_triplets),
-        ]
-    return drawings.Axis.over(ends, marks)
-
-
-def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
-    """The chart of page 1, line by line."""
-    shown, records = chart(result, ranked), {record["distance"]: record for record in reversed(ranked)}
-    axis, name = shown.axis(), BARE[result.k][0]
-    known = [record for record in records.values() if record.get(name) is not None]
-    bare = bare_axis(result, known) if known and shown.rows[0].name in records else None
-    lines = []
-    for row in shown.rows:
-        words = _words(row, shown, records)
-        line = {"name": row.name, "words": words, "p": shown.p.get(row.name, "")}
-        line["drawing"] = drawings.interval(axis, row[1:4], f"{row.name}: {words}")
-        if bare is not None and (record := records[row.name]).get(name) is not None:
-            ends = [_number(record.get(f"{name}{end}")) for end in ("", "_low", "_high")]
-            line |= {"bare": drawings.interval(bare, ends, f"{row.name}: {ends[0]:.1f} %"), "score": f"{ends[0]:.1f} %"}
-        lines.append(line)
-    return {
-        "label": shown.label,
-        "lines": lines,
-        "names": drawings.names(axis),
-        "scale": drawings.scale(axis),
-        "of": "differences" if shown.to else "pairs" if shown.p else "scores",
-        "to": shown.to,
-        "reference": shown.reference,
-        "corrected": all("low_holm" in record for record in result.comparisons),
-        "bare": bare and {"label": BARE[result.k][1], "names": drawings.names(bare), "scale": drawings.scale(bare)},
-    }
-
-
-def _words(row: plots.ForestRow, shown: Chart, records: Mapping[str, Record]) -> str:
-    """The value of a line with its interval; of the distance that the others are compared with, its NLL."""
-    if row.name == shown.to:
-        record = records[row.name]
-        return f"NLL {with_error(record['nll'], record.get('nll_se', record.get('nll_sd')))}"
-    sign, half = "" if shown.label.startswith("NLL") else "+", (row.high - row.low) / 2
-    places = min(max(1 - math.floor(math.log10(half)), 2), 6) if half > 0 else 4
-    value, low, high = (f"{each:{sign}.{places}f}".replace("-", "\N{MINUS SIGN}") for each in row[1:4])
-    return f"{value} ({low} to {high})" if math.isfinite(row.low) else value
-
-
-@dataclass
-class Thumbnails:
-    """Small copies of images as addresses of data; none where there is no folder."""
-
-    pictures: Pictures | None
-    shown: int = 0
-    _made: dict[tuple[str, int], str | None] = field(default_factory=dict)
-
-    def of(self, row: Mapping[str, Any], side: int) -> list[dict[str, Any]]:
-        """Part, name and address (None if it is not available) of each image of a triplet, x0 first and x1 last."""
-        images = [
-            {"part": part, "name": row[part], "address": self.address(row[part], side), "by": []}
-            for part in SIDES
-            if row.get(part)
-        ]
-        self.shown += sum(image["address"] is not None for image in images)
-        return images
-
-    def address(self, name: str, side: int) -> str | None:
-        """A thumbnail as data; None where there is no such image, or it cannot be read."""
-        if (name, side) not in self._made:
-            self._made[name, side] = self._make(name, side)
-        return self._made[name, side]
-
-    def _make(self, name: str, side: int) -> str | None:
-        content = None if self.pictures is None else self.pictures.read(name)
-        if content is None:
+def _address(name: str, pictures: Pictures | None, side: int) -> str | None:
+    """A thumbnail as the address of data; None where there is no such image, or it cannot be read."""
+    content = None if pictures is None else pictures.read(name)
+    if content is None:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pillow, on files that it reads all the same
+        try:
+            return thumbnail(decode(content, name), side)
+        except DataError:
             return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Pillow, on files that it reads all the same
-            try:
-                return thumbnail(decode(content, name), side)
-            except DataError:
-                return None
 
 
 def thumbnail(pixels: np.ndarray[Any, Any], side: int) -> str:
@@ -251,7 +84,7 @@ def thumbnail(pixels: np.ndarray[Any, Any], side: int) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-def examples(result: Result, ranked: Sequence[Record], thumbnails: Thumbnails) -> list[dict[str, Any]]:
+def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> list[dict[str, Any]]:
     """A success and a failure of the leader, and a triplet on which it disagrees with the next distance."""
     if result.row != "triplet" or result.triplets is None:
         return []
@@ -261,15 +94,15 @@ def examples(result: Result, ranked: Sequence[Record], thumbnails: Thumbnails) -
     best = rows[int(np.argmax(guess - rows["nll"].to_numpy()))].row(0, named=True)
     worst = surprising(result, name, estimator=estimator, top=1).row(0, named=True)
     shown = [
-        _example(f"A success of {name}", best, {name: best}, thumbnails),
-        _example(f"A failure of {name}", worst, {name: worst}, thumbnails),
+        _example(f"A success of {name}", best, {name: best}, pictures),
+        _example(f"A failure of {name}", worst, {name: worst}, pictures),
     ]
     next_best = next((r["distance"] for r in ranked[1:] if r["estimator"] == estimator), None)
     if next_best is not None:
         listed = disagreements(result, name, next_best, estimator=estimator, top=3).to_dicts()
         row = next((each for each in listed if each["triplet"] not in (best["triplet"], worst["triplet"])), listed[0])
         both = {name: _side(row, "_a"), next_best: _side(row, "_b")}
-        shown.append(_example(f"{name} and {next_best} disagree", row, both, thumbnails))
+        shown.append(_example(f"{name} and {next_best} disagree", row, both, pictures))
     return shown
 
 
@@ -278,7 +111,7 @@ def _side(row: Mapping[str, Any], side: str) -> dict[str, float]:
 
 
 def _example(
-    title: str, row: Mapping[str, Any], by: Mapping[str, Mapping[str, float]], thumbnails: Thumbnails
+    title: str, row: Mapping[str, Any], by: Mapping[str, Mapping[str, float]], pictures: Pictures | None
 ) -> dict[str, Any]:
     """A triplet: x0, reference and x1, each with its image and those who chose it (undecided ones at the reference)."""
     n, M = row["n"], row["M"]
@@ -286,7 +119,7 @@ def _example(
     choices += [
         (name, each["P"], f"{100 * max(each['P'], 1 - each['P']):.0f}\N{NO-BREAK SPACE}%") for name, each in by.items()
     ]
-    columns = thumbnails.of(row, LARGE)
+    columns = images_of(row, pictures, LARGE)
     if len(columns) < 3:  # the table does not name all images
         columns = [{"part": part, "name": "", "address": None} for part in ("x0", "ref", "x1")]
     for column in columns:
@@ -307,7 +140,7 @@ def _side_of(P: float) -> str:
     return "" if P == 0.5 else "x1" if P > 0.5 else "x0"
 
 
-def profiles(result: Result, ranked: Sequence[Record], thumbnails: Thumbnails) -> list[dict[str, Any]]:
+def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> list[dict[str, Any]]:
     """One row for each fit, the best first: scores, panels, and the triplet that surprised it most."""
     columns = [
         column
@@ -321,7 +154,7 @@ def profiles(result: Result, ranked: Sequence[Record], thumbnails: Thumbnails) -
         worst = None
         if single:
             worst = surprising(result, record["distance"], estimator=record["estimator"], top=1).row(0, named=True)
-            worst |= {"pictures": thumbnails.of(worst, SMALL)}
+            worst |= {"pictures": images_of(worst, pictures, SMALL)}
         shown.append(
             {
                 "name": record["distance"],
@@ -394,10 +227,6 @@ def _key(record: Record) -> tuple[str, str]:
     return record["distance"], record["estimator"]
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def matrices(result: Result, ranked: Sequence[Record]) -> list[dict[str, Any]]:
     """How far each distance is ahead of each that ranks below it: by NLL above the diagonal, as it is below.
 
@@ -467,7 +296,7 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
     if len(known) < 2:
         return None
     known.sort(key=lambda item: (item[1][name]["nll"], item[0]))
-    ends = {group: [_number(each[name].get(f"nll{end}")) for end in ("", "_low", "_high")] for group, each in known}
+    ends = {group: [number(each[name].get(f"nll{end}")) for end in ("", "_low", "_high")] for group, each in known}
     others = {group: _finite(r["nll"] for other, r in each.items() if other != name) for group, each in known}
     values = [*(value for value, _, _ in ends.values()), *(value for each in others.values() for value in each)]
     # Intervals of small groups may be far wider than the groups are apart: these are cut at the ends of the axis.
