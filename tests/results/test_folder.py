@@ -79,7 +79,7 @@ def test_the_folder_holds_what_it_should(found: Result, tmp_path: Path) -> None:
     assert {"triplet", "group", "n", "M", "distance", "estimator", "P", "nll"} <= set(triplets.columns)
     fit = twoafc.load(out / "models" / "distance-density.npz")
     np.testing.assert_array_equal(fit.probability(triplets["d0"], triplets["d1"]), triplets["P"].to_numpy())
-    kinds = ("reliability", "surfaces")
+    kinds = ("reliability", "residuals", "surfaces")
     assert sorted(os.listdir(out / "figures")) == [f"{kind}-density.{end}" for kind in kinds for end in ("pdf", "svg")]
 
 

@@ -118,26 +118,31 @@ def _tables(result: Result) -> str:
 
 
 def _figures(result: Result) -> dict[str, Figure]:
-    """Draw the chart of the report and, for each estimator, reliability and surfaces (curves, of pairs), best first."""
+    """Draw the chart of the report and, for each estimator, reliability, and residuals and surfaces (curves, of pairs).
+
+    Distances are in the order of their scores.
+    """
     ranked = ranking(result)
     figures: dict[str, Figure | None] = {}
     if len(ranked) > 1:
         shown = chart(result, ranked)
         figures["scores" if shown.kind == "scores" else "differences"] = _forest(shown)
     for estimator in dict.fromkeys(label for _, label, _ in result.fits):
-        order = [record["distance"] for record in ranked if record["estimator"] == estimator]
         runs = [run for run in result.runs if run.estimator == estimator]
+        scored = [record["distance"] for record in ranked if record["estimator"] == estimator]
         fitted = [name for name, label, _ in result.fits if label == estimator]
-        order = list(dict.fromkeys([*order, *fitted, *(run.distance for run in runs)]))
+        order = list(dict.fromkeys([*scored, *fitted, *(run.distance for run in runs)]))
         runs.sort(key=lambda run: order.index(run.distance))
-        bins = {n: result.goodness[n, estimator].calibration.bins for n in order if (n, estimator) in result.goodness}
-        figures[f"reliability-{plain(estimator)}"] = plots.reliabilities(
-            bins, of="same" if result.row == "pair" else "x1"
-        )
+        suits = {name: result.goodness[name, estimator] for name in order if (name, estimator) in result.goodness}
+        bins = {name: each.calibration.bins for name, each in suits.items()}
+        of, file = "same" if result.row == "pair" else "x1", plain(estimator)
+        figures[f"reliability-{file}"] = plots.reliabilities(bins, of=of)
         if result.row == "pair":
-            figures[f"curves-{plain(estimator)}"] = plots.curves(_curves(result, runs)) if runs else None
-        else:
-            figures[f"surfaces-{plain(estimator)}"] = plots.surfaces(surfaces_of(runs, 61, rows=result.triplets))
+            figures[f"curves-{file}"] = plots.curves(_curves(result, runs)) if runs else None
+            continue
+        maps = {name: each.residuals for name, each in suits.items() if each.residuals is not None}
+        figures[f"surfaces-{file}"] = plots.surfaces(surfaces_of(runs, parts.NODES, rows=result.triplets))
+        figures[f"residuals-{file}"] = plots.residual_maps(maps)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

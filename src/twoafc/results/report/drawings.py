@@ -24,20 +24,8 @@ SIDE = 100
 """Units along a side of a square panel."""
 LEVELS = (0.25, 0.5, 0.75)
 """Contours of P."""
-PROBABILITY = [
-    "#7f3b08",
-    "#b35806",
-    "#e08214",
-    "#fdb863",
-    "#fee0b6",
-    "#f7f7f7",
-    "#d8daeb",
-    "#b2abd2",
-    "#8073ac",
-    "#542788",
-    "#2d004b",
-]
-ERROR = ["#fcfbfd", "#dadaeb", "#bcbddc", "#9e9ac8", "#807dba", "#6a51a3", "#54278f", "#3f007d"]
+PROBABILITY = "7f3b08 b35806 e08214 fdb863 fee0b6 f7f7f7 d8daeb b2abd2 8073ac 542788 2d004b"
+ERROR = "fcfbfd dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d"
 """Colours of P from 0 to 1, and of its standard error from 0 to `LARGEST_ERROR`: finer towards 0, as its root."""
 LARGEST_ERROR = 0.25
 EDGE, APART, LINE = 12.0, 30.0, 1.15
@@ -200,13 +188,13 @@ def _contour(values: FloatArray, level: float) -> str:
     return "".join("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line) for line in lines)
 
 
-def _pixels(values: FloatArray, colours: Sequence[str]) -> str:
+def _pixels(values: FloatArray, colours: str) -> str:
     """Values in [0, 1] at the nodes of the plane as an image of few bytes."""
     from PIL import Image
 
-    stops = np.array([[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in colours])
-    at = np.linspace(0, len(colours) - 1, 256)
-    palette = np.stack([np.interp(at, range(len(colours)), channel) for channel in stops.T], axis=1)
+    stops = np.array([list(bytes.fromhex(colour)) for colour in colours.split()])
+    at = np.linspace(0, len(stops) - 1, 256)
+    palette = np.stack([np.interp(at, range(len(stops)), channel) for channel in stops.T], axis=1)
     image = Image.fromarray(np.rint(255 * np.clip(values.T[::-1], 0, 1)).astype(np.uint8), mode="P")
     image.putpalette(np.rint(palette).astype(np.uint8).tobytes())
     file = io.BytesIO()

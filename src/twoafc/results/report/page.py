@@ -25,7 +25,8 @@ SHOWN = ("seed", "tie_rule", "simulated", "machine", "created")
 BIBTEX = """\
 @article{hepburn2024evaluating,
   author  = {Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier},
-  title   = {Evaluating Perceptual Distance Models by Fitting Binomial Distributions to Two-Alternative Forced Choice Data},
+  title   = {Evaluating Perceptual Distance Models by Fitting Binomial
+             Distributions to Two-Alternative Forced Choice Data},
   journal = {arXiv:2403.10390},
   year    = {2024}
 }
