@@ -20,8 +20,8 @@ from twoafc.reproduce import worked_example
 from twoafc.results import ask
 
 GALLERY = Path(__file__).parent / "images" / "gallery"
-COLUMN, PAGE = 3.3, 6.9
-"""Widths of a column and of a page of print, in inches."""
+COLUMN, PAGE = 3.35, 7.0
+"""Widths of one column of print and of two, in inches."""
 TRAINED = 2000
 NAMES = ("ssim", "nlpd", "euclidean", "brightness")
 

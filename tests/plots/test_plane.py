@@ -273,7 +273,7 @@ def test_each_step_has_a_panel_with_its_values() -> None:
         np.testing.assert_array_equal(drawn, values.T)
     assert [ax.images[0].get_clim() for ax in pictures[1:5]] == [(0, 1)] * 4
     assert [ax.get_title(loc="left")[:3] for ax in axes] == [f"({letter})" for letter in "abcdefgh"]
-    assert axes[3].get_title(loc="left") == "(d) Pr(n = 0 | d0, d1): 0 to 1"
+    assert axes[3].get_title(loc="left") == "(d) Pr(n = 0): 0 to 1"
 
 
 def test_more_votes_make_more_panels() -> None:

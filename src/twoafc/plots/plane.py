@@ -265,11 +265,11 @@ def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]
         uniform_axes(ax).set(xlabel="u0", ylabel="u1")
     captions = [
         f"n of M = {steps.M} votes for x1",
-        f"uniformised; kernels, σ = {steps.sigma:g}",
-        f"p(d0, d1): 0 to {steps.density.max():.1f}",
-        *(f"Pr(n = {j} | d0, d1): 0 to 1" for j in range(steps.M + 1)),
-        "P(d0, d1): 0 to 1",
-        f"L(d0, d1): −{-least:.1f} to 0",
+        f"kernels, σ = {steps.sigma:g}",
+        f"density: 0 to {steps.density.max():.1f}",
+        *(f"Pr(n = {j}): 0 to 1" for j in range(steps.M + 1)),
+        "P: 0 to 1",
+        f"log-likelihood: −{-least:.1f} to 0",
     ]
     for place, (ax, caption) in enumerate(zip(axes, captions, strict=True)):
         ax.set_title(f"({chr(ord('a') + place)}) {caption}", fontsize=SMALL, loc="left")

@@ -30,6 +30,8 @@ ERROR = "fcfbfd dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d"
 LARGEST_ERROR = 0.25
 EDGE, APART, LINE = 12.0, 30.0, 1.15
 """A name this near to an end of its axis, in %, is not centred; one this near to another is so many em higher."""
+FEWEST = 2.5
+"""Steps between ticks along an axis, at least."""
 NAMES = {"zero": ""}
 """Marks that have another name on the page: 0 stands on the axis."""
 MINUS = "\N{MINUS SIGN}"
@@ -63,15 +65,15 @@ class Axis:
         return min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0)
 
     def ticks(self) -> list[float]:
-        """Three to six round values.
+        """Two to six round values.
 
         Examples
         --------
         >>> [round(tick, 2) for tick in Axis(-0.03, 0.27).ticks()]
         [0.0, 0.1, 0.2]
         """
-        step = 10 ** math.floor(math.log10((self.high - self.low) / 3))
-        step *= next(round_one for round_one in (5, 2, 1) if (self.high - self.low) / (round_one * step) >= 3)
+        step = 10 ** math.floor(math.log10((self.high - self.low) / FEWEST))
+        step *= next(times for times in (5, 2, 1) if (self.high - self.low) / (times * step) >= FEWEST)
         first = math.ceil(self.low / step)
         return [step * place for place in range(first, math.floor(self.high / step) + 1)]
 
