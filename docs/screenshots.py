@@ -104,8 +104,9 @@ def judged(home: Path, *, triplets: int, names: tuple[str, ...]) -> Path:
 
 def save(screenshot: bytes, path: Path) -> None:
     """Write a screenshot as a small PNG: a page has few colours."""
-    picture = Image.open(io.BytesIO(screenshot)).convert("RGB").quantize(192, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    picture.save(path, optimize=True)
+    picture = Image.open(io.BytesIO(screenshot)).convert("RGB")
+    # An octree keeps the colours of small marks.
+    picture.quantize(192, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 

@@ -17,6 +17,7 @@ from .compare import compare_results as compare_results
 from .failures import TELLING as TELLING
 from .failures import by_chance as by_chance
 from .failures import disagreements as disagreements
+from .failures import most_surprising as most_surprising
 from .failures import surprise as surprise
 from .failures import surprising as surprising
 from .folder import check_folder as check_folder

@@ -250,33 +250,33 @@ def paper_table(scores: Sequence[Record], ceiling: Ceiling | None = None, error_
     Each estimator has its own part, the best distance first; what ± and letters mean is printed below.
     """
     records = sorted(_summarised(scores, "test", "all"), key=lambda record: _order(record["nll"]))
-    first, k = records[0], distances_per_row(scores)
-    known = ceiling is not None and ceiling.known
+    k, known = distances_per_row(scores), ceiling is not None and ceiling.known
     columns = [column for column in SLIM[k] if column[0] != "explained" or known]
-    estimators = list(dict.fromkeys(record["estimator"] for record in records))
     lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
-    # A value and its letters are two columns close together, so that both are aligned.
+    estimators = list(dict.fromkeys(record["estimator"] for record in records))
     wide = max(len(record["distance"]) for record in records) > LONG
-    form = "@{}" + (r"p{0.3\columnwidth}" if wide else "l")
-    form += "".join("r@{\\,}l" if name in lettered else "r" for name, _ in columns) + "@{}"
-    head = " & ".join(
-        ["distance", *(rf"\multicolumn{{{1 + (name in lettered)}}}{{c}}{{{text}}}" for name, text in columns)]
-    )
+    # A value and its letters are two columns close together, so that both are aligned.
+    form = r"p{0.3\columnwidth}" if wide else "l"
+    form += "".join("r@{\\,}l" if name in lettered else "r" for name, _ in columns)
+    head = [rf"\multicolumn{{{1 + (name in lettered)}}}{{c}}{{{text}}}" for name, text in columns]
     body = []
     for label in estimators:
         across = 1 + len(columns) + len(lettered)
         part = rf"\addlinespace \multicolumn{{{across}}}{{@{{}}l}}{{\emph{{{_escape(label)}}}}} \\"
         body += [part] if len(estimators) > 1 else []
         for record in (each for each in records if each["estimator"] == label):
-            name = _escape(record["distance"])
-            cells = [name.replace(r"\_", r"\_\allowbreak{}") if wide else name]
-            for measure, _ in columns:
-                cells.append(_slim(record, measure))
-                cells += [record.get(f"{measure}_letters") or ""] if measure in lettered else []
+            cells = [_escape(record["distance"]).replace(r"\_", r"\_\allowbreak{}" if wide else r"\_")]
+            for name, _ in columns:
+                cells += [_slim(record, name), *([record.get(f"{name}_letters") or ""] if name in lettered else [])]
             body.append(" & ".join(cells) + r" \\")
     rows = "pairs" if k == 1 else "triplets"
     by = "" if len(estimators) > 1 else f"; P fitted by {estimators[0]}"
-    caption = f"Distances scored on {first[rows]:,} {rows} with {first['votes']:,} votes{by}."
+    caption = f"Distances scored on {records[0][rows]:,} {rows} with {records[0]['votes']:,} votes{by}."
+    notes = _slim_notes(k, ceiling, error_bars)
+    if lettered:
+        several = len({record["distance"] for record in records}) > 2
+        tests = "paired tests, Holm-corrected, 5 %" if several else "paired test, 5 %"
+        notes.append(f"Values of a column that share a letter cannot be told apart ({tests}).")
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
@@ -285,16 +285,14 @@ def paper_table(scores: Sequence[Record], ceiling: Ceiling | None = None, error_
             rf"\caption{{{_escape(caption)}}}",
             r"\label{tab:twoafc}",
             r"\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"\begin{{tabular}}{{{form}}}",
+            rf"\begin{{tabular}}{{@{{}}{form}@{{}}}}",
             r"\toprule",
-            rf"{head} \\",
+            " & ".join(["distance", *head]) + r" \\",
             r"\midrule",
             *body,
             r"\bottomrule",
             r"\end{tabular}",
-            r"\par\smallskip\parbox{\columnwidth}{\scriptsize\raggedright "
-            + _escape(" ".join(_slim_notes(k, ceiling, lettered, error_bars)))
-            + "}",
+            rf"\par\smallskip\parbox{{\columnwidth}}{{\scriptsize\raggedright {_escape(' '.join(notes))}}}",
             r"\end{table}",
             "",
         ]
@@ -304,7 +302,8 @@ def paper_table(scores: Sequence[Record], ceiling: Ceiling | None = None, error_
 def _slim(record: Record, name: str) -> str:
     """A value of the table for a paper, with the digits that its error allows."""
     if name == "explained":
-        return (explained(record.get("explained_low"), record.get("explained_high")) or "--").replace(" to ", "--")
+        share = explained(record.get("explained_low"), record.get("explained_high")) or "--"
+        return share.replace(" to ", "--").replace("worse than guessing", "$<0$")
     value, spread = record.get(name), record.get(f"{name}_se", record.get(f"{name}_sd"))
     if value is None or not math.isfinite(value):
         return "--" if value is None else r"$\infty$"
@@ -314,28 +313,19 @@ def _slim(record: Record, name: str) -> str:
     return rf"{value:.{places}f} $\pm$ {spread:.{places}f}"
 
 
-def _slim_notes(k: int, ceiling: Ceiling | None, lettered: Sequence[str], error_bars: str) -> list[str]:
+def _slim_notes(k: int, ceiling: Ceiling | None, error_bars: str) -> list[str]:
     """What a reader of the table for a paper must know, in sentences."""
-    notes = [f"NLL: negative log-likelihood, nats per {'pair' if k == 1 else 'triplet'}."]
-    notes += (
-        ["AP: average precision of the distance alone, in %."]
-        if k == 1
-        else ["2AFC: votes that the distance alone agrees with, in %."]
+    bare = (
+        "2AFC: votes that the distance alone agrees with" if k == 2 else "AP: average precision of the distance alone"
     )
-    if ceiling is not None and ceiling.known:
-        notes.append("expl.: share of the way from P = 1/2 to the best function of a triplet, in %.")
+    notes = [f"NLL: negative log-likelihood, nats per {'pair' if k == 1 else 'triplet'}.", f"{bare}, in %."]
     notes.append(f"± standard error{f' ({error_bars})' if error_bars else ''}.")
-    if lettered:
-        notes.append("Values of a column that share a letter do not differ (paired tests, Holm-corrected, 5 %).")
     if ceiling is not None:
-        notes.append(
-            f"P = 1/2 has NLL {ceiling.floor_nll:.3f}"
-            + (
-                f", the best function between {ceiling.nll_lowest:.3f} and {ceiling.nll_highest:.3f}."
-                if ceiling.known
-                else "."
-            )
-        )
+        notes.append(f"P = 1/2 has NLL {ceiling.floor_nll:.3f}.")
+    if ceiling is not None and ceiling.known:
+        least, most = ceiling.nll_lowest, ceiling.nll_highest
+        notes.append(f"The best function of a triplet has NLL between {least:.3f} and {most:.3f};")
+        notes.append("expl.: how far a distance comes from P = 1/2 to there, in %.")
     return notes
 
 

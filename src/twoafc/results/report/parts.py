@@ -22,7 +22,7 @@ from twoafc.images import decode, eight_bits
 from twoafc.inference import Goodness, Record
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
-from twoafc.results.failures import disagreements, surprising
+from twoafc.results.failures import disagreements, most_surprising
 from twoafc.results.pictures import Pictures
 from twoafc.results.report import drawings
 from twoafc.results.report.chart import BARE, number, p_text
@@ -92,7 +92,7 @@ def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None
     rows = result.outcomes(name, estimator)
     guess = -log_likelihood(rows["n"].to_numpy(), rows["M"].to_numpy(), np.full(len(rows), 0.5))
     best = rows[int(np.argmax(guess - rows["nll"].to_numpy()))].row(0, named=True)
-    worst = surprising(result, name, estimator=estimator, top=1).row(0, named=True)
+    worst = most_surprising(rows)
     shown = [
         _example(f"A success of {name}", best, {name: best}, pictures),
         _example(f"A failure of {name}", worst, {name: worst}, pictures),
@@ -153,7 +153,7 @@ def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None
         goodness = result.goodness.get(_key(record))
         worst = None
         if single:
-            worst = surprising(result, record["distance"], estimator=record["estimator"], top=1).row(0, named=True)
+            worst = most_surprising(result.outcomes(*_key(record)))
             worst |= {"pictures": images_of(worst, pictures, SMALL)}
         shown.append(
             {
