@@ -20,8 +20,8 @@ from twoafc.reproduce import worked_example
 from twoafc.results import ask
 
 GALLERY = Path(__file__).parent / "images" / "gallery"
-COLUMN, PAGE = 3.3, 6.9
-"""Widths of a column and of a page of print, in inches."""
+COLUMN, PAGE = 3.35, 7.0
+"""Widths of one column of print and of two, in inches."""
 TRAINED = 2000
 NAMES = ("ssim", "nlpd", "euclidean", "brightness")
 
@@ -103,7 +103,7 @@ def scatter() -> Figure:
     raw, uniform = figure.subplots(1, 2)
     plots.scatter(table.d0, table.d1, table.n / table.M, raw)
     plots.scatter(u0, u1, table.n / table.M, uniform, uniform=True)
-    plots.colour_bar(uniform, "n / M, share of votes for x₁")
+    plots.colour_bar(uniform, "n / M, share of votes for x1")
     return figure
 
 

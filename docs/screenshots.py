@@ -44,14 +44,26 @@ def browser() -> Iterator[Browser]:
 
 
 def report(launched: Browser) -> None:
-    """Show the head of the demonstration's report."""
+    """Show page 1 of a report on a screen, on a phone and on paper, and the appendix in the dark."""
     with tempfile.TemporaryDirectory() as home:
-        folder = Path(home) / "demo"
-        demo.run(folder, triplets=4000, seed=0)
-        page = launched.new_page(viewport={"width": 1080, "height": 1240})
-        page.goto((folder / "report.html").as_uri())
-        save(page.screenshot(), IMAGES / "report.png")
-        page.close()
+        folder = judged(Path(home), triplets=2000, names=tuple(demo.DISTANCES))
+        main(["report", str(folder), "--images", home, "--quiet"])
+        for name, width, height, scheme in (
+            ("report", 1280, 1180, "light"),
+            ("report-phone", 400, 1180, "light"),
+            ("report-dark", 1280, 720, "dark"),
+            ("report-print", 794, 1123, "light"),
+        ):
+            page = launched.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto((folder / "report.html").as_uri())
+            if name == "report-print":
+                page.emulate_media(media="print")
+                page.add_style_tag(content="body { padding: 14mm; }")  # the margins of the page
+            if name == "report-dark":
+                page.locator("summary").first.click()
+                page.locator("details").first.evaluate("one => one.scrollIntoView()")
+            save(page.screenshot(), IMAGES / f"{name}.png")
+            page.close()
 
 
 def explorer(launched: Browser) -> None:
@@ -59,7 +71,7 @@ def explorer(launched: Browser) -> None:
     from twoafc.explore import explorer as explore
 
     with tempfile.TemporaryDirectory() as home:
-        folder = judged(Path(home), triplets=3000)
+        folder = judged(Path(home), triplets=3000, names=("euclidean", "ssim"))
         server = explore(folder, images=home)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = launched.new_page(viewport={"width": 1280, "height": 840})
@@ -72,7 +84,7 @@ def explorer(launched: Browser) -> None:
         server.shutdown()
 
 
-def judged(home: Path, *, triplets: int) -> Path:
+def judged(home: Path, *, triplets: int, names: tuple[str, ...]) -> Path:
     """Make photographs, votes of simulated people and results, as the demonstration does, and keep the images."""
     made = worlds.photograph_triplets(triplets, seed=0)
     votes = worlds.observers(made.ref, made.x0, made.x1, 5, seed=1)
@@ -82,7 +94,7 @@ def judged(home: Path, *, triplets: int) -> Path:
         columns[role] = [f"{role}/{row:04d}" for row in range(triplets)]
         for name, image in zip(columns[role], getattr(made, role), strict=True):
             Image.fromarray((255 * image.transpose(1, 2, 0)).round().astype("uint8")).save(home / f"{name}.png")
-    for name in ("euclidean", "ssim"):
+    for name in names:
         d = demo.DISTANCES[name]
         columns |= {f"{name}_d0": d(made.ref, made.x0), f"{name}_d1": d(made.ref, made.x1)}
     Triplets.from_frame(columns).write(home / "photographs.parquet")
@@ -92,8 +104,9 @@ def judged(home: Path, *, triplets: int) -> Path:
 
 def save(screenshot: bytes, path: Path) -> None:
     """Write a screenshot as a small PNG: a page has few colours."""
-    picture = Image.open(io.BytesIO(screenshot)).convert("RGB").quantize(128, dither=Image.Dither.NONE)
-    picture.save(path, optimize=True)
+    picture = Image.open(io.BytesIO(screenshot)).convert("RGB")
+    # An octree keeps the colours of small marks.
+    picture.quantize(192, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 

@@ -45,7 +45,7 @@ def test_text_stays_text_in_svg_whatever_its_script(tmp_path: Path) -> None:
     plots.save(small(), tmp_path / "figure.svg")
     text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert ">距離</text>" in text
-    assert ">d₀ (uniformised)</text>" in text
+    assert ">d0 (uniformised)</text>" in text
     assert text.startswith("<?xml")
     assert plots.svg(small()).startswith("<svg")
 
@@ -94,4 +94,20 @@ def test_no_type_is_too_small_for_print() -> None:
     for drawn in (small("a"), figure, forest, sweep, card):
         drawn.draw_without_rendering()
         sizes = [text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()]
-        assert min(sizes) >= style.LEAST
+        assert min(sizes) >= 7
+
+
+@pytest.mark.parametrize(("panels", "width"), [(1, 3.35), (2, 3.35), (3, 7.0), (12, 7.0)])
+def test_figures_are_as_wide_as_one_column_of_print_or_two(panels: int, width: float) -> None:
+    P = np.linspace(0, 1, 25).reshape(5, 5)
+    figure = plots.surfaces({f"a_distance_with_a_long_name_{k}": P for k in range(panels)})
+    assert figure is not None
+    assert figure.get_figwidth() == width
+    figure.draw_without_rendering()
+    shown = figure.get_tightbbox()
+    assert shown.x0 >= 0
+    assert shown.x1 <= width
+    assert shown.y0 >= 0
+    assert shown.y1 <= figure.get_figheight()
+    titles = [ax.title.get_window_extent() for ax in figure.axes[:panels]]
+    assert not any(one.overlaps(other) for k, one in enumerate(titles) for other in titles[k + 1 :])

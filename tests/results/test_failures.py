@@ -33,6 +33,7 @@ from twoafc.results import (
     disagreements,
     failure_cards,
     missing_images,
+    most_surprising,
     surprise,
     surprising,
     triplet_images,
@@ -78,6 +79,17 @@ def test_what_cannot_be_is_infinitely_surprising_and_what_must_be_one_bit() -> N
     # Far in the tail, where the chance itself is no number any more.
     assert surprise(2000, 2000, 0.5) == pytest.approx(2000)
     assert 2000 < surprise(1000, 1000, 0.1) < 4000
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 2**32 - 1))
+def test_the_most_surprising_row_is_that_of_the_whole_list(T: int, most: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    M, P = rng.integers(1, most + 1, T), rng.choice([0.0, 0.01, 0.3, 0.5, 0.9, 1.0], T)
+    n = rng.integers(0, M + 1)
+    rows = pl.DataFrame({"n": n, "M": M, "P": P, "nll": -metrics.log_likelihood(n, M, P)})
+    found, bits = most_surprising(rows), surprise(n, M, P)
+    assert found["surprise"] == bits.max()
+    assert found["nll"] == rows["nll"].to_numpy()[bits == bits.max()].max()
 
 
 def test_surprise_does_not_depend_on_how_many_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,6 +34,7 @@ from twoafc.results import (
     markdown,
     model_files,
     note_lines,
+    paper_table,
     summary_table,
 )
 
@@ -196,6 +200,68 @@ def test_tables_read_well(found: Result) -> None:
     assert groups.header == ("distance", "estimator", "g_1", "h", "mean", "all")
     assert r"g\_1 & h & mean & all \\" in latex(groups)
     assert markdown(groups).count("\n|") == 3
+
+
+def paper_records(pairs: bool, estimators: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Scores of ten distances, some with names that mean something to LaTeX, or are long."""
+    names = [
+        *(f"lpips_alex_{k}" for k in range(7)),
+        r"a&b%c#d_e{f}$\g^h~",
+        "worst\x1b",
+        "a_name_that_is_far_too_long_to_print",
+    ]
+    rows, second = ("pairs", "average_precision") if pairs else ("triplets", "score_2afc_distance")
+    return [
+        {
+            "distance": name,
+            "estimator": estimator,
+            "split": split,
+            "group": "all",
+            rows: 3000,
+            "votes": 11800,
+            "seed": None,
+        }
+        | {"nll": 1.3 + 0.1 * k, "nll_se": 0.0519, "nll_letters": "abcd", "explained_low": 35.0, "explained_high": 99.6}
+        | {second: 73.55 - k, f"{second}_se": 1.63, f"{second}_letters": "abc", "nll_simulated": 9.876}
+        for estimator in estimators
+        for split in ("train", "test")
+        for k, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize(("pairs", "estimators"), [(False, ("auto",)), (True, ("density", "spline"))])
+def test_the_table_for_a_paper_is_slim_and_says_what_its_signs_mean(pairs: bool, estimators: tuple[str, ...]) -> None:
+    text = paper_table(paper_records(pairs, estimators), error_bars="clustered by ref")
+    assert text.count(r"\begin{table}") == text.count(r"\label{tab:twoafc}") == 1
+    assert r"lpips\_\allowbreak{}alex\_\allowbreak{}0 & 1.300 $\pm$ 0.052 & abcd & " in text
+    assert len(re.findall(r"73\.5 \$\\pm\$ 1\.6", text)) == len(estimators)
+    assert "share a letter cannot be told apart (paired tests, Holm-corrected, 5 \\%)" in text
+    two = [
+        record for record in paper_records(pairs, estimators) if record["distance"] in ("lpips_alex_0", "lpips_alex_1")
+    ]
+    assert "share a letter cannot be told apart (paired test, 5 \\%)" in paper_table(two)
+    assert "$\\pm$ standard error (clustered by ref)" in text
+    assert "9.876" not in text
+    assert [f"emph{{{name}}}" in text for name in estimators] == [len(estimators) > 1] * len(estimators)
+    plain = [{k: v for k, v in r.items() if "letters" not in k} for r in paper_records(pairs, estimators)]
+    assert "letter" not in paper_table(plain)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_table_for_a_paper_fits_a_column_of_print(pairs: bool, tmp_path: Path) -> None:
+    program = shutil.which("pdflatex")
+    style = program and subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True, text=True).stdout
+    if not program or not style:
+        pytest.skip("pdflatex with booktabs is not installed")
+    (tmp_path / "tables.tex").write_text(paper_table(paper_records(pairs, ("auto",)), error_bars="clustered by ref"))
+    page = [r"\documentclass[twocolumn]{article}", r"\usepackage[utf8]{inputenc}", r"\usepackage{booktabs}"]
+    page += [r"\setlength{\textwidth}{7.0in}\setlength{\columnsep}{0.3in}", r"\begin{document}", r"\input{tables.tex}"]
+    page += [r"Table~\ref{tab:twoafc}.", r"\end{document}"]
+    (tmp_path / "paper.tex").write_text("\n".join(page))
+    run = [program, "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
 
 
 def test_tables_show_spread_and_failure() -> None:

@@ -27,10 +27,12 @@ from twoafc.cli import main
 from twoafc.diagnostics import Finding
 from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
+from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
-from twoafc.results import Pictures, Result, Table, check_folder, inline, report_page, short, summary_table
-from twoafc.results.report import grids
-from twoafc.results.report.page import heading, render, too_many_groups
+from twoafc.results import Pictures, Result, check_folder, report_page, short, summary_table, surprising
+from twoafc.results.report import drawings, parts
+from twoafc.results.report.chart import brief, chart
+from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.report.verdict import ranking, verdict, with_error
 from twoafc.table import Triplets
 
@@ -81,47 +83,58 @@ def test_evaluating_leaves_a_page_that_reading_the_folder_again_would_write(fini
 
 
 def test_the_page_holds_what_the_result_holds(finished: Path, result: Result) -> None:
-    text = (finished / "report.html").read_text(encoding="utf-8")
-    said = body(text)
-    assert "6 distances on 400 triplets and 2,000 votes" in said
-    for row in summary_table(result.scores, columns=short(result.scores)).rows:
-        assert " ".join(row) in said
+    said = body((finished / "report.html").read_text(encoding="utf-8"))
+    assert "6 distances on 400 triplets and 2,000 votes fitted to 300 triplets" in said
+    ranked = ranking(result)
+    table = summary_table(result.scores, columns=short(result.scores))
+    for row in table.rows:
+        for name, value in zip(table.header[2:], row[2:], strict=True):
+            assert f"{name} {value}" in said
+    best = ranked[0]["distance"]
+    for title in (f"A success of {best}", f"A failure of {best}", f"{best} and {ranked[1]['distance']} disagree"):
+        assert title in said
+    assert said.count("worst") >= len(ranked)
     assert result.ceiling is not None
-    assert f"floor P = 1/2 {result.ceiling.floor_nll:.4f}" in said
-    assert "explained: how far the NLL comes on the way from the floor to the ceiling" in said
-    assert f"{result.ceiling.nll_lowest:.4f} to {result.ceiling.nll_highest:.4f}" in said
-    for part in ("mean of groups", "all pooled", result.error_bars, "a tie counts one half"):
+    assert f"{result.ceiling.nll_lowest:.4f} and {result.ceiling.nll_highest:.4f}" in said
+    for part in (result.error_bars, "a tie counts one half", "2 groups, ranked", "All pairs"):
         assert part in said
     assert result.card["data"]["train"]["contents_sha256"] in said
     assert "@article{hepburn2024evaluating," in said
-    assert "arXiv:2403.10390" in said
     assert f"version = {{{result.card['versions']['twoafc']}}}" in said
-    triplets = pl.read_parquet(finished / "triplets.parquet")
-    assert triplets["nll"].max() is not None
-    first = re.search(r"What surprised (\S+) most .*? (\d+) (?:traditional|<script>)", said)
-    assert first is not None
-    assert first[1] in ("good", "alike")
+
+
+def test_the_card_shows_what_is_there_and_nothing_empty(result: Result) -> None:
+    card = result.card | {"caveats": [], "training": {"splits": 10}, "paper_density_nll": {"good": 1.0}}
+    named = dict(card_lines(card))
+    assert {"versions", "table, train", "table, test", "estimator, density", "settings", "seed"} <= set(named)
+    assert not {"caveats", "training", "paper density nll"} & set(named)
+    assert all(named.values())
+
+
+def test_the_heading_names_the_data(result: Result) -> None:
+    ranked = ranking(result)
+    for table, name in (
+        ({"file": "votes.csv"}, "votes.csv: "),
+        ({"files_sha256": {"a/1.csv": "x", "a/2.csv": "y", "a/3.csv": "z"}}, "1.csv and 2 more: "),
+        ({}, ""),
+    ):
+        assert heading(ranked, {"data": {"train": table}}) == f"{name}6 distances on 400 triplets and 2,000 votes"
+    one = [record | {"triplets": 1, "votes": 1} for record in ranked[:1]]
+    assert heading(one, {}).endswith(" on 1 triplet and 1 vote")
+    assert heading([], {}) == "No scores"
 
 
 def test_text_is_escaped_wherever_it_stands(finished: Path) -> None:
     text = (finished / "report.html").read_text(encoding="utf-8")
     assert "<script" not in text
     assert html.escape(SCRIPT) in text
+    assert not set(text) & set("\x00\x1b")
     assert "default-src 'none'" in text
     elements = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
-    assert len(elements) == 2 + 6 + 6
-    identities = []
+    assert len(elements) == 6 + 6 + 2 * 2 + 6 * 3 + 2 + 1  # both columns, their heads and scales; panels; groups
     for element in elements:
         root = ElementTree.fromstring(element)
-        assert root.attrib["role"] == "img"
-        assert root[0].tag == "title"
-        identities += [each.attrib["id"] for each in root.iter() if "id" in each.attrib]
-        held = {each.attrib["id"] for each in root.iter() if "id" in each.attrib}
-        assert set(root.attrib["aria-labelledby"].split()) <= held
-        pointed = [each.attrib["href"] for each in root.iter() if each.attrib.get("href", "").startswith("#")]
-        assert {each[1:] for each in pointed} <= held
-        assert set(re.findall(r"url\(#([^)]*)\)", element)) <= held
-    assert len(identities) == len(set(identities))
+        assert (root.attrib.get("role") == "img" and root.attrib["aria-label"]) or root.attrib["aria-hidden"] == "true"
     outside = [each for each in re.findall(r'(?:href|src)="([^"]*)"', text) if not each.startswith(("#", "data:"))]
     assert outside == []
     assert re.search(r"https?://|@import|//[a-z]", re.sub(r"base64,[^\"]*", "", text)) is None
@@ -135,43 +148,24 @@ def test_a_figure_of_a_name_that_steers_is_a_drawing_all_the_same(tmp_path: Path
     ElementTree.fromstring(text)
     plots.save(figure, tmp_path / "a.svg")
     ElementTree.parse(tmp_path / "a.svg")
-    drawn = inline(figure, name="x", title="a\x07", description="b\x1b")
-    assert [each.text for each in ElementTree.fromstring(drawn)[:2]] == ["a\ufffd", "b\ufffd"]
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
 def test_any_name_shows_as_it_is(name: str) -> None:
-    drawn = inline(_empty(), name="x", title=name)
-    assert ElementTree.fromstring(drawn)[0].text == name
-    table = Table(name, (name, name), ((name, name),))
-    text = render({"versions": {"twoafc": name}}, **_nothing(), scores=table)
-    assert text.count(f">{html.escape(name, quote=True).replace('&#x27;', '&#39;').replace('&quot;', '&#34;')}<") >= 3
+    nothing: dict[str, Any] = dict.fromkeys(("row", "brief", "examples", "profiles", "dots", "explained"))
+    lists: dict[str, Any] = {"reading": [], "goodness": [], "matrices": [], "groups": None, "remarks": []}
+    text = render({"versions": {"twoafc": name}}, **nothing, **lists, heading=name, verdict=[name], caveats=[name])
+    shown = html.escape(legible(name), quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    assert text.count(f">{shown}<") >= 3
+    drawn = ElementTree.fromstring(drawings.interval(drawings.Axis(0, 1), (0.5, 0.4, 0.6), name))
+    assert drawn.attrib["aria-label"] == legible(name)
 
 
 def _empty() -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(1, 1))
-
-
-def _nothing() -> dict[str, Any]:
-    parts = [
-        "verdict",
-        "warnings",
-        "notes",
-        "remarks",
-        "reading",
-        "forests",
-        "differences",
-        "surfaces",
-        "unsaved",
-        "curves",
-        "goodness",
-        "groups",
-    ]
-    lists: dict[str, Any] = {name: [] for name in parts}
-    return lists | {"row": "pair", "heading": "", "many_groups": 0, "surprises": None}
 
 
 def test_the_verdict_in_words(result: Result) -> None:
@@ -267,24 +261,116 @@ def test_several_estimators_and_seeds(tmp_path: Path) -> None:
     folder = evaluated(tmp_path / "r", table, table, estimators=("spline", "network"), seeds=2)
     said = body((folder / "report.html").read_text(encoding="utf-8"))
     assert re.search(r"Under (spline|network) the best is good, with NLL", said)
-    assert "good, spline" in said
-    assert "Differences, the first minus the second, by spline" in said
+    assert "good spline" in said
+    assert "good network" in said
+    assert re.search(r"difference of NLL from good, by (spline|network), nats per triplet", said)
 
 
-def test_differences_have_the_better_first_and_signs_that_agree(result: Result) -> None:
+def slow_difference(result: Result, a: str, b: str) -> tuple[float, float, float]:
+    """NLL of a minus that of b, and its interval: from the score records, and whichever comparison names both."""
+    nll = {record["distance"]: record["nll"] for record in ranking(result)}
+    for record in result.comparisons:
+        ends = record.get("low_holm", record["low"]), record.get("high_holm", record["high"])
+        if (record["measure"], record["a"], record["b"]) == ("nll", a, b):
+            return nll[a] - nll[b], *ends
+        if (record["measure"], record["b"], record["a"]) == ("nll", a, b):
+            return nll[a] - nll[b], -ends[1], -ends[0]
+    raise AssertionError
+
+
+def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     ranked = ranking(result)
-    (grid,) = grids.differences(result.comparisons, ranked)
     order = [record["distance"] for record in ranked]
-    assert [row[0] for row in grid.rows] == [f"{a} – {b}" for k, a in enumerate(order) for b in order[k + 1 :]]
-    score = {record["distance"]: record for record in ranked}
-    for row in grid.rows:
-        a, b = row[0].split(" – ")
-        for place, measure in ((1, "nll"), (4, "score_2afc_distance")):
-            assert float(row[place]) == pytest.approx(score[a][measure] - score[b][measure], abs=6e-3)
-            low, high = map(float, row[place + 1].split(" to "))
-            assert low <= float(row[place]) <= high
-    unknown = [record | {"se": None} for record in result.comparisons]
-    assert grids.differences(unknown, ranked)[0].rows[0][1:] == ("–",) * 6
+    shown = chart(result, ranked)
+    assert shown.to == order[0]
+    assert [row.name for row in shown.rows] == order
+    assert shown.rows[0].value == 0
+    for row in shown.rows[1:]:
+        assert row[1:4] == pytest.approx(slow_difference(result, row.name, order[0]))
+    ceiling = result.ceiling
+    assert ceiling is not None
+    first = ranked[0]["nll"]
+    assert shown.reference["P = 1/2"] == pytest.approx(ceiling.floor_nll - first)
+    assert shown.reference["ceiling"] == pytest.approx((ceiling.nll_lowest - first, ceiling.nll_highest - first))
+    assert [line["name"] for line in brief(result, ranked)["lines"]] == order
+
+
+def test_intervals_that_belong_to_the_corrected_p_are_drawn_where_there_are_any(result: Result) -> None:
+    wider = [record | {"low_holm": record["low"] - 1, "high_holm": record["high"] + 1} for record in result.comparisons]
+    narrow, wide = (chart(result.replace(comparisons=each), ranking(result)) for each in (result.comparisons, wider))
+    for one, other in zip(narrow.rows[1:], wide.rows[1:], strict=True):
+        assert (other.low, other.high) == pytest.approx((one.low - 1, one.high + 1))
+    said = "a distance whose bar crosses 0 cannot be told apart from"
+    assert said in body(report_page(result.replace(comparisons=wider)))
+    plain = [{k: v for k, v in r.items() if k not in ("low_holm", "high_holm")} for r in result.comparisons]
+    assert said not in body(report_page(result.replace(comparisons=plain)))
+
+
+def test_planned_comparisons_are_drawn_and_nothing_else(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Result, "verdict", lambda self: [])  # has tests of its own
+    ranked = ranking(result)
+    order = [record["distance"] for record in ranked]
+    against = result.replace(comparisons=[r for r in result.comparisons if "worse" in (r["a"], r["b"])])
+    shown = chart(against, ranked)
+    assert (shown.to, [row.name for row in shown.rows]) == ("worse", order)
+    assert shown.rows[0][1:4] == pytest.approx(slow_difference(result, order[0], "worse"))
+    assert parts.matrices(against, ranked) == []
+    pairs = [{"good", "alike"}, {"worse", order[2]}]
+    planned = result.replace(comparisons=[r | {"tests": 1} for r in result.comparisons if {r["a"], r["b"]} in pairs])
+    shown = chart(planned, ranked)
+    assert shown.to is None
+    assert [set(row.name.split(" – ")) for row in shown.rows] == pairs
+    assert not shown.reference
+    assert "(Holm)" not in " ".join(shown.p.values())
+    single = result.replace(comparisons=[r for r in result.comparisons if {r["a"], r["b"]} == pairs[0]])
+    assert {row.name for row in chart(single, ranked).rows} == pairs[0]
+    for each in (against, planned, single):
+        assert "All pairs" not in body(report_page(each))
+    scores = chart(result.replace(comparisons=[]), ranked)
+    assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
+
+
+def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result) -> None:
+    ranked = ranking(result)
+    (shown,) = parts.matrices(result, ranked)
+    order = [record["distance"] for record in ranked]
+    assert [name for name, _ in shown["rows"]] == order
+    scores = {record["distance"]: record for record in ranked}
+    for i, (_, cells) in enumerate(shown["rows"]):
+        assert cells[i] is None
+        for j, cell in enumerate(cells):
+            if i == j:
+                continue
+            measure, sign = ("nll", -1) if i < j else ("score_2afc_distance", 1)
+            better, other = order[min(i, j)], order[max(i, j)]
+            ahead = sign * (scores[better][measure] - scores[other][measure])
+            assert float(cell["text"].replace("\N{MINUS SIGN}", "-")) == pytest.approx(
+                ahead, abs=0.051 if i > j else 6e-4
+            )
+            pair = {better, other}
+            (record,) = [r for r in result.comparisons if r["measure"] == measure and {r["a"], r["b"]} == pair]
+            assert cell["differ"] == record["different"]
+    assert parts.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
+
+
+def test_marks_beyond_an_axis_are_named_with_an_arrow() -> None:
+    near = drawings.Axis.over([0.0, 1.0], [("floor", 1.5), ("ceiling", (-0.5, -0.2))])
+    assert near.low < -0.5
+    assert near.high > 1.5
+    far = drawings.Axis.over([0.0, 1.0], [("floor", 9.0), ("ceiling", (-9.0, -8.0))])
+    assert (far.low, far.high) == pytest.approx((-0.04, 1.04))
+    assert "floor →" in drawings.names(far)
+    assert "← ceiling" in drawings.names(far)
+    assert "floor" not in drawings.interval(far, (0.5, np.nan, np.nan), "x")
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_an_axis_has_a_few_round_ticks(low: float, width: float) -> None:
+    axis = drawings.Axis(low, low + width)
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 8
+    rounding = 1e-9 * (abs(low) + width)
+    assert all(axis.low - rounding <= tick <= axis.high + rounding for tick in ticks)
 
 
 def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(result: Result) -> None:
@@ -293,32 +379,59 @@ def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(result: Re
     assert {row[shown.header.index("explained %")] for row in shown.rows} == {"0 to 100"}
 
 
-def test_one_is_not_called_many(result: Result) -> None:
-    one = [record | {"triplets": 1, "votes": 1} for record in ranking(result)[:1]]
-    assert heading(one).endswith(" on 1 triplet and 1 vote")
+def test_groups_are_ranked_whatever_their_number(result: Result) -> None:
+    ranked = ranking(result)
+    shown = parts.groups(result, ranked)
+    assert shown is not None
+    best = ranked[0]["distance"]
+    of = [
+        r for r in result.scores if (r["split"], r["distance"]) == ("test", best) and r["group"] not in ("all", "mean")
+    ]
+    assert [line[0] for line in shown["lines"]] == [r["group"] for r in sorted(of, key=lambda r: r["nll"])]
+    assert shown["crowd"] is None
+    assert shown["lines"][0][3].count('class="other"') == 5
+    one = [record for record in result.scores if record["group"] != SCRIPT]
+    assert parts.groups(result.replace(scores=one), ranked) is None
+    many = [r | {"group": f"g{k}", "nll": r["nll"] + k} for k in range(300) for r in of]
+    shown = parts.groups(result.replace(scores=[*result.scores, *many]), ranked)
+    assert shown is not None
+    assert (shown["count"], len(shown["lines"]), shown["between"]) == (302, 16, 286)
+    assert shown["crowd"].count("<circle") == 286
 
 
-def test_groups_go_down_unless_distances_are_more(result: Result) -> None:
-    def shapes(records: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
-        found = grids.groups(records)
-        return [(grid.header[0], len(grid.header), len(grid.rows), len(grid.foot)) for grid in found]
-
-    assert shapes(result.scores) == [("distance", 5, 6, 0)] * 2
-    few = [record for record in result.scores if record["distance"] in ("good", "alike")]
-    assert shapes(few) == [("group", 3, 2, 2)] * 2
-    crowd = [{"split": "test", "group": str(k)} for k in range(50)]
-    assert too_many_groups(crowd) == 50
-    assert too_many_groups(crowd[:10]) == 0
-
-
-def test_warnings_stand_before_everything_but_the_verdict(result: Result) -> None:
+def test_caveats_and_warnings_stand_before_the_chart(result: Result) -> None:
     finding = Finding("ties", "warning", "test", "good", f"half are {SCRIPT}", "50 of 100", "give more digits")
-    said = body(report_page(result.replace(findings=[finding])))
-    line = f"test, good: half are {SCRIPT}; 50 of 100. give more digits."
-    assert said.index("share the lead") < said.index(line) < said.index("Scores on test")
-    quiet = body(report_page(result.replace(findings=[])))
-    assert "The data check warns" not in quiet
-    assert "Nothing was found that is wrong" in quiet
+    few = result.card | {"caveats": ["there are 7 references only"]}
+    said = body(report_page(result.replace(findings=[finding], card=few)))
+    line = f"test, good: half are {SCRIPT}; 50 of 100; give more digits"
+    assert said.index("share the lead") < said.index(line) < said.index("difference of NLL from")
+    assert said.count("there are 7 references only") == 1
+    quiet = report_page(result.replace(findings=[finding.__class__(**{**finding.__dict__, "level": "note"})]))
+    assert 'id="caveats"' not in quiet
+    assert line in body(quiet)
+
+
+def test_three_triplets_are_a_success_a_failure_and_a_disagreement(result: Result) -> None:
+    ranked = ranking(result)
+    success, failure, apart = parts.examples(result, ranked, None)
+    rows = {name: result.outcomes(name, "density") for name in (r["distance"] for r in ranked[:2])}
+    first, second = rows.values()
+    n, M, P = (first[name].to_numpy() for name in ("n", "M", "P"))
+    gain = [
+        k * np.log(2 * p) + (m - k) * np.log(2 - 2 * p)
+        for k, m, p in zip(n, M, np.clip(P, 1e-9, 1 - 1e-9), strict=True)
+    ]
+    assert success["triplet"] == first["triplet"][int(np.argmax(gain))]
+    assert failure["triplet"] == surprising(result, ranked[0]["distance"], top=1)["triplet"][0]
+    order = np.argsort(-abs(P - second["P"].to_numpy()), kind="stable")
+    listed = [first["triplet"][int(k)] for k in order]
+    assert apart["triplet"] == next(each for each in listed if each not in (success["triplet"], failure["triplet"]))
+    for example, names in ((success, 2), (failure, 2), (apart, 3)):
+        chosen = {who: column["part"] for column in example["columns"] for who, _ in column["by"]}
+        assert len(chosen) == names
+        row = first.row(by_predicate=pl.col("triplet") == example["triplet"], named=True)
+        assert chosen["people"] == ("x1" if 2 * row["n"] > row["M"] else "x0" if 2 * row["n"] < row["M"] else "ref")
+        assert chosen[ranked[0]["distance"]] == ("x1" if row["P"] > 0.5 else "x0")
 
 
 def test_what_older_results_do_not_tell_is_left_out(finished: Path, tmp_path: Path) -> None:
@@ -328,9 +441,9 @@ def test_what_older_results_do_not_tell_is_left_out(finished: Path, tmp_path: Pa
     kept = {name: content[name] for name in ("card", "scores", "comparisons")}
     (folder / "scores.json").write_text(json.dumps(kept))
     said = body(report_page(Result.read(folder)))
-    assert "ceiling best function" not in said
-    assert "Reliability:" not in said
-    assert "Scores on test: 400 triplets" in said
+    assert "The band is where" not in said
+    assert "reliability slope" not in said
+    assert "6 distances on 400 triplets" in said
 
 
 def test_results_of_counts_tell_nothing_of_single_triplets(finished: Path, tmp_path: Path) -> None:
@@ -338,9 +451,9 @@ def test_results_of_counts_tell_nothing_of_single_triplets(finished: Path, tmp_p
     subprocess.run(["cp", "-r", str(finished), str(folder)], check=True)
     (folder / "triplets.parquet").unlink()
     said = body(report_page(Result.read(folder)))
-    assert "What surprised" not in said
-    assert "Surfaces:" in said
-    assert "hatching" not in said
+    assert "A failure of" not in said
+    assert "surface P 0." in said
+    assert "dots are" not in said
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +476,7 @@ def fill(folder: Path, file: Path) -> Path:
 def test_images_are_shown_small_and_few(finished: Path, images: Path) -> None:
     text = report_page(Result.read(finished), Pictures(images))
     shown = re.findall(r'<img src="data:image/jpeg;base64,[^"]*" alt="(x0|ref|x1)">', text)
-    assert len(shown) == 36
+    assert len(shown) == 3 * 3 + 3 * 6
     assert len(text) < 600_000
     assert "--images" not in body(text)
     without = report_page(Result.read(finished), Pictures(finished))
@@ -376,7 +489,7 @@ def test_an_image_that_cannot_be_read_leaves_its_name(finished: Path, tmp_path: 
     fill(tmp_path, tmp_path / "text")
     text = report_page(Result.read(finished), Pictures(tmp_path))
     assert "<img" not in text
-    assert re.search(r"ref: ref/\d{3}", body(text))
+    assert re.search(r"reference ref/\d{3}", body(text))
 
 
 def test_the_command_writes_the_page_and_lists_it(finished: Path, images: Path, tmp_path: Path, capsys: Any) -> None:
@@ -445,9 +558,11 @@ def test_pairs_have_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert refused(capsys, "report", "r", "--images", ".") == "--images shows triplets; these are results of pairs"
     assert "<script" not in text
     said = body(text)
-    assert said.index("a explains these votes best of") < said.index("Scores on test: 300 pairs, 900 votes")
-    assert "nats per pair" in said
-    assert text.count("<svg") == 2 + 2 + 2  # scores, curves, reliability
+    assert said.index("pairs.csv: 2 distances on 300 pairs and 900 votes") < said.index(
+        "a explains these votes best of"
+    )
+    assert "difference of NLL from a, nats per pair" in said
+    assert text.count("<svg") == 4 + 4 + 4 + 3  # both columns, their heads and scales; curves, reliability; groups
     Path("r", "report.html").write_text("earlier")
     main(["report", "r"])
     assert capsys.readouterr().out.startswith("Report: r/report.html (")
@@ -480,14 +595,13 @@ def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(
     )
     said = body(Path("r", "report.html").read_text(encoding="utf-8"))
     assert "distance is the one distance here. distance has NLL" in said
-    assert "Surfaces:" not in said
-    assert "No surface of distance: surfaces are those of saved models, and the estimator saves none." in said
+    assert "surface the estimator saves no model" in said
 
 
 def test_a_fit_without_a_map_is_drawn_over_the_tested_distances(tmp_path: Path) -> None:
     table = random_table(100)
     evaluate(table, table, estimators={"raw": Network(inputs="raw", epochs=5)}).write(tmp_path / "r")
     text = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert "Surfaces: the chance P of choosing x1" in body(text)
+    assert "surface P 0." in body(text)
     assert (tmp_path / "r" / "figures" / "surfaces-raw.svg").is_file()
     assert report_page(Result.read(tmp_path / "r")) == text

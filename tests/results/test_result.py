@@ -164,9 +164,8 @@ def test_a_folder_of_pairs_holds_what_it_should(of_pairs: Path, tmp_path: Path) 
     rows = pl.read_parquet(of_pairs / "pairs.parquet")
     assert len(rows) == 4 * 300
     assert sorted(os.listdir(of_pairs / "figures")) == [
-        f"{kind}-{name}.{ending}"
-        for kind in ("curves", "reliability")
-        for name in ("density", "spline")
+        f"{kind}.{ending}"
+        for kind in ("curves-density", "curves-spline", "differences", "reliability-density", "reliability-spline")
         for ending in ("pdf", "svg")
     ]
     tested = rows.filter(distance="good", estimator="spline")

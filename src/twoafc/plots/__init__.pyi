@@ -22,6 +22,7 @@ from .scores import sweep as sweep
 from .scores import votes as votes
 from .scores import votes_by_M as votes_by_M
 from .style import COLOURS as COLOURS
+from .style import COLUMN as COLUMN
 from .style import colour_bar as colour_bar
 from .style import save as save
 from .style import svg as svg

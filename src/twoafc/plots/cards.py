@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.plots.style import DARK, LABEL, LEAST, LIGHT, MARK, SMALL, UNKNOWN, tidy, verbatim
+from twoafc.plots.style import DARK, LABEL, LIGHT, MARK, SMALL, UNKNOWN, tidy, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Image = NDArray[np.uint8]
 Answer = Mapping[str, Any]
 """A result of `twoafc.results.ask`: P, standard_error, counts, and d0, d1 and P_model if known."""
-LABELS = ("x₀", "reference", "x₁")
+LABELS = ("x0", "reference", "x1")
 WIDE = 1.45
 """Width of a panel beside the images, whose width is 1."""
 SMALL_IMAGE = 256
@@ -47,13 +47,13 @@ def counts_nll(answer: Answer, ax: Axes) -> Axes:
     for bar, count, marked in zip(bars, counts, observed, strict=True):
         if marked:
             bar.set(hatch="////", label=f"observed, j = {count['j']}")
-            ax.legend(loc="upper center", fontsize=LEAST, frameon=False, handlelength=1.2, borderaxespad=0)
+            ax.legend(loc="upper center", fontsize=SMALL, frameon=False, handlelength=1.2, borderaxespad=0)
         if marked or M <= NUMBERED:
             number = f"{count['nll']:.2f}" if math.isfinite(count["nll"]) else "∞"
             above = (bar.get_x() + bar.get_width() / 2, bar.get_height())
-            text = ax.annotate(number, above, (0, 1.5), textcoords="offset points", fontsize=LEAST, ha="center")
+            text = ax.annotate(number, above, (0, 1.5), textcoords="offset points", fontsize=SMALL, ha="center")
             text.set_fontweight("bold" if marked else "normal")
-    ax.set(ylim=(0, PANEL * most), xlim=(-0.6, M + 0.6), xlabel=f"j, votes for x₁ of {M}", ylabel="NLL of j, nats")
+    ax.set(ylim=(0, PANEL * most), xlim=(-0.6, M + 0.6), xlabel=f"j, votes for x1 of {M}", ylabel="NLL of j, nats")
     ax.locator_params(axis="x", integer=True)
     if M <= NUMBERED:
         ax.set_xticks(range(M + 1))
@@ -87,7 +87,7 @@ def triplet_card(
     figure, panels, (ax,) = _card(images, labels, 1, title)
     d0, d1 = (answer.get("d0") if d0 is None else d0), (answer.get("d1") if d1 is None else d1)
     panels[1].set_xlabel(_probability(answer), fontsize=SMALL)
-    _show_votes(answer, panels, (_distance("₀", d0), _distance("₁", d1)))
+    _show_votes(answer, panels, (_distance("0", d0), _distance("1", d1)))
     counts_nll(answer, ax)
     return figure
 
@@ -122,7 +122,7 @@ def disagreement_card(
     top = max(counts_nll(answer, ax).get_ylim()[1] for answer, ax in zip(answers.values(), axes, strict=True))
     for ax, (name, answer) in zip(axes, answers.items(), strict=True):
         ax.set_ylim(0, top)
-        distances = [_distance("₀", answer.get("d0")), _distance("₁", answer.get("d1"))]
+        distances = [_distance("0", answer.get("d0")), _distance("1", answer.get("d1"))]
         lines = [ax.get_xlabel(), ", ".join(filter(None, distances)), _probability(answer)]
         ax.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
         ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")

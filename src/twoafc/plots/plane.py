@@ -10,7 +10,20 @@ import numpy as np
 from twoafc.arrays import BoolArray, FloatArray
 from twoafc.core import uniformise
 from twoafc.inference import share_interval
-from twoafc.plots.style import COLOURS, DARK, LEAST, UNKNOWN, pixels, side_by_side, tidy, uniform_axes
+from twoafc.plots.style import (
+    COLOURS,
+    COLUMN,
+    DARK,
+    LABEL,
+    PAGE,
+    SMALL,
+    UNKNOWN,
+    pixels,
+    side_by_side,
+    tidy,
+    uniform_axes,
+    verbatim,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,19 +77,19 @@ def surface(P: FloatArray, ax: Axes, *, density: FloatArray | None = None) -> Ax
         lines = ax.contour(nodes, nodes, P.T, levels=levels, colors="black", linewidths=widths)
         for level in levels:
             number, at = f"{level:g}", [LEVELS[level]]
-            ax.clabel(lines, levels=[level], fmt=number, fontsize=LEAST, inline_spacing=2, manual=at)
+            ax.clabel(lines, levels=[level], fmt=number, fontsize=SMALL, inline_spacing=2, manual=at)
     if density is not None:
         _draw_density(np.asarray(density, dtype=np.float64), ax)
     return uniform_axes(ax)
 
 
 def surfaces(
-    named: Mapping[str, FloatArray], *, across: int = 4, density: Mapping[str, FloatArray] | None = None
+    named: Mapping[str, FloatArray], *, across: int = 5, density: Mapping[str, FloatArray] | None = None
 ) -> Figure | None:
     """Draw several surfaces side by side under their names, with one colour bar; None if there are none."""
     panels = {name: (P, (density or {}).get(name)) for name, P in named.items()}
     return side_by_side(
-        panels, lambda pair, ax: surface(pair[0], ax, density=pair[1]), "P, chance of x₁", across=across
+        panels, lambda pair, ax: surface(pair[0], ax, density=pair[1]), "P, chance of x1", across=across
     )
 
 
@@ -131,7 +144,7 @@ def standard_error(se: FloatArray, ax: Axes) -> Axes:
     return uniform_axes(ax)
 
 
-def standard_errors(named: Mapping[str, FloatArray], *, across: int = 4) -> Figure | None:
+def standard_errors(named: Mapping[str, FloatArray], *, across: int = 5) -> Figure | None:
     """Draw several standard errors side by side under their names, with one colour bar; None if there are none."""
     return side_by_side(named, standard_error, "standard error of P", across=across)
 
@@ -153,7 +166,7 @@ def _draw_contour(se: FloatArray, level: float, ax: Axes, *, number_at: float) -
     for line in filter(len, inside):
         x, y = line[int(number_at * len(line))]
         behind = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
-        ax.text(x, y, f"{level:g}", fontsize=LEAST, ha="center", va="center", bbox=behind)
+        ax.text(x, y, f"{level:g}", fontsize=SMALL, ha="center", va="center", bbox=behind)
 
 
 def scatter(d0: FloatArray, d1: FloatArray, share: FloatArray, ax: Axes, *, uniform: bool = False) -> Axes:
@@ -187,7 +200,7 @@ def scatter(d0: FloatArray, d1: FloatArray, share: FloatArray, ax: Axes, *, unif
 
 
 def _raw_axes(ax: Axes, top: float, *, ticks: int) -> Axes:
-    ax.set(xlim=(0, top), ylim=(0, top), aspect="equal", xlabel="d₀", ylabel="d₁")
+    ax.set(xlim=(0, top), ylim=(0, top), aspect="equal", xlabel="d0", ylabel="d1")
     ax.locator_params(nbins=ticks)
     tidy(ax).spines[:].set_visible(True)
     return ax
@@ -219,9 +232,9 @@ def residual_map(found: _Residuals, ax: Axes) -> Axes:
     return uniform_axes(ax)
 
 
-def residual_maps(named: Mapping[str, _Residuals], *, across: int = 4) -> Figure | None:
+def residual_maps(named: Mapping[str, _Residuals], *, across: int = 5) -> Figure | None:
     """Draw several residual maps side by side under their names, with one colour bar; None if there are none."""
-    return side_by_side(named, residual_map, "votes for x₁ beyond P, %", across=across)
+    return side_by_side(named, residual_map, "votes for x1 beyond P, %", across=across)
 
 
 def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]:
@@ -249,17 +262,17 @@ def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]
     least = np.nanmin(steps.log_likelihood)
     pixels(steps.log_likelihood, axes[-1], cmap="Purples_r", vmin=least, vmax=0)
     for ax in axes[1:]:
-        uniform_axes(ax).set(xlabel="u₀", ylabel="u₁")
+        uniform_axes(ax).set(xlabel="u0", ylabel="u1")
     captions = [
-        f"n of M = {steps.M} votes for x₁",
-        f"uniformised; kernels, σ = {steps.sigma:g}",
-        f"p(d₀, d₁): 0 to {steps.density.max():.1f}",
-        *(f"Pr(n = {j} | d₀, d₁): 0 to 1" for j in range(steps.M + 1)),
-        "P(d₀, d₁): 0 to 1",
-        f"L(d₀, d₁): −{-least:.1f} to 0",
+        f"n of M = {steps.M} votes for x1",
+        f"kernels, σ = {steps.sigma:g}",
+        f"density: 0 to {steps.density.max():.1f}",
+        *(f"Pr(n = {j}): 0 to 1" for j in range(steps.M + 1)),
+        "P: 0 to 1",
+        f"log-likelihood: −{-least:.1f} to 0",
     ]
     for place, (ax, caption) in enumerate(zip(axes, captions, strict=True)):
-        ax.set_title(f"({chr(ord('a') + place)}) {caption}", fontsize=LEAST, loc="left")
+        ax.set_title(f"({chr(ord('a') + place)}) {caption}", fontsize=SMALL, loc="left")
     return axes
 
 
@@ -282,7 +295,7 @@ def _draw_points(x: FloatArray, y: FloatArray, steps: WorkedExample, ax: Axes) -
     ax.scatter(x, y, 70, steps.n / steps.M, **colours, linewidths=0.6, zorder=3, clip_on=False)
     for x_n, y_n, n in zip(x, y, steps.n, strict=True):
         colour = "white" if n in (0, steps.M) else "black"
-        ax.text(x_n, y_n, str(n), fontsize=LEAST, ha="center", va="center_baseline", color=colour)
+        ax.text(x_n, y_n, str(n), fontsize=SMALL, ha="center", va="center_baseline", color=colour)
 
 
 class Curve(NamedTuple):
@@ -341,19 +354,19 @@ def curve(values: Curve, ax: Axes) -> Axes:
     ax.plot(values.u, values.P, color="#542788", linewidth=1.2)
     ax.set_xticks(np.linspace(0, 1, len(values.ticks)), [f"{d:.3g}" for d in values.ticks])
     ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1], xlabel="d (quarters of the pairs)", ylabel="P(same)")
-    return ax
+    return tidy(ax)
 
 
-def curves(named: Mapping[str, Curve], *, across: int = 4) -> Figure:
+def curves(named: Mapping[str, Curve], *, across: int = 3) -> Figure:
     """Draw several curves side by side under their names, each on its own distance, so many across."""
     from matplotlib.figure import Figure
 
     across = min(len(named), across)
-    down = -(-len(named) // across)
-    figure = Figure(figsize=(2.6 * across + 0.4, 2.4 * down), layout="constrained")
+    down, width = -(-len(named) // across), COLUMN if across == 1 else PAGE
+    figure = Figure(figsize=(width, 1.9 * down), layout="constrained")
     axes: Any = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
     for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=False)):
-        curve(values, ax).set_title(name, fontsize="medium")
+        verbatim(curve(values, ax).set_title(name, fontsize=LABEL))
         ax.set_ylabel(ax.get_ylabel() if place % across == 0 else "")
     for ax in axes[len(named) :]:
         ax.set_axis_off()

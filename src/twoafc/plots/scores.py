@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.plots.style import DARK, DASHES, LEAST, LIGHT, LINES, SMALL, UNKNOWN, side_by_side, tidy, verbatim
+from twoafc.plots.style import DARK, DASHES, LIGHT, LINES, SMALL, UNKNOWN, side_by_side, tidy, unit_axes, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 Reference = float | tuple[float, float]
 APART = 0.25
 """Names above the figure that are closer than this share of its width are put at different heights."""
+LONG = 30
+"""Letters from which on the label of an axis has two lines."""
 BARS = 11
 """Bars of n / M if M varies; an odd number, so that one of them is at 1/2."""
 LEGEND_SPACING: Any = {"handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.3, "borderaxespad": 0.2}
-VOTES_LABELS = {"M": "M, votes of a triplet", "n": "n, votes for x₁", "share": "n / M, share of votes for x₁"}
+VOTES_LABELS = {"M": "M, votes of a triplet", "n": "n, votes for x1", "share": "n / M, share of votes for x1"}
 
 
 class ForestRow(NamedTuple):
@@ -71,7 +73,7 @@ def forest(
     ax.set_yticks(range(len(lines)), [line.name if isinstance(line, ForestRow) else line for line in lines])
     ax.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     # Aligned right, so that it has room below long names.
-    ax.set_xlabel(f"{label} ({better} is better)", loc="right")
+    ax.set_xlabel(f"{label}{' ' if len(label) < LONG else chr(10)}({better} is better)", loc="right")
     tidy(ax).tick_params(axis="y", length=0)
     for text, line in zip(ax.get_yticklabels(), lines, strict=True):
         verbatim(text).set_fontweight("normal" if isinstance(line, ForestRow) else "bold")
@@ -110,8 +112,8 @@ def _name_references(reference: Mapping[str, Reference], ax: Axes) -> None:
     previous, height = -math.inf, 0
     for name, x in sorted(middles.items(), key=lambda item: item[1]):
         height = height + 1 if x - previous < APART * (right - left) else 0
-        above, lift = ("data", "axes fraction"), 2 + 1.2 * LEAST * height
-        text = ax.annotate(name, (x, 1), (0, lift), above, "offset points", fontsize=LEAST, ha="center", va="bottom")
+        above, lift = ("data", "axes fraction"), 2 + 1.2 * SMALL * height
+        text = ax.annotate(name, (x, 1), (0, lift), above, "offset points", fontsize=SMALL, ha="center", va="bottom")
         verbatim(text)
         previous = x
 
@@ -166,7 +168,7 @@ def sweep(
     if chosen is not None:
         ax.axvline(chosen, color="0.4", linewidth=0.7, zorder=0)
         above = ("data", "axes fraction")
-        ax.annotate(f"paper: {chosen:.3g}", (chosen, 1), (0, 2), above, "offset points", fontsize=LEAST, ha="center")
+        ax.annotate(f"paper: {chosen:.3g}", (chosen, 1), (0, 2), above, "offset points", fontsize=SMALL, ha="center")
     if automatic:
         ax.plot([], [], "D", color="0.4", markersize=4.5, markeredgecolor="white", label="automatic")
     if curves:
@@ -203,7 +205,7 @@ class _Bin(Protocol):
     def high(self) -> float: ...
 
 
-def reliability(bins: Sequence[_Bin], ax: Axes, *, of: str = "x₁") -> Axes:
+def reliability(bins: Sequence[_Bin], ax: Axes, *, of: str = "x1") -> Axes:
     """Draw the share of votes for x1 (of "same", for pairs) against P, with 95 % intervals.
 
     Parameters
@@ -215,12 +217,11 @@ def reliability(bins: Sequence[_Bin], ax: Axes, *, of: str = "x₁") -> Axes:
     ends = np.array([[bin.share - bin.low, bin.high - bin.share] for bin in bins]).reshape(-1, 2).T
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=1)
     ax.errorbar(P, share, np.nan_to_num(np.maximum(ends, 0)), fmt="o", markersize=2.5, linewidth=0.8, color=DARK)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], aspect="equal")
-    ax.set(xlabel=f"P, chance of {of}", ylabel=f"share of votes for {of}")
+    unit_axes(ax).set(xlabel=f"P, chance of {of}", ylabel=f"share of votes for {of}")
     return tidy(ax)
 
 
-def reliabilities(named: Mapping[str, Sequence[_Bin]], *, across: int = 4, of: str = "x₁") -> Figure | None:
+def reliabilities(named: Mapping[str, Sequence[_Bin]], *, across: int = 5, of: str = "x1") -> Figure | None:
     """Draw several reliability curves side by side under their names; None if there are none."""
     return side_by_side(named, partial(reliability, of=of), None, across=across)
 

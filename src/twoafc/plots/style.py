@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-LABEL, SMALL, LEAST = 8.0, 7.0, 6.5
-"""Font sizes in points: labels of axes and panels, numbers on axes, remarks. Nothing is smaller than the last."""
+LABEL, SMALL = 8.0, 7.0
+"""Font sizes in points: labels of axes and panels; numbers and remarks. Nothing is smaller than the last."""
+COLUMN, PAGE = 3.35, 7.0
+"""Widths of a figure in inches: of one column of print, and of two."""
+LEFT, BAR, BOTTOM, TITLE, GAP = 0.44, 0.72, 0.4, 0.16, 0.11
+"""Room beside panels in inches: for numbers and label, for a colour bar, below, for a line of a title, and between."""
+LETTER = 0.062
+"""Width of a letter of a title in inches, about."""
 COLOURS = "PuOr"
 """Diverging about P = 1/2, distinguishable by colour-blind readers; in grey print the numbers on contours help."""
 DARK, LIGHT, MARK = "#542788", "#998EC3", "#B35806"
@@ -58,9 +64,16 @@ def tidy(ax: Axes) -> Axes:
 
 def uniform_axes(ax: Axes) -> Axes:
     """Set the axes of the uniformised plane: d0 across, d1 upwards, each from 0 to 1."""
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], aspect="equal")
-    ax.set(xlabel="d₀ (uniformised)", ylabel="d₁ (uniformised)")
+    unit_axes(ax).set(xlabel="d0 (uniformised)", ylabel="d1 (uniformised)")
     tidy(ax).spines[:].set_visible(True)
+    return ax
+
+
+def unit_axes(ax: Axes) -> Axes:
+    """Set axes from 0 to 1, with numbers so short that panels may stand close together."""
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     return ax
 
 
@@ -86,25 +99,52 @@ def verbatim(text: Text) -> Text:
 def side_by_side(
     named: Mapping[str, T], draw: Callable[[T, Axes], Axes], label: str | None, *, across: int
 ) -> Figure | None:
-    """Draw panels under their names, with labels at the outer axes only, and one colour bar if it has a label."""
+    """Draw panels under their names, with labels at the outer axes only, and one colour bar if it has a label.
+
+    The figure is as wide as one column of print, or two. Places are given: finding them takes longer than drawing.
+    """
     from matplotlib.figure import Figure
 
     if not named:
         return None
     across = min(len(named), across)
-    down = -(-len(named) // across)
-    figure = Figure(figsize=(1.9 * across + (0.8 if label else 0.3), 2.1 * down + 0.3), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
-    for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=False)):
-        verbatim(draw(values, ax).set_title(name, fontsize=LABEL))
-        lowest = place + across >= len(named)
-        ax.tick_params(labelbottom=lowest)
-        ax.set(xlabel=ax.get_xlabel() if lowest else "", ylabel=ax.get_ylabel() if place % across == 0 else "")
-    for ax in axes[len(named) :]:
-        ax.set_axis_off()
+    down, width = -(-len(named) // across), COLUMN if across < 3 else PAGE
+    side = (width - LEFT - (BAR if label else GAP) - GAP * (across - 1)) / across
+    titles = [wrapped(name, int((side + GAP / 2) / LETTER)) for name in named]
+    title = TITLE * max(text.count("\n") + 1 for text in titles) + 0.06
+    height = BOTTOM + down * (side + title)
+    figure = Figure(figsize=(width, height))
+    for place, values in enumerate(named.values()):
+        row, column = divmod(place, across)
+        x, y = LEFT + column * (side + GAP), BOTTOM + (down - row - 1) * (side + title)
+        ax = draw(values, figure.add_axes((x / width, y / height, side / width, side / height)))
+        verbatim(ax.set_title(titles[place], fontsize=LABEL, pad=3))
+        if place + across < len(named):
+            ax.set(xlabel="", xticks=[])
+        if column:
+            ax.set(ylabel="", yticks=[])
     if label:
-        colour_bar(list(axes), label)
+        x, tall = LEFT + across * (side + GAP), min(height - BOTTOM - title, 2 * side)
+        at = (x / width, (BOTTOM + (height - BOTTOM - title - tall) / 2) / height, 0.09 / width, tall / height)
+        first = figure.axes[0]
+        _finish(figure.colorbar([*first.images, *first.collections][0], cax=figure.add_axes(at)), label)
     return figure
+
+
+def wrapped(name: str, most: int) -> str:
+    r"""Break a long name into lines of at most so many letters, after a hyphen or an underscore where there is one.
+
+    Examples
+    --------
+    >>> wrapped("lab_hist_hellinger", 12), wrapped("ssim", 12)
+    ('lab_hist_\nhellinger', 'ssim')
+    """
+    lines = []
+    while len(name) > most:
+        cut = max(name.rfind(sign, 0, most) for sign in "_- ") + 1 or most
+        lines.append(name[:cut])
+        name = name[cut:]
+    return "\n".join([*lines, name])
 
 
 def colour_bar(axes: Axes | Sequence[Axes], label: str) -> Colorbar:
@@ -114,7 +154,10 @@ def colour_bar(axes: Axes | Sequence[Axes], label: str) -> Colorbar:
     shown = [*beside[0].images, *beside[0].collections]
     if figure is None or not shown:
         raise ValueError("a colour bar needs axes with a surface or points; these have none")
-    bar = figure.colorbar(shown[0], ax=beside, shrink=0.9, pad=0.02)
+    return _finish(figure.colorbar(shown[0], ax=beside, shrink=0.9, pad=0.02), label)
+
+
+def _finish(bar: Colorbar, label: str) -> Colorbar:
     bar.set_label(label, size=LABEL)
     bar.ax.tick_params(labelsize=SMALL, width=0.6, length=2.5)
     bar.outline.set_linewidth(0.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -14,6 +15,7 @@ import polars as pl
 from markupsafe import Markup
 
 import twoafc
+from twoafc import plots
 from twoafc.files import write_text
 from twoafc.inference import Record
 from twoafc.reproduce.experiments import HEADINGS, PaperDistance, in_paper_order
@@ -29,7 +31,7 @@ from twoafc.reproduce.printed import (
     slip_number,
     slips,
 )
-from twoafc.results import REPORT, Table, bibtex, inline, latex, markdown, note_lines
+from twoafc.results import REPORT, Table, bibtex, latex, markdown, note_lines
 from twoafc.table import Triplets, write_durably
 
 if TYPE_CHECKING:
@@ -419,10 +421,7 @@ def page(
         chosen=chosen,
         tables=[(table, _blocks(table)) for table in reproduction.tables],
         closeness=[] if reproduction.warning else closeness(reproduction.tables),
-        figures=[
-            (figure, inline(drawn, name=f"figure-{figure.name}", title=figure.title, description=figure.caption))
-            for figure, drawn in figures
-        ],
+        figures=[(figure, base64.b64encode(plots.svg(drawn).encode()).decode("ascii")) for figure, drawn in figures],
         data=[_data_row(name, split, table) for name, splits in data.items() for split, table in splits.items()],
         # Standard errors are shown, not the intervals that the same words describe elsewhere.
         errors=[

@@ -17,6 +17,7 @@ from .compare import compare_results as compare_results
 from .failures import TELLING as TELLING
 from .failures import by_chance as by_chance
 from .failures import disagreements as disagreements
+from .failures import most_surprising as most_surprising
 from .failures import surprise as surprise
 from .failures import surprising as surprising
 from .folder import check_folder as check_folder
@@ -32,7 +33,6 @@ from .query import answer as answer
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
 from .query import count_table as count_table
-from .report.drawings import inline as inline
 from .report.page import REPORT as REPORT
 from .report.page import bibtex as bibtex
 from .report.page import report_page as report_page
@@ -47,6 +47,7 @@ from .tables import is_shown as is_shown
 from .tables import latex as latex
 from .tables import markdown as markdown
 from .tables import note_lines as note_lines
+from .tables import paper_table as paper_table
 from .tables import reading as reading
 from .tables import short as short
 from .tables import summary_table as summary_table

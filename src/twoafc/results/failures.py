@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -43,6 +43,21 @@ def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     for rows, every, _ in _outcomes(M, P):
         bits.flat[rows] = np.take_along_axis(every, n.flat[rows][:, None], axis=1)[:, 0]
     return bits
+
+
+def most_surprising(rows: pl.DataFrame) -> dict[str, Any]:
+    """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``: the first of `surprising`.
+
+    The mid p-value is at least half the chance of the observed count, so the surprise is at most 1 + nll / ln 2 bits:
+    rows whose NLL is too small need no second look.
+    """
+    n, M, P, nll = (rows[name].to_numpy() for name in ("n", "M", "P", "nll"))
+    largest = int(np.argmax(nll))
+    least = surprise(n[largest], M[largest], P[largest])
+    near = np.flatnonzero(1 + nll / np.log(2) >= least - ALIKE)
+    bits = surprise(n[near], M[near], P[near])
+    best = near[np.lexsort((-nll[near], -bits))[0]]
+    return rows.row(int(best), named=True) | {"surprise": float(bits[near == best][0])}
 
 
 def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:

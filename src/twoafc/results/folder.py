@@ -17,8 +17,10 @@ from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.files import OutputFolder, legible, recover, whole_file
 from twoafc.results import format, tables
-from twoafc.results.report import drawings
+from twoafc.results.report import parts
+from twoafc.results.report.chart import Chart, chart
 from twoafc.results.report.page import REPORT, report_page, write_page
+from twoafc.results.report.verdict import ranking
 from twoafc.table import Pairs, write_frame
 
 if TYPE_CHECKING:
@@ -77,8 +79,9 @@ def write_result(
             write_frame(result.votes, partial / "votes.parquet")
         if result.comparisons:
             write_frame(pl.DataFrame(result.comparisons, infer_schema_length=None), partial / "comparisons.csv")
-        for ending in ("md", "tex"):
-            (partial / f"tables.{ending}").write_text(_tables(result, ending), encoding="utf-8")
+        (partial / "tables.md").write_text(_tables(result), encoding="utf-8")
+        paper = tables.paper_table(result.scores, result.ceiling, result.error_bars.removeprefix("95 % intervals "))
+        (partial / "tables.tex").write_text(paper, encoding="utf-8")
         keys = [(run.distance, run.estimator, run.seed) for run in result.runs]
         for name, run in zip(model_files(keys), result.runs, strict=True):
             if hasattr(run.fit, "save"):
@@ -104,30 +107,51 @@ def _content(result: Result) -> dict[str, Any]:
     }
 
 
-def _tables(result: Result, ending: str) -> str:
-    form = {"md": tables.markdown, "tex": tables.latex}[ending]
+def _tables(result: Result) -> str:
+    """All tables as Markdown, with what a reader should know below."""
     notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
     shown = tables.all_tables(result.scores, result.comparisons)
-    return "\n".join([*(form(table) for table in shown), tables.note_lines(notes, ending)])
+    return "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
 
 
 def _figures(result: Result) -> dict[str, Figure]:
-    """Figures of each estimator, by the name of their files: reliability; curves of pairs; surfaces and residuals."""
+    """Draw the chart of the report and, for each estimator, reliability, and residuals and surfaces (curves, of pairs).
+
+    Distances are in the order of their scores.
+    """
+    ranked = ranking(result)
     figures: dict[str, Figure | None] = {}
+    if len(ranked) > 1:
+        shown = chart(result, ranked)
+        figures["scores" if shown.kind == "scores" else "differences"] = _forest(shown)
     for estimator in dict.fromkeys(label for _, label, _ in result.fits):
         runs = [run for run in result.runs if run.estimator == estimator]
-        goodness = {name: each for (name, label), each in result.goodness.items() if label == estimator}
-        bins = {name: each.calibration.bins for name, each in goodness.items()}
-        figures[f"reliability-{plain(estimator)}"] = plots.reliabilities(
-            bins, of="same" if result.row == "pair" else "x₁"
-        )
+        scored = [record["distance"] for record in ranked if record["estimator"] == estimator]
+        fitted = [name for name, label, _ in result.fits if label == estimator]
+        order = list(dict.fromkeys([*scored, *fitted, *(run.distance for run in runs)]))
+        runs.sort(key=lambda run: order.index(run.distance))
+        suits = {name: result.goodness[name, estimator] for name in order if (name, estimator) in result.goodness}
+        bins = {name: each.calibration.bins for name, each in suits.items()}
+        of, file = "same" if result.row == "pair" else "x1", plain(estimator)
+        figures[f"reliability-{file}"] = plots.reliabilities(bins, of=of)
         if result.row == "pair":
-            figures[f"curves-{plain(estimator)}"] = plots.curves(_curves(result, runs)) if runs else None
+            figures[f"curves-{file}"] = plots.curves(_curves(result, runs)) if runs else None
             continue
-        maps = {name: each.residuals for name, each in goodness.items() if each.residuals is not None}
-        figures[f"surfaces-{plain(estimator)}"] = plots.surfaces(surfaces_of(runs, rows=result.triplets))
-        figures[f"residuals-{plain(estimator)}"] = plots.residual_maps(maps)
+        maps = {name: each.residuals for name, each in suits.items() if each.residuals is not None}
+        figures[f"surfaces-{file}"] = plots.surfaces(surfaces_of(runs, parts.NODES, rows=result.triplets))
+        figures[f"residuals-{file}"] = plots.residual_maps(maps)
     return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _forest(shown: Chart) -> Figure:
+    """The chart of the report at the width of a column."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(plots.COLUMN, 0.75 + 0.17 * len(shown.rows)), layout="constrained")
+    ax = plots.forest(shown.rows, figure.subplots(), label=shown.label, reference=shown.reference)
+    if shown.kind != "scores":
+        ax.axvline(0, color="black", linewidth=0.6, zorder=0)
+    return figure
 
 
 def _curves(result: Result, runs: Sequence[Run]) -> dict[str, plots.Curve]:
@@ -153,9 +177,9 @@ def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None 
         if not run.diverged and run.distance not in surfaces:
             saved = rows if hasattr(run.fit, "save") else None
             tested = None if saved is None else saved.filter(distance=run.distance, estimator=run.estimator)
-            uniform = drawings.map_of(run.fit, tested)
+            uniform = parts.map_of(run.fit, tested)
             if uniform is not None:
-                surfaces[run.distance] = drawings.surface_of(run.fit, uniform, size)
+                surfaces[run.distance] = parts.over_plane(run.fit.probability, uniform, size)
     return surfaces
 
 

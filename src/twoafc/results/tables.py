@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twoafc.files import legible
 from twoafc.inference import Ceiling, Record
 
 
@@ -93,7 +94,7 @@ def summary_table(scores: Sequence[Record], *, split: str = "test", columns: Seq
     columns = [column for column in columns if column.name != "explained" or any("explained_low" in r for r in scores)]
     records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
     rows = [
-        (record["distance"], _estimator(record), *(_number(record, column) for column in columns)) for record in records
+        (record["distance"], _estimator(record), *(cell(record, column) for column in columns)) for record in records
     ]
     first = records[0]
     rows_of = "pairs" if "pairs" in first else "triplets"
@@ -127,7 +128,7 @@ def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = 
     # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
     whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
     rows = tuple(
-        (pair[0], _estimator(records[(*pair, "all")]), *(_number(records[(*pair, group)], column) for group in groups))
+        (pair[0], _estimator(records[(*pair, "all")]), *(cell(records[(*pair, group)], column) for group in groups))
         for pair in whole
     )
     return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
@@ -172,7 +173,7 @@ def _estimator(record: Record) -> str:
     )
 
 
-def _number(record: Record, column: Column) -> str:
+def cell(record: Record, column: Column) -> str:
     """Write a value with its error bar, or its spread over seeds, and its letters."""
     if column.name == "explained":
         return explained(record.get("explained_low"), record.get("explained_high")) or "–"
@@ -275,6 +276,100 @@ def latex(table: Table, below: Sequence[str] = ()) -> str:
     return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", *notes, r"\end{table}", ""])
 
 
+SLIM = {
+    2: (("nll", "NLL $\\downarrow$"), ("explained", "expl."), ("score_2afc_distance", "2AFC $\\uparrow$")),
+    1: (("nll", "NLL $\\downarrow$"), ("average_precision", "AP $\\uparrow$")),
+}
+"""Measures of the table for a paper."""
+LONG = 22
+"""Names with more letters than this are wrapped in that table."""
+
+
+def paper_table(scores: Sequence[Record], ceiling: Ceiling | None = None, error_bars: str = "") -> str:
+    """Write the tested scores as one LaTeX table as wide as a column of print, for the package booktabs.
+
+    Each estimator has its own part, the best distance first; what ± and letters mean is printed below.
+    """
+    records = sorted(_summarised(scores, "test", "all"), key=lambda record: _order(record["nll"]))
+    k, known = distances_per_row(scores), ceiling is not None and ceiling.known
+    columns = [column for column in SLIM[k] if column[0] != "explained" or known]
+    lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
+    estimators = list(dict.fromkeys(record["estimator"] for record in records))
+    wide = max(len(record["distance"]) for record in records) > LONG
+    # A value and its letters are two columns close together, so that both are aligned.
+    form = r"p{0.3\columnwidth}" if wide else "l"
+    form += "".join("r@{\\,}l" if name in lettered else "r" for name, _ in columns)
+    head = [rf"\multicolumn{{{1 + (name in lettered)}}}{{c}}{{{text}}}" for name, text in columns]
+    body = []
+    for label in estimators:
+        across = 1 + len(columns) + len(lettered)
+        part = rf"\addlinespace \multicolumn{{{across}}}{{@{{}}l}}{{\emph{{{_escape(label)}}}}} \\"
+        body += [part] if len(estimators) > 1 else []
+        for record in (each for each in records if each["estimator"] == label):
+            cells = [_escape(record["distance"]).replace(r"\_", r"\_\allowbreak{}" if wide else r"\_")]
+            for name, _ in columns:
+                cells += [_slim(record, name), *([record.get(f"{name}_letters") or ""] if name in lettered else [])]
+            body.append(" & ".join(cells) + r" \\")
+    rows = "pairs" if k == 1 else "triplets"
+    by = "" if len(estimators) > 1 else f"; P fitted by {estimators[0]}"
+    caption = f"Distances scored on {records[0][rows]:,} {rows} with {records[0]['votes']:,} votes{by}."
+    notes = _slim_notes(k, ceiling, error_bars)
+    if lettered:
+        several = len({record["distance"] for record in records}) > 2
+        tests = "paired tests, Holm-corrected, 5 %" if several else "paired test, 5 %"
+        notes.append(f"Values of a column that share a letter cannot be told apart ({tests}).")
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_escape(caption)}}}",
+            r"\label{tab:twoafc}",
+            r"\footnotesize\setlength{\tabcolsep}{4pt}",
+            rf"\begin{{tabular}}{{@{{}}{form}@{{}}}}",
+            r"\toprule",
+            " & ".join(["distance", *head]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\par\smallskip\parbox{{\columnwidth}}{{\scriptsize\raggedright {_escape(' '.join(notes))}}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _slim(record: Record, name: str) -> str:
+    """A value of the table for a paper, with the digits that its error allows."""
+    if name == "explained":
+        share = explained(record.get("explained_low"), record.get("explained_high")) or "--"
+        return share.replace(" to ", "--").replace("worse than guessing", "$<0$")
+    value, spread = record.get(name), record.get(f"{name}_se", record.get(f"{name}_sd"))
+    if value is None or not math.isfinite(value):
+        return "--" if value is None else r"$\infty$"
+    if spread is None or not spread > 0:
+        return f"{value:.3f}" if name == "nll" else f"{value:.1f}"
+    places = min(max(1 - math.floor(math.log10(spread)), 0), 4)
+    return rf"{value:.{places}f} $\pm$ {spread:.{places}f}"
+
+
+def _slim_notes(k: int, ceiling: Ceiling | None, error_bars: str) -> list[str]:
+    """What a reader of the table for a paper must know, in sentences."""
+    bare = (
+        "2AFC: votes that the distance alone agrees with" if k == 2 else "AP: average precision of the distance alone"
+    )
+    notes = [f"NLL: negative log-likelihood, nats per {'pair' if k == 1 else 'triplet'}.", f"{bare}, in %."]
+    notes.append(f"± standard error{f' ({error_bars})' if error_bars else ''}.")
+    if ceiling is not None:
+        notes.append(f"P = 1/2 has NLL {ceiling.floor_nll:.3f}.")
+    if ceiling is not None and ceiling.known:
+        least, most = ceiling.nll_lowest, ceiling.nll_highest
+        notes.append(f"The best function of a triplet has NLL between {least:.3f} and {most:.3f};")
+        notes.append("expl.: how far a distance comes from P = 1/2 to there, in %.")
+    return notes
+
+
 def note_lines(notes: Sequence[str], ending: str) -> str:
     """Write what a reader of the tables should know below them: a list for ``md``, comments for ``tex``."""
     mark = {"md": "- ", "tex": "% "}[ending]
@@ -313,6 +408,7 @@ LATEX = {
     "↑": r"$\uparrow$",
     "±": r"$\pm$",
     "–": "--",
+    "\ufffd": "?",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
 } | {mark: f"\\{mark}" for mark in "&%$#_{}"}
@@ -326,4 +422,4 @@ def _escape(text: str) -> str:
     >>> print(_escape("lpips_alex 5 % ±"))
     lpips\_alex 5 \% $\pm$
     """
-    return "".join(LATEX.get(mark, mark) for mark in text)
+    return "".join(LATEX.get(mark, mark) for mark in legible(text))

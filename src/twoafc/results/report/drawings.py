@@ -1,292 +1,239 @@
-"""The figures of a report as SVG inside the page, each with what it shows in words."""
+"""The drawings of a report, as SVG: small, sharp at any size, and in the colours of the page, light or dark.
+
+Along x, intervals are drawn in shares of the width: text keeps its size on a phone and on paper.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-from xml.etree import ElementTree
+import base64
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import polars as pl
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from twoafc import plots
 from twoafc.arrays import FloatArray
-from twoafc.core import Uniform
-from twoafc.files import BREAKS, legible
-from twoafc.inference import Goodness, Record
-from twoafc.results.report.verdict import with_error
-from twoafc.table import Pairs
+from twoafc.files import legible
+from twoafc.inference import Bin
+from twoafc.plots import Curve
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from twoafc.results.result import Result
-
-NODES, CELLS = 61, 10
-"""Nodes of a surface along each axis, and cells in which its triplets are counted."""
-MOST_DRAWN = 12
-"""Distances whose surface, curve or reliability is drawn, the best first: more would make a page that nobody reads."""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure, under its name."""
-
-    name: str
-    image: Markup
-
-
-Reference = dict[str, float | tuple[float, float]]
-"""What scores are compared with: a line, or a band."""
-FONTS = re.compile(r"font(-family)?:([^;]*?)'DejaVu Sans'[^;]*")
-REFERENCE = re.compile(r"url\(#([^)]*)\)")
-DROPPED = ("metadata", "style")
+SIDE = 100
+"""Units along a side of a square panel."""
+LEVELS = (0.25, 0.5, 0.75)
+"""Contours of P."""
+PROBABILITY = "7f3b08 b35806 e08214 fdb863 fee0b6 f7f7f7 d8daeb b2abd2 8073ac 542788 2d004b"
+ERROR = "fcfbfd dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d"
+"""Colours of P from 0 to 1, and of its standard error from 0 to `LARGEST_ERROR`: finer towards 0, as its root."""
+LARGEST_ERROR = 0.25
+EDGE, APART, LINE = 12.0, 30.0, 1.15
+"""A name this near to an end of its axis, in %, is not centred; one this near to another is so many em higher."""
+FEWEST = 2.5
+"""Steps between ticks along an axis, at least."""
+NAMES = {"zero": ""}
+"""Marks that have another name on the page: 0 stands on the axis."""
+MINUS = "\N{MINUS SIGN}"
+Reference = float | tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Scale:
-    """A score as a forest plot shows it."""
+class Axis:
+    """A linear axis with round ticks, and what is marked on it: a line, or a band, by name."""
 
-    name: str
-    label: str
-    better: Literal["lower", "higher"]
-    reference: Reference = field(default_factory=dict)
+    low: float
+    high: float
+    marks: tuple[tuple[str, Reference], ...] = ()
 
+    @classmethod
+    def over(cls, values: Iterable[float], marks: Iterable[tuple[str, Reference]] = ()) -> Axis:
+        """Make an axis of all values, and of the marks that are not much farther away than they are apart."""
+        known = [value for value in values if math.isfinite(value)] or [0.0]
+        low, high = min(known), max(known)
+        span = (high - low) or abs(high) or 1.0
+        named = tuple(marks)
+        for _, mark in named:
+            for end in mark if isinstance(mark, tuple) else (mark,):
+                low = end if low - span <= end < low else low
+                high = end if high < end <= high + span else high
+        margin = 0.04 * ((high - low) or span)
+        return cls(low - margin, high + margin, named)
 
-def scales(result: Result, ranked: Sequence[Record]) -> list[Scale]:
-    """The scores that are drawn, with their floor and, for triplets, their ceiling."""
-    if result.row == "pair":
-        floors = {name: ranked[0].get(f"{name}_floor") for name in ("nll", "average_precision")} if ranked else {}
-        lines: dict[str, Reference] = {
-            name: {"constant P": floor} if floor is not None and np.isfinite(floor) else {}
-            for name, floor in floors.items()
-        }
-        return [
-            Scale("nll", "NLL, nats per pair", "lower", lines.get("nll", {})),
-            Scale("average_precision", "average precision, %", "higher", lines.get("average_precision", {})),
-        ]
-    nll: Reference = {}
-    share: Reference = {}
-    ceiling = result.ceiling
-    if ceiling is not None:
-        nll, share = {"floor": ceiling.floor_nll}, {"floor": 50.0}
-        if ceiling.known:
-            nll |= {"ceiling": (ceiling.nll_lowest, ceiling.nll_highest)}
-            share |= {"ceiling": (ceiling.score_2afc_lowest, ceiling.score_2afc_highest)}
-    return [
-        Scale("nll", "NLL, nats per triplet", "lower", nll),
-        Scale("score_2afc_distance", "2AFC of the distance alone, %", "higher", share),
-    ]
+    def share(self, value: float) -> float:
+        """Place of a value in % of the width, at an end where it lies beyond."""
+        return min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0)
 
+    def ticks(self) -> list[float]:
+        """Two to six round values.
 
-def forests(records: Sequence[Record], shown: Sequence[Scale]) -> list[Drawing]:
-    """Scores with their error bars, a figure for each scale."""
-    several = len({record["estimator"] for record in records}) > 1
-    return [_forest(scale, records, several) for scale in shown if records]
+        Examples
+        --------
+        >>> [round(tick, 2) for tick in Axis(-0.03, 0.27).ticks()]
+        [0.0, 0.1, 0.2]
+        """
+        step = 10 ** math.floor(math.log10((self.high - self.low) / FEWEST))
+        step *= next(times for times in (5, 2, 1) if (self.high - self.low) / (times * step) >= FEWEST)
+        first = math.ceil(self.low / step)
+        return [step * place for place in range(first, math.floor(self.high / step) + 1)]
 
 
-def _forest(scale: Scale, records: Sequence[Record], several: bool) -> Drawing:
-    from matplotlib.figure import Figure
+def interval(axis: Axis, ends: Sequence[float], label: str, others: Iterable[float] = ()) -> Markup:
+    """Draw one line of a chart: value, low and high of an interval, and values of others as small ticks."""
+    drawn = [f'<line class="other" x1="{x}" x2="{x}" y1="30%" y2="70%"/>' for x in _shares(axis, others)]
+    return _image("line", "".join([*_marks(axis), *drawn, _bar(axis, ends, "50%", "bar", 3.5)]), label)
 
-    rows = [
-        plots.ForestRow(
-            name=record["distance"],
-            value=record[scale.name],
-            low=_or_nan(record.get(f"{scale.name}_low")),
-            high=_or_nan(record.get(f"{scale.name}_high")),
-            letters=record.get(f"{scale.name}_letters") or "",
-            group=record["estimator"] if several else "",
-        )
-        for record in records
-        if record.get(scale.name) is not None
-    ]
-    lines = len(rows) + (len({row.group for row in rows}) if several else 0)
-    figure = Figure(figsize=(4.2, 0.8 + 0.24 * lines), layout="constrained")
-    plots.forest(rows, figure.subplots(), label=scale.label, better=scale.better, reference=scale.reference)
-    words = "; ".join(
-        f"{row.name}{f', {row.group}' if row.group else ''}: {row.value:.4g}"
-        + (f" ({row.low:.4g} to {row.high:.4g})" if np.isfinite(row.low) else "")
-        for row in rows
+
+def crowd(axis: Axis, rows: Sequence[Sequence[float]], height: float, label: str) -> Markup:
+    """Draw many lines without names in a height of so many pixels: value, low and high of each."""
+    places = [f"{(place + 0.5) * 100 / len(rows):.2f}%" for place in range(len(rows))]
+    drawn = [_bar(axis, ends, y, "hair", 1.2) for ends, y in zip(rows, places, strict=True)]
+    return _image("crowd", "".join([*_marks(axis), *drawn]), label, f' style="height: {height:.0f}px"')
+
+
+def _bar(axis: Axis, ends: Sequence[float], y: str, kind: str, radius: float) -> str:
+    middle, around = _shares(axis, ends[:1]), _shares(axis, ends[1:])
+    line = f'<line class="{kind}" x1="{around[0]}" x2="{around[1]}" y1="{y}" y2="{y}"/>' if len(around) == 2 else ""
+    return line + "".join(f'<circle class="dot" cx="{x}" cy="{y}" r="{radius:g}"/>' for x in middle)
+
+
+def scale(axis: Axis) -> Markup:
+    """Draw the numbers below a chart."""
+    numbers = "".join(
+        f'<line class="axis" x1="{x}" x2="{x}" y1="0" y2="4"/>{_text(x, 1.45, number)}'
+        for tick in axis.ticks()
+        for x, number in [(f"{axis.share(tick):.2f}%", f"{round(tick, 10):g}".replace("-", MINUS))]
     )
-    title = f"{scale.label}: every distance with its 95 % interval, {scale.better} is better"
-    return Drawing(scale.label, inline(figure, name=f"forest-{scale.name}", title=title, description=words))
+    return _image("scale", f'<line class="axis" x1="0" x2="100%" y1="0.5" y2="0.5"/>{numbers}', "")
 
 
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+def names(axis: Axis) -> Markup:
+    """Write what is marked on a chart above it: with an arrow where it lies beyond an end, higher where names crowd."""
+    texts: list[str] = []
+    last, height = -math.inf, 0
+    for name, mark in sorted(axis.marks, key=lambda item: np.mean(item[1])):
+        middle = (max(mark[0], axis.low) + min(mark[1], axis.high)) / 2 if isinstance(mark, tuple) else mark
+        at, text = axis.share(middle), NAMES.get(name, name)
+        text = f"{text} →" if middle > axis.high else f"← {text}" if middle < axis.low else text
+        height = 1 - height if at - last < APART else 0
+        anchor = "start" if at < EDGE else "end" if at > 100 - EDGE else "middle"
+        texts.append(_text(f"{at:.2f}%", -0.35 - LINE * height, text, anchor))
+        last = at
+    return _image("names", "".join(texts), "")
 
 
-def surfaces(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
-    """P over the plane of the two distances, of every fit that is saved, the best first."""
+def _marks(axis: Axis) -> list[str]:
     drawn = []
-    for place, record in enumerate(ranked[:MOST_DRAWN]):
-        fit, rows = result.model(*_key(record)), _tested(result, record)
-        uniform = None if fit is None else map_of(fit, rows)
-        if uniform is not None:
-            drawn.append(Drawing(_name(ranked, record), _surface(record, fit, uniform, rows, place)))
+    for name, mark in axis.marks:
+        kind = f'class="mark {escape(name.split()[0])}"'
+        if isinstance(mark, tuple):
+            a, b = (axis.share(end) for end in mark)
+            drawn.append(f'<rect {kind} x="{a:.2f}%" width="{b - a:.2f}%" y="0" height="100%"/>')
+        elif axis.low <= mark <= axis.high:
+            drawn.append(f'<line {kind} x1="{axis.share(mark):.2f}%" x2="{axis.share(mark):.2f}%" y1="0" y2="100%"/>')
     return drawn
 
 
-def map_of(fit: Any, rows: pl.DataFrame | None) -> Uniform | None:
-    """The map of a fit to the plane of its surface; that of the tested rows where it has none and these are known."""
-    uniform = getattr(fit, "uniform", None)
-    if isinstance(uniform, Uniform):
-        return uniform
-    return None if rows is None else Uniform.learn(rows["d0"].to_numpy(), rows["d1"].to_numpy())
+def _shares(axis: Axis, values: Iterable[float]) -> list[str]:
+    return [f"{axis.share(value):.2f}%" for value in values if math.isfinite(value)]
 
 
-def surface_of(fit: Any, uniform: Uniform, size: int) -> FloatArray:
-    """P over the uniformised plane, shape (size, size)."""
-    d0, d1 = np.meshgrid(*[uniform.inverse(np.linspace(0, 1, size))] * 2, indexing="ij")
-    return np.asarray(fit.probability(d0.ravel(), d1.ravel()), dtype=np.float64).reshape(size, size)
+def _text(x: str, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text x="{x}" y="{y:g}em" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def unsaved(result: Result, ranked: Sequence[Record]) -> list[str]:
-    """Names of what has no surface on the page, since its estimator saves no model."""
-    return [_name(ranked, record) for record in ranked[:MOST_DRAWN] if result.model(*_key(record)) is None]
+def _image(kind: str, content: str, label: str, more: str = "") -> Markup:
+    """Wrap a drawing; one without a label repeats what is said elsewhere, and is not read aloud."""
+    said = f'role="img" aria-label="{escape(legible(label))}"' if label else 'aria-hidden="true"'
+    return Markup(f'<svg class="{kind}" {said}{more}>{content}</svg>')
 
 
-def _tested(result: Result, record: Record) -> pl.DataFrame | None:
-    """The tested rows; None where these were counted, and single ones are not known."""
-    return None if result.triplets is None else result.outcome_rows(*_key(record))
+def _panel(content: str, label: str) -> Markup:
+    frame = f'<rect class="frame" x="0.5" y="0.5" width="{SIDE - 1}" height="{SIDE - 1}"/>'
+    return _image("panel", content + frame, label, f' viewBox="0 0 {SIDE} {SIDE}"')
 
 
-def _key(record: Record) -> tuple[str, str]:
-    return record["distance"], record["estimator"]
-
-
-def _name(ranked: Sequence[Record], record: Record) -> str:
-    several = len({one["estimator"] for one in ranked}) > 1
-    return f"{record['distance']}, {record['estimator']}" if several else str(record["distance"])
-
-
-def _surface(record: Record, fit: Any, uniform: Uniform, rows: pl.DataFrame | None, place: int) -> Markup:
-    P = surface_of(fit, uniform, NODES)
-    density = None
-    if rows is not None:
-        u0, u1 = (uniform(rows[name].to_numpy()) for name in ("d0", "d1"))
-        density = np.histogram2d(u0, u1, bins=CELLS, range=((0, 1), (0, 1)))[0]
-    figure, ax = _panel()
-    plots.surface(P, ax, density=density)
-    title = f"Chance P that x1 is chosen, by {record['distance']}, over the plane of its two distances"
-    words = f"P goes from {P.min():.2f} to {P.max():.2f} and is 1/2 where the distances are equal."
-    return inline(figure, name=f"surface-{place}", title=title, description=words)
-
-
-def _panel() -> tuple[Figure, Axes]:
-    """A small figure with one square panel; its place is given, since finding it takes as long as drawing."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(2.2, 2.1))
-    return figure, figure.add_axes((0.2, 0.18, 0.76, 0.79))
-
-
-def curves(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
-    """P along the one distance of pairs, with the votes that it was tested on, the best first."""
-    from matplotlib.figure import Figure
-
-    drawn = []
-    for place, record in enumerate(ranked[:MOST_DRAWN]):
-        fit = result.model(*_key(record))
-        if fit is None:
-            continue  # an estimator of the user's own that saves no model
-        name, label = _key(record)
-        rows = result.rows.filter(distance=name, estimator=label).select("n", "M", "d")
-        values = plots.curve_values(fit, Pairs.from_frame(rows))
-        figure = Figure(figsize=(3.0, 2.3), layout="constrained")
-        plots.curve(values, figure.subplots())
-        title = f"Chance of same by {name}: the curve, and shares of the tested votes with 95 % intervals"
-        words = f"P goes from {values.P[0]:.2f} at the smallest distances to {values.P[-1]:.2f} at the largest."
-        drawn.append(
-            Drawing(_name(ranked, record), inline(figure, name=f"curve-{place}", title=title, description=words))
-        )
-    return drawn
-
-
-def reliabilities(result: Result, ranked: Sequence[Record]) -> list[Drawing]:
-    """Share of votes for x1 against P, the best distance first."""
-    shown = [record for record in ranked if _key(record) in result.goodness]
-    return [
-        Drawing(_name(ranked, record), _reliability(record, result.goodness[_key(record)], place))
-        for place, record in enumerate(shown[:MOST_DRAWN])
-    ]
-
-
-def _reliability(record: Record, goodness: Goodness, place: int) -> Markup:
-    calibration, of = goodness.calibration, "same" if goodness.row == "pair" else "x₁"
-    figure, ax = _panel()
-    plots.reliability(calibration.bins, ax, of=of)
-    title = f"Share of votes for {of.replace('₁', '1')} against P, by {record['distance']}"
-    far, chance, slope = 100 * calibration.ece, 100 * calibration.ece_by_chance, calibration.slope
-    words = f"{len(calibration.bins)} bins of {goodness.row}s with like P; they lie {far:.1f} % from the diagonal on "
-    words += f"average, where the noise of the votes alone would make it {chance:.1f} %."
-    if np.isfinite(slope.low):
-        words += f" Slope {with_error(slope.value, slope.se)}."
-    return inline(figure, name=f"reliability-{place}", title=title, description=words)
-
-
-def inline(figure: Figure, *, name: str, title: str, description: str = "") -> Markup:
-    """Write a figure as an SVG element of a page.
+def surface(P: FloatArray, dots: tuple[FloatArray, FloatArray] | None, label: str) -> Markup:
+    """Draw P over the plane, u0 across and u1 upwards, with contours, and some triplets as dots.
 
     Parameters
     ----------
-    name : str
-        Prefix of its ids; figures of one page must have different names.
-    title, description : str
-        What the figure is, and what is seen on it, in words.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> element = inline(Figure(figsize=(1, 1)), name="empty", title="Nothing, as <text>")
-    >>> element.startswith('<svg class="figure" role="img" aria-labelledby="empty-title"')
-    True
-    >>> "Nothing, as &lt;text&gt;" in element
-    True
+    P : array, shape (K, K)
+        Row i has u0 = i / (K - 1), column j has u1 = j / (K - 1).
+    dots : u0 and u1, optional
+        Of the triplets to show.
     """
-    root = ElementTree.fromstring(plots.svg(figure))
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if _local(child.tag) in DROPPED:
-                parent.remove(child)
-    for element in root.iter():
-        element.tag = _local(element.tag)
-        renamed = {_local(key): _renamed(_local(key), value, name) for key, value in element.attrib.items()}
-        element.attrib.clear()
-        element.attrib.update(renamed)
-    shape = {key: root.attrib[key] for key in ("width", "height", "viewBox")}
-    root.attrib.clear()
-    labels = f"{name}-title {name}-description" if description else f"{name}-title"
-    root.attrib.update({"class": "figure", "role": "img", "aria-labelledby": labels, **shape})
-    if description:
-        root.insert(0, _worded("desc", f"{name}-description", description))
-    root.insert(0, _worded("title", f"{name}-title", title))
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
+    lines = "".join(
+        f'<path class="{"contour half" if level == 0.5 else "contour"}" d="{_contour(P, level)}"/>'
+        for level in LEVELS
+        if P.min() < level < P.max()
+    )
+    content = _pixels(P, PROBABILITY)
+    if dots is not None:
+        places = dict.fromkeys(
+            zip(*(np.rint(SIDE * u).astype(int).tolist() for u in (dots[0], 1 - dots[1])), strict=True)
+        )
+        content += f'<path class="dots" d="{"".join(f"M{x} {y}h0" for x, y in places)}"/>'
+    return _panel(content + lines, label)
 
 
-def _local(name: str) -> str:
-    """A name without its namespace, which HTML knows by the element svg itself."""
-    return name.rpartition("}")[2] if isinstance(name, str) else name
+def error(se: FloatArray, label: str) -> Markup:
+    """Draw the standard error of P over the plane."""
+    return _panel(_pixels(np.sqrt(np.nan_to_num(se, nan=LARGEST_ERROR) / LARGEST_ERROR), ERROR), label)
 
 
-def _renamed(key: str, value: str, name: str) -> str:
-    if key == "id":
-        return f"{name}-{value}"
-    if key == "href" and value.startswith("#"):
-        return f"#{name}-{value[1:]}"
-    return FONTS.sub(_family, REFERENCE.sub(rf"url(#{name}-\1)", value)) if "#" in value or "font" in value else value
+def _contour(values: FloatArray, level: float) -> str:
+    from contourpy import contour_generator
+
+    nodes = np.linspace(0, SIDE, len(values))
+    lines: Any = contour_generator(nodes, nodes[::-1], values.T).lines(level)
+    return "".join("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line) for line in lines)
 
 
-def _family(match: re.Match[str]) -> str:
-    """The fonts of the page in place of a long list that no reader may have."""
-    return f"font{match[1] or ''}:{match[2]}sans-serif"
+def _pixels(values: FloatArray, colours: str) -> str:
+    """Values in [0, 1] at the nodes of the plane as an image of few bytes."""
+    from PIL import Image
+
+    stops = np.array([list(bytes.fromhex(colour)) for colour in colours.split()])
+    at = np.linspace(0, len(stops) - 1, 256)
+    palette = np.stack([np.interp(at, range(len(stops)), channel) for channel in stops.T], axis=1)
+    image = Image.fromarray(np.rint(255 * np.clip(values.T[::-1], 0, 1)).astype(np.uint8), mode="P")
+    image.putpalette(np.rint(palette).astype(np.uint8).tobytes())
+    file = io.BytesIO()
+    image.save(file, format="PNG")
+    # Half of the outermost pixels lies outside: they are centred on 0 and 1.
+    half = SIDE / (len(values) - 1) / 2
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    box = f'x="{-half:.2f}" y="{-half:.2f}" width="{SIDE + 2 * half:.2f}" height="{SIDE + 2 * half:.2f}"'
+    return f'<image {box} preserveAspectRatio="none" href="data:image/png;base64,{data}"/>'
 
 
-def _worded(tag: str, identity: str, text: str) -> ElementTree.Element:
-    element = ElementTree.Element(tag, {"id": identity})
-    element.text = legible(text, keep=BREAKS)
-    return element
+def reliability(bins: Sequence[Bin], label: str) -> Markup:
+    """Draw the share of votes against P, from 0 to 1 each, with intervals; on the diagonal P is right."""
+    return _panel(
+        f'<line class="axis" x1="0" y1="{SIDE}" x2="{SIDE}" y2="0"/>'
+        + _points((bin.P, bin.share, bin.low, bin.high) for bin in bins),
+        label,
+    )
+
+
+def curve(values: Curve, label: str) -> Markup:
+    """Draw P along the uniformised distance of pairs, with a band of two standard errors, and shares of votes."""
+    line = "L".join(f"{SIDE * u:.1f} {SIDE * (1 - P):.1f}" for u, P in zip(values.u, values.P, strict=True))
+    content = f'<path class="curve" d="M{line}"/>'
+    if values.se is not None:
+        edges = [np.clip(values.P + sign * 2 * values.se, 0, 1) for sign in (1, -1)]
+        around = [*zip(values.u, edges[0], strict=True), *zip(values.u[::-1], edges[1][::-1], strict=True)]
+        corners = "L".join(f"{SIDE * u:.1f} {SIDE * (1 - P):.1f}" for u, P in around)
+        content = f'<path class="band" d="M{corners}Z"/>{content}'
+    return _panel(content + _points(zip(values.middle, values.share, values.low, values.high, strict=True)), label)
+
+
+def _points(points: Iterable[tuple[float, float, float, float]]) -> str:
+    drawn = []
+    for x, y, low, high in points:
+        ends = [SIDE * (1 - end) for end in ((low, high) if math.isfinite(low) and math.isfinite(high) else (y, y))]
+        across = f"{SIDE * x:.1f}"
+        drawn.append(f'<line class="hair" x1="{across}" x2="{across}" y1="{ends[0]:.1f}" y2="{ends[1]:.1f}"/>')
+        drawn.append(f'<circle class="dot" cx="{across}" cy="{SIDE * (1 - y):.1f}" r="1.7"/>')
+    return "".join(drawn)

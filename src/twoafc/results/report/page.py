@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from markupsafe import Markup
 
-from twoafc.errors import DataError
-from twoafc.files import whole_file
-from twoafc.images import decode, eight_bits
+from twoafc.files import BREAKS, legible, whole_file
 from twoafc.inference import Record
 from twoafc.results import tables
-from twoafc.results.failures import surprising
 from twoafc.results.pictures import Pictures
-from twoafc.results.report import drawings, grids
-from twoafc.results.report.verdict import ranking, verdict
+from twoafc.results.report import parts
+from twoafc.results.report.chart import brief
+from twoafc.results.report.verdict import ranking
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
 REPORT = "report.html"
-TOP = 12
-"""Surprising triplets that are shown."""
-SIDE, QUALITY = 112, 82
-"""Longest side of a thumbnail in pixels, and its JPEG quality."""
-ELSEWHERE = ("files", "fits", "notes", "error_bars", "data", "estimators", "settings", "versions")
-"""Parts of the card that the page shows elsewhere or in lines of their own; scores.json has all of it."""
-EXPLAINED = "explained: how far the NLL comes on the way from the floor to the ceiling, 0 to 100 %, as an interval"
-AUTHORS = "Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier"
-TITLE = "Evaluating Perceptual Distance Models by Fitting Binomial Distributions to Two-Alternative Forced Choice Data"
+SHOWN = ("seed", "tie_rule", "simulated", "machine", "created")
+"""Parts of the card that are shown beside versions, tables, estimators and settings; scores.json has all of them."""
+BIBTEX = """\
+@article{hepburn2024evaluating,
+  author  = {Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier},
+  title   = {Evaluating Perceptual Distance Models by Fitting Binomial
+             Distributions to Two-Alternative Forced Choice Data},
+  journal = {arXiv:2403.10390},
+  year    = {2024}
+}
+
+@software{twoafc,
+  author  = {{The twoafc developers}},
+  title   = {twoafc: perceptual distances scored on two-alternative forced-choice votes},
+  version = {VERSION},
+  note    = {Python package}
+}"""
 
 
 def report_page(result: Result, images: str | Path | Pictures | None = None) -> str:
@@ -42,41 +45,41 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     Parameters
     ----------
     images : path or Pictures, optional
-        Folder of the images of the most surprising triplets; without it their names are shown.
+        Folder of the images of the triplets that are shown; without it their names are shown.
     """
     if images is not None and result.row == "pair":
         raise ValueError("--images shows triplets; these are results of pairs")
     pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
-    ranked, ceiling = ranking(result), result.ceiling
+    ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None
+    caveats = [*result.caveats, *(_finding(each) for each in result.findings if each.level == "warning")]
+    cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # these have a strip of their own
     return render(
         result.card,
         row=result.row,
-        heading=heading(ranked),
-        verdict=verdict(result),
-        warnings=[finding for finding in result.findings if finding.level == "warning"],
-        notes=[finding for finding in result.findings if finding.level != "warning"],
-        remarks=result.notes,
-        scores=grids.scores(result.scores, ceiling),
+        heading=heading(ranked, result.card),
+        verdict=[sentence for sentence in result.verdict() if sentence not in cautions],
+        caveats=list(dict.fromkeys(caveats)),
+        brief=brief(result, ranked) if ranked else None,
+        examples=parts.examples(result, ranked, pictures) if ranked else [],
+        profiles=parts.profiles(result, ranked, pictures) if ranked else [],
+        dots=0 if result.triplets is None or not ranked else min(parts.DOTS, ranked[0].get("triplets", 0)),
         reading=[
             tables.reading(result.scores),
             f"error bars: {result.error_bars}",
-            *tables.ceiling_sentences(ceiling),
-            *([EXPLAINED] if ceiling is not None and ceiling.known else []),
+            *tables.ceiling_sentences(result.ceiling),
         ],
-        forests=drawings.forests(ranked, drawings.scales(result, ranked)),
-        differences=grids.differences(result.comparisons, ranked, result.k),
-        surfaces=drawings.surfaces(result, ranked) if result.row == "triplet" else [],
-        unsaved=drawings.unsaved(result, ranked) if result.row == "triplet" else [],
-        curves=drawings.curves(result, ranked) if result.row == "pair" else [],
-        reliabilities=drawings.reliabilities(result, ranked),
-        suits=grids.suits(result.goodness, ranked),
-        best=ranked[0] if ranked else None,
+        explained=result.ceiling is not None and result.ceiling.known,
         goodness=[] if best is None else best.sentences(),
-        groups=grids.groups(result.scores),
-        many_groups=too_many_groups(result.scores),
-        surprises=_surprises(result, ranked, pictures),
+        matrices=parts.matrices(result, ranked),
+        groups=parts.groups(result, ranked) if ranked else None,
+        remarks=[*result.notes, *(_finding(each) for each in result.findings if each.level != "warning")],
     )
+
+
+def _finding(finding: Any) -> str:
+    of = ", ".join(filter(None, (finding.table, finding.distance)))
+    return f"{of}: {finding.message}; {finding.evidence}; {finding.remedy}"
 
 
 def render(card: Mapping[str, Any], **values: Any) -> str:
@@ -87,18 +90,24 @@ def render(card: Mapping[str, Any], **values: Any) -> str:
         loader=PackageLoader("twoafc.results.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     version = card.get("versions", {}).get("twoafc", "?")
     return environment.get_template("report.html").render(
-        style=(Path(__file__).parent / "style.css").read_text(encoding="utf-8"),
+        style=Markup((Path(__file__).parent / "style.css").read_text(encoding="utf-8")),
         card=card_lines(card),
-        created=str(card.get("created", "")).partition("T")[0],
+        meta=" · ".join([*_fitted_to(card), f"twoafc {version}", *filter(None, [str(card.get("created", ""))[:10]])]),
         version=version,
         bibtex=bibtex(version),
         **values,
     )
+
+
+def _shown(value: Any) -> Any:
+    """Text that steers nothing: names of distances may hold control characters."""
+    return legible(value, keep=BREAKS) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def write_page(path: Path, text: str) -> Path:
@@ -108,37 +117,53 @@ def write_page(path: Path, text: str) -> Path:
     return path
 
 
-def heading(ranked: Sequence[Record]) -> str:
-    """State what was tested on how many votes."""
+def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
+    """State on which data what was tested."""
     if not ranked:
         return "No scores"
+    data = card.get("data") or {}
+    file = _file(data.get("test") or data.get("train") or {})
     names = list(dict.fromkeys(record["distance"] for record in ranked))
     what = names[0] if len(names) == 1 else f"{len(names)} distances"
     rows = "pairs" if "pairs" in ranked[0] else "triplets"
-    count, votes = ranked[0][rows], ranked[0]["votes"]
-    rows = rows if count != 1 else rows[:-1]
-    return f"{what} on {count:,} {rows} and {votes:,} {'votes' if votes != 1 else 'vote'}"
+    on = f"{_count(ranked[0][rows], rows)} and {_count(ranked[0]['votes'], 'votes')}"
+    return f"{file}: {what} on {on}" if file else f"{what} on {on}"
 
 
-def too_many_groups(scores: Sequence[Record]) -> int:
-    """Number of groups where they are too many for a table; else 0."""
-    groups = {record["group"] for record in scores if record["split"] == "test"} - {"all", "mean"}
-    return len(groups) if len(groups) + 2 > tables.MOST_GROUPS else 0
+def _fitted_to(card: Mapping[str, Any]) -> list[str]:
+    """What P was fitted to, where it is another table than the tested one; or that it was cross-validated."""
+    data = card.get("data") or {}
+    train, folds = data.get("train") or {}, (card.get("settings") or {}).get("folds")
+    if "test" not in data:
+        return [f"cross-validated in {folds} folds"] if folds else []
+    rows = next((rows for rows in ("triplets", "pairs") if rows in train), None)
+    count = [] if rows is None else [_count(train[rows], rows)]
+    return [f"fitted to {' of '.join([*count, *filter(None, [_file(train)])])}"] if train else []
+
+
+def _file(table: Mapping[str, Any]) -> str:
+    """The file of a table, the first of several, or nothing."""
+    several = [Path(path).name for path in table.get("files_sha256") or ()]
+    first = str(table.get("file") or (several[0] if several else ""))
+    return f"{first} and {len(several) - 1} more" if len(several) > 1 else first
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what if number != 1 else what[:-1]}"
 
 
 def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Turn a card into pairs of a name and a value.
+    """Turn a card into pairs of a name and a value; what is empty is left out.
 
     Examples
     --------
     >>> card_lines({"seed": 0, "tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
     [('table, test', 'file t.csv, votes 1200'), ('seed', '0'), ('tie rule', 'a tie counts one half')]
     """
-    lines = [("versions", _listed(card["versions"]))] if card.get("versions") else []
-    lines += [(f"table, {role}", _listed(table)) for role, table in (card.get("data") or {}).items()]
-    lines += [(f"estimator, {name}", _listed(settings)) for name, settings in (card.get("estimators") or {}).items()]
-    lines += [("settings", _listed(card["settings"]))] if card.get("settings") else []
-    return lines + [(name.replace("_", " "), _value(value)) for name, value in card.items() if name not in ELSEWHERE]
+    named = [("versions", card.get("versions")), *((f"table, {k}", v) for k, v in (card.get("data") or {}).items())]
+    named += [(f"estimator, {name}", settings) for name, settings in (card.get("estimators") or {}).items()]
+    named += [("settings", card.get("settings")), *((name.replace("_", " "), card.get(name)) for name in SHOWN)]
+    return [(name, text) for name, value in named if value is not None and (text := _listed(value))]
 
 
 def _listed(values: Any) -> str:
@@ -165,72 +190,4 @@ def bibtex(version: str) -> str:
     >>> print(bibtex("0.1.0").splitlines()[-4])
       title   = {twoafc: perceptual distances scored on two-alternative forced-choice votes},
     """
-    return "\n".join(
-        [
-            "@article{hepburn2024evaluating,",
-            f"  author  = {{{AUTHORS}}},",
-            f"  title   = {{{TITLE}}},",
-            "  journal = {arXiv:2403.10390},",
-            "  year    = {2024}",
-            "}",
-            "",
-            "@software{twoafc,",
-            "  author  = {{The twoafc developers}},",
-            "  title   = {twoafc: perceptual distances scored on two-alternative forced-choice votes},",
-            f"  version = {{{version}}},",
-            "  note    = {Python package}",
-            "}",
-        ]
-    )
-
-
-def _surprises(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> dict[str, Any] | None:
-    """The triplets that surprise the best distance most; None where there is none, or triplets are not known."""
-    if not ranked or result.row != "triplet" or result.triplets is None:
-        return None
-    distance, estimator = ranked[0]["distance"], ranked[0]["estimator"]
-    rows = [
-        row | {"group": row.get("group") or "", "pictures": _pictures(row, pictures)}
-        for row in surprising(result, distance, estimator=estimator, top=TOP).iter_rows(named=True)
-    ]
-    shown = sum(picture["address"] is not None for row in rows for picture in row["pictures"])
-    return {"distance": distance, "estimator": estimator, "rows": rows, "images": shown}
-
-
-def _pictures(row: Mapping[str, Any], pictures: Pictures | None) -> list[dict[str, Any]]:
-    """Part, name and thumbnail (None if it is not available) of each image of a triplet."""
-    return [
-        {"part": part, "name": row[part], "address": _address(row[part], pictures)}
-        for part in ("x0", "ref", "x1")
-        if row.get(part)
-    ]
-
-
-def _address(name: str, pictures: Pictures | None) -> str | None:
-    """A thumbnail as data; None where there is no such image, or it cannot be read."""
-    content = None if pictures is None else pictures.read(name)
-    if content is None:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Pillow, on files that it reads all the same
-        try:
-            return thumbnail(decode(content, name))
-        except DataError:
-            return None
-
-
-def thumbnail(pixels: np.ndarray[Any, Any]) -> str:
-    """Make a small JPEG of an image of shape (3, H, W), as the address of data.
-
-    Examples
-    --------
-    >>> thumbnail(np.zeros((3, 500, 300), dtype=np.uint8))[:27]
-    'data:image/jpeg;base64,/9j/'
-    """
-    from PIL import Image
-
-    image = Image.fromarray(np.moveaxis(eight_bits(pixels), 0, -1))
-    image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    image.save(file, format="JPEG", quality=QUALITY, optimize=True)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+    return BIBTEX.replace("VERSION", version)
