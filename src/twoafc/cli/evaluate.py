@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming, tell_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -166,11 +166,14 @@ def evaluate(
         for role, paths in parts.items():
             found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
+    shown = not (json or quiet)
+    if shown:  # before the files, which take as long as the statistics
+        print_result(found)
     found.write(out, images=images)
-    if json:
+    if shown:
+        tell_where(out)
+    elif json:
         print((out / "scores.json").read_text(encoding="utf-8"))
-    elif not quiet:
-        print_result(found, out)
 
 
 def _evaluate_counts(
