@@ -20,13 +20,14 @@ release = version = twoafc.__version__
 html_title = "twoafc"
 
 extensions = [
+    "cyclopts.sphinx_ext",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]  # both are written by a build in this folder
 templates_path: list[str] = []
 
 html_theme = "furo"
