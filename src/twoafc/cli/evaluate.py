@@ -62,7 +62,7 @@ def evaluate(
     ----------
     train
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 (pairs: NAME_d) for each distance; or a
-        pattern, 'votes/*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
+        pattern, 'votes/part*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
     rename
