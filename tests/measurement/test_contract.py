@@ -321,3 +321,12 @@ def test_a_report() -> None:
 def test_a_size_that_photographs_do_not_have_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=rf"^size must lie in \[8, 256\]; got {size}$"):
         check_distance(rmse, size=size)
+
+
+@pytest.mark.parametrize(("which", "scales"), [("reference", (255, 1)), ("other image", (1, 255))])
+def test_an_image_that_alone_is_divided_by_255_is_named(which: str, scales: tuple[int, int]) -> None:
+    def mine(ref: Any, x: Any) -> Any:
+        return np.sqrt(((ref / scales[0] - x / scales[1]) ** 2).mean((1, 2, 3)))
+
+    (problem,) = check_distance(mine).problems
+    assert problem.endswith(f"; it divides the {which} by 255 and not the other; images come in [0, 1]")

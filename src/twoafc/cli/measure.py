@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch, rate
+from twoafc.cli.show import Several, Switch, listed, rate, renaming
 
 if TYPE_CHECKING:
     from twoafc.measurement import Failure, Measured
@@ -27,6 +27,7 @@ def measure(
     distance: Annotated[tuple[str, ...], Parameter(negative="")],
     out: Path,
     images: Path | None = None,
+    rename: Several = None,
     split: str | None = None,
     M: Annotated[int | None, Parameter(name="--M")] = None,
     without_anchors: Switch = False,
@@ -50,12 +51,14 @@ def measure(
     data
         Data set: a BAPPS or NIGHTS folder, a CLIC CSV, or a table of paths (.csv, .parquet) with ref, x0, x1.
     distance
-        A distance, once for each: a name, package.module:function of your own, or pyiqa:NAME, piq:NAME,
-        torchmetrics:NAME.
+        A distance, once for each or with commas between them: a name, package.module:function of your own, or
+        pyiqa:NAME, piq:NAME, torchmetrics:NAME.
     out
         Table to write, .parquet or .csv.
     images
         Folder of the images, where they do not lie beside their CSV.
+    rename
+        OLD=NEW, another name for a column of a table of paths, such as response=choice; once for each.
     split
         Part of a BAPPS or NIGHTS folder, such as val; default all.
     M
@@ -91,11 +94,19 @@ def measure(
         faulthandler.enable()  # a crash in somebody's distance then says where it was
     quietly = rate(quiet or json)
     with ending_processes(), _interruptible(), _quiet_images(), quietly as show, _cluster(scheduler, workers) as client:
-        _check_options(data, {"--images": ("folder", images), "--split": ("split", split), "--M": ("M", M)})
-        opened = open_dataset(data, folder=images, split=split, M=M, progress=show)
+        _check_options(
+            data,
+            {
+                "--images": ("folder", images),
+                "--rename": ("rename", rename),
+                "--split": ("split", split),
+                "--M": ("M", M),
+            },
+        )
+        opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
         result = run(
             remove_anchors(opened, progress=show) if without_anchors else opened,
-            distance,
+            listed(distance) or (),
             out,
             device=device,
             precision=precision,

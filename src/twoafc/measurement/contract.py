@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -319,7 +320,16 @@ def _direction(trial: Trial) -> Problems:
     elif np.isfinite(equal) and abs(trial.equal).max() > ZERO * trial.usual:
         value = trial.equal[abs(trial.equal).argmax()]
         text = f"it is {value:.3g} for a photograph and itself, and {worst:.3g} for a distorted one"
-        yield f"d(x, x) is not 0: {text}; a distance starts at 0"
+        yield f"d(x, x) is not 0: {text}; {_one_scaled(trial) or 'a distance starts at 0'}"
+
+
+def _one_scaled(trial: Trial) -> str | None:
+    """Say which of the two images a distance divides by 255, where it does so to one of them alone."""
+    for which, pair in (("reference", (255 * trial.ref, trial.ref)), ("other image", (trial.ref, 255 * trial.ref))):
+        with suppress(Exception):  # images beyond [0, 1] are more than a distance has to take
+            if abs(trial.subject(*pair)).max() <= ZERO * trial.usual:
+                return f"it divides the {which} by 255 and not the other; images come in [0, 1]"
+    return None
 
 
 def _at_least_0(trial: Trial) -> Problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 import twoafc
-from twoafc.arrays import BoolArray
+from twoafc.arrays import BoolArray, FloatArray
 from twoafc.datasets import Dataset, open_dataset, require_images
 from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
@@ -27,6 +27,7 @@ from twoafc.measurement.block import (
     Batches,
     Block,
     BlockError,
+    Decoded,
     Decoder,
     DistanceError,
     Measurer,
@@ -173,7 +174,7 @@ def measure(
     _rehearse(plan, distances)
     chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
     check_columns(plan, (candidate.name for candidate in chosen))
-    size, proven = try_first(plan, chosen, here)
+    size, proven, similar = try_first(plan, chosen, here)
     if size is None:
         require_images(dataset)
     executor: AbstractContextManager[Executor]
@@ -194,6 +195,7 @@ def measure(
         with locked(beside(out, "parts"), shard):
             journal = Journal(out, plan, ready.candidates, ready.makers, earlier)
             journal.read()
+            journal.notes += similar
             twice = Twice(journal, proven, ready.device, allow_random)
             if shard is not None:
                 _measure_missing(plan, journal, ready, names, mine, step, twice, progress)
@@ -252,13 +254,14 @@ def _readable(plan: Plan, item: int, sizes: Container[Size | None] | None = None
     return size if wanted and all(Decoder(0).read_all(paths).traces) else None
 
 
-def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size | None, Proven]:
+def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size | None, Proven, list[str]]:
     """Measure the first readable item, and where a distance cannot take its size, the first of another size.
 
     What a distance cannot do is best known before the work begins: one that no size in the data suits is refused.
-    Returns the size of the first item's images, None where none of the first thousand can be read, and the sizes that
-    each distance is known to take.
+    Returns the size of the first item's images, None where none of the first thousand can be read, the sizes that each
+    distance is known to take, and a warning of each that is a similarity.
     """
+    similar: list[str] = []
     first: Size | None = None
     untested, tried, proven = list(chosen), set[Size](), set[tuple[str, Size]]()
     refused: dict[str, tuple[str, Size]] = {}
@@ -285,6 +288,8 @@ def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Siz
                 except DistanceError as error:
                     raise ValueError(f"{error.message}, on {' and '.join(paths)}") from error
                 reason = next((failure.reason for failure in outcome.failures), None)
+                if not reason:
+                    similar += _similarity(candidate, device, block, decoded, outcome.values[name])
             elif min(size) < least:  # a network says what it needs without being run
                 pixels = f"{size[0]} x {size[1]} pixels"
                 reason = f"{name} cannot measure images of {pixels} (at least {least} x {least} are needed)"
@@ -296,7 +301,22 @@ def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Siz
     if first is not None and untested:
         reason, size = refused[untested[0].name]
         raise ValueError(reason + _hint(untested[0].name, size))
-    return first, frozenset(proven)
+    return first, frozenset(proven), similar
+
+
+def _similarity(candidate: Candidate, device: str, block: Block, decoded: Decoded, values: FloatArray) -> Iterator[str]:
+    """Warn of a distance that is larger between a reference and itself than to the images beside it."""
+    alike = replace(block, places=np.zeros((1, 2), dtype=np.int64))
+    try:
+        outcome = Measurer({candidate.name: candidate.distance}, device).measure(alike, Batches(decoded, device))
+    except DistanceError:
+        return
+    own, most = float(outcome.values[candidate.name].max(initial=0)), float(values.max())
+    if not outcome.failures and own > most:
+        yield (
+            f"{candidate.name} looks like a similarity: it is {own:.4g} for {block.images[0]} and itself, and at most "
+            f"{most:.4g} for the images beside it; a distance is 0 there: return 1 - similarity, for example"
+        )
 
 
 def _common_size(paths: Sequence[str]) -> Size | None:
