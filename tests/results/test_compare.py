@@ -285,7 +285,7 @@ def test_planned_comparisons_are_corrected_for_these_alone(tmp_path: Path) -> No
     assert {r["tests"] for r in kept} == {2}
     assert "nll_letters" not in planned.scores[0]
     assert planned.card["planned"] == [["a", "bb"], ["ccc", "bb"]]
-    assert planned.verdict()[0].startswith("Against bb, the baseline, the votes are explained better by ")
+    assert planned.verdict()[0].startswith("Against bb, the baseline: one ")
     # The same from the folder, and from a folder with all comparisons.
     with plain_results():
         planned.write(tmp_path / "planned")

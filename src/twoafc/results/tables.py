@@ -395,10 +395,9 @@ def ceiling_sentences(ceiling: Ceiling | None) -> list[str]:
             (ceiling.human_pairs, ceiling.human_pairs_se),
         )
     )
-    people = (
-        f"people: one agrees with another on {by_triplets} of votes as the mean over triplets, "
-        f"{by_pairs} over all {ceiling.pairs} pairs"
-    )
+    people = f"people: one agrees with another on {by_triplets} of votes"
+    if by_pairs != by_triplets:
+        people += f" as the mean over triplets, {by_pairs} over all {ceiling.pairs} pairs"
     return [floor, f"{best}; {ceiling.note}" if ceiling.note else best, people]
 
 

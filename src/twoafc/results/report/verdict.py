@@ -105,16 +105,17 @@ def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) 
         record = next((r for r in tested if {r["a"], r["b"]} == {name, baseline}), None)
         if record is not None:
             kinds["alike" if not record["different"] else "better" if record["a"] == name else "worse"].append(name)
-    better, alike, worse = (_names(names) for names in kinds.values())
-    return (
-        f"Against {baseline}, the baseline, the votes are explained better by {better} and worse by {worse}; "
-        f"{alike} cannot be told apart from it."
-    )
-
-
-def _names(names: Sequence[str]) -> str:
-    """Count names and list the first of them."""
-    return f"{_number(len(names))} ({join_names(names, 6)})" if names else "none"
+    words = {
+        "better": ("explains the votes better", "explain the votes better"),
+        "alike": ("cannot be told apart from it",) * 2,
+        "worse": ("explains them worse", "explain them worse"),
+    }
+    parts = [
+        f"{_number(len(names))} {words[kind][len(names) > 1]} ({join_names(names, 6)})"
+        for kind, names in kinds.items()
+        if names
+    ]
+    return f"Against {baseline}, the baseline: {', '.join(parts)}."
 
 
 def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -> str:
