@@ -124,6 +124,17 @@ def test_the_heading_names_the_data(result: Result) -> None:
     assert heading([], {}) == "No scores"
 
 
+def test_figures_fit_print(finished: Path) -> None:
+    widths = {"differences": 3.35, "reliability-density": 7.0, "residuals-density": 7.0, "surfaces-density": 7.0}
+    assert {path.stem for path in (finished / "figures").iterdir()} == set(widths)
+    for name, width in widths.items():
+        text = (finished / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert float(ElementTree.fromstring(text).attrib["width"].removesuffix("pt")) == pytest.approx(72 * width)
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: ?([\d.]+)px", text)]
+        assert sizes
+        assert min(sizes) >= 7
+
+
 def test_text_is_escaped_wherever_it_stands(finished: Path) -> None:
     text = (finished / "report.html").read_text(encoding="utf-8")
     assert "<script" not in text
