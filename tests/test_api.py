@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.metadata
+import pickle
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import twoafc
@@ -43,6 +51,75 @@ def test_the_public_names() -> None:
     assert set(twoafc.__all__) <= set(dir(twoafc))
     with pytest.raises(AttributeError, match="module 'twoafc' has no attribute 'density'"):
         _ = twoafc.density  # type: ignore[attr-defined]
+
+
+CLASSES = [name for name in twoafc.__all__ if isinstance(getattr(twoafc, name), type)]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_is_known_by_its_public_path_and_its_examples_run(name: str) -> None:
+    kind = getattr(twoafc, name)
+    assert (kind.__module__, kind.__qualname__) == ("twoafc", name)
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    runner = doctest.DocTestRunner(optionflags=flags)
+    names = vars(twoafc) | {"np": np, name: kind}
+    for example in doctest.DocTestFinder().find(kind, name, module=False, globs=names):  # type: ignore[arg-type]
+        runner.run(example)
+    assert runner.failures == 0
+
+
+def test_tables_are_taken_as_paths_and_frames_and_frames_come_back_as_they_were(tmp_path: Path) -> None:
+    columns = {"good": 0.1, "poor": 1.0}
+    rng = np.random.default_rng(0)
+    true = rng.lognormal(size=(2, 300))
+    frame: dict[str, Any] = {"n": rng.binomial(3, true[0] / true.sum(0)), "M": np.full(300, 3)}
+    for name, noise in columns.items():
+        seen = true * np.exp(noise * rng.normal(size=true.shape))
+        frame |= {f"{name}_d0": seen[0], f"{name}_d1": seen[1]}
+    path = tmp_path / "votes.csv"
+    pl.DataFrame(frame).write_csv(path)
+    asked: dict[str, Any] = {"estimators": "density", "settings": twoafc.Settings(folds=2)}
+    expected = twoafc.evaluate(twoafc.Triplets.from_frame(frame), **asked)
+    for table, kind in (
+        (str(path), pl.DataFrame),
+        (path, pl.DataFrame),
+        (frame, pl.DataFrame),
+        (pl.DataFrame(frame), pl.DataFrame),
+        (pd.DataFrame(frame), pd.DataFrame),
+        (pa.table(frame), pa.Table),
+    ):
+        result = twoafc.evaluate(table, **asked)
+        assert result.scores == expected.scores
+        for back in (result.summary(), result.frame(), result.outcomes("good")):
+            assert isinstance(back, kind)
+        assert twoafc.check(table) == twoafc.check(path)
+    summary = expected.summary()
+    assert summary.columns == [
+        *("distance", "estimator", "nll", "nll_se", "nll_letters", "score_2afc", "score_2afc_se", "explained")
+    ]
+    assert summary["distance"].to_list() == ["good", "poor"]
+    fit = twoafc.Density().fit(pd.DataFrame(frame)[["n", "M", "good_d0", "good_d1"]].rename(columns=lambda c: c[-2:]))
+    assert fit.probability(1.0, 1.0) == pytest.approx(0.5)
+
+
+def test_reprs_have_a_few_lines() -> None:
+    frame = twoafc.worlds.simulate("weber", triplets=300, votes=2, seed=1)
+    table = twoafc.Triplets.from_frame(frame)
+    result = twoafc.evaluate(table)
+    fits = [kind().fit(table) for kind in (twoafc.Density, twoafc.Spline)]
+    goodness = next(iter(result.goodness.values()))
+    for each in (table, result, result.ceiling, goodness, *fits, *twoafc.count(frame).values(), result.compare):
+        lines = repr(each).splitlines()
+        assert len(lines) <= 8
+        assert len(repr(each)) < 1200
+    first, _, header, row = repr(result).splitlines()
+    assert first == "distance is the one distance here."
+    assert header.split()[:2] == ["distance", "estimator"]
+    assert row.split()[:2] == ["distance", "auto"]
+    page = result._repr_html_()
+    assert page.startswith("<p>distance is the one distance here.</p>")
+    assert "<th>NLL ↓</th>" in page
 
 
 FIRST = """

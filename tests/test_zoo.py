@@ -15,7 +15,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 
+import damaged
+import trees
+import twoafc
 from commands import refused
 from serving import tarred, zipped
 from twoafc import cli
@@ -51,6 +55,12 @@ def npz(**arrays: object) -> bytes:
     return content.getvalue()
 
 
+def image(kind: str) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(trees.picture(np.random.default_rng(0), 16)).save(content, format=kind)
+    return content.getvalue()
+
+
 FILES: dict[str, bytes] = {
     # tables
     "empty.csv": b"",
@@ -72,6 +82,7 @@ FILES: dict[str, bytes] = {
     "empty.parquet": b"",
     "no.parquet": b"PAR1 no PAR1",
     "cut.parquet": parquet(n=[1], M=[2], d0=[0.1], d1=[0.2])[:-30],
+    "panic.parquet": damaged.PANIC,
     "nested.parquet": parquet(n=[[1]], M=[2], d0=[0.1], d1=[0.2]),
     "null.parquet": parquet(n=[None], M=[2], d0=[0.1], d1=[0.2]),
     # models and counts
@@ -83,6 +94,13 @@ FILES: dict[str, bytes] = {
     "objects.npz": npz(card=np.array([{}], dtype=object)),
     # images and archives
     "image.png": b"\x89PNG\r\n\x1a\n",
+    "empty.png": b"",
+    "cut.png": image("PNG")[:-40],
+    "changed.png": image("PNG").replace(b"IDAT", b"IDAX"),
+    "huge.png": image("PNG")[:16] + b"\x7f\xff\xff\xff" * 2 + image("PNG")[24:],
+    "cut.jpg": image("JPEG")[:-200],
+    "cut.tif": image("TIFF")[:-200],
+    "cut.gif": image("GIF")[:-200],
     "page.html": b"<!DOCTYPE html>",
     "cut.tar.gz": tarred({"a": b"x" * 999})[:-9],
     "other.tar.gz": tarred({"a": b"x"}),
@@ -101,10 +119,13 @@ RESULTS = {
 SPECIAL: dict[str, Callable[[str], object]] = {
     "pipe.csv": os.mkfifo,
     "pipe.npz": os.mkfifo,
+    "pipe.png": os.mkfifo,
     "device.csv": lambda name: os.symlink("/dev/zero", name),
     "device.parquet": lambda name: os.symlink("/dev/zero", name),
+    "device.png": lambda name: os.symlink("/dev/zero", name),
     "loop.csv": lambda name: os.symlink(name, name),
     "folder.csv": os.mkdir,
+    "folder.png": os.mkdir,
 }
 
 
@@ -140,3 +161,56 @@ def test_every_bad_file_gets_one_line(
         assert "Traceback" not in said, name
         assert os.listdir(tmp_path) == [], name
     assert sorted(os.walk(zoo)) == before
+
+
+@pytest.fixture
+def named(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A table, images.csv, in which every bad file is the image of a row, after two rows of good ones."""
+    monkeypatch.chdir(tmp_path)
+    names = [str(zoo / name) for name in (*FILES, *RESULTS, *SPECIAL, "missing.png")]
+    good = [str(tmp_path / f"{number}.png") for number in range(2)]
+    for number, path in enumerate(good):
+        trees.save(trees.picture(np.random.default_rng(number), 16), Path(path))
+    columns = {"triplet": ["good 0", "good 1", *names], "ref": good[0], "x0": good[1], "x1": [*good, *names]}
+    votes = {"n": [row % 3 for row in range(len(names) + 2)], "M": 2, "d0": 0.1, "d1": 0.2}
+    pl.DataFrame(columns | votes).write_csv("images.csv")
+    return names
+
+
+@pytest.mark.parametrize("options", ["", "--without-anchors"])
+def test_bad_images_of_a_table_are_listed_one_by_one(
+    named: list[str], capfd: pytest.CaptureFixture[str], options: str
+) -> None:
+    command = f"measure images.csv --distance rmse --out new.csv --device cpu --workers 1 {options}".split()
+    before = set(os.listdir())
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*command, "--quiet"])
+    assert caught.value.code == 1
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == f"twoafc: {len(named)} rows could not be measured and are not in the table:"
+    assert len(said) == 1 + 20 + 2
+    listed = pl.read_csv("new.csv.failures.csv")
+    assert listed["triplet"].to_list() == listed["file"].to_list() == named
+    assert listed["reason"].str.contains(r"Traceback|\n").any() is False
+    assert pl.read_csv("new.csv")["triplet"].to_list() == ["good 0", "good 1"][bool(options) :]
+    assert set(os.listdir()) - before == {"new.csv", "new.csv.json", "new.csv.failures.csv"}
+
+
+def test_bad_images_of_a_result_are_not_shown(named: list[str], zoo: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from twoafc.explore.data import Explored
+    from twoafc.explore.server import application
+    from twoafc.results import Pictures, triplet_images
+
+    names = pl.read_csv("images.csv").with_columns(pl.col("x1").str.split("/").list.last())
+    twoafc.evaluate(twoafc.Triplets.from_frame(names), estimators={"density": twoafc.Density()}).write("results")
+    found = twoafc.Result.read("results")
+    for row in found.triplets.iter_rows(named=True):
+        assert triplet_images(row, Pictures(zoo)) == [None] * 3
+    explored = Explored(found)
+    browser = application(explored, Pictures(zoo)).test_client()
+    for row in range(len(explored)):
+        # A browser shows what it can of an image whose head is whole.
+        assert browser.get(f"/image/{row}/x1", headers={"Host": "localhost"}).status_code in (200, 404)
+    assert capfd.readouterr() == ("", "")
+    cli.main(["failures", "results", "--images", str(zoo), "--out", "new", "--top", "2", "--quiet"])
+    assert capfd.readouterr() == ("", "")

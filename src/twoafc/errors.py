@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from twoafc.public import public
 
+
+@public
 class DataError(ValueError):
     """Data or a file that cannot be used; the message names the rule, what was found and where.
 
@@ -14,8 +17,19 @@ class DataError(ValueError):
     >>> raise DataError("n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)")
     Traceback (most recent call last):
     ...
-    twoafc.errors.DataError: n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)
+    twoafc.DataError: n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)
     """
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of an error's message, or its kind where it has none.
+
+    Examples
+    --------
+    >>> first_line(OSError("no room\nat all")), first_line(OSError())
+    ('no room', 'OSError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
-from twoafc.errors import DataError
+from twoafc.errors import DataError, first_line
 from twoafc.files import NotAFileError, open_file
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
@@ -142,9 +142,9 @@ def _decode(content: bytes) -> Pixels:
     except _RefusedError:
         raise
     except NotImplementedError as error:
-        raise _RefusedError(_first_line(error)) from error
+        raise _RefusedError(first_line(error)) from error
     except Exception as error:  # Pillow raises almost anything on a damaged file
-        raise _RefusedError(f"the image is truncated or damaged ({_first_line(error)})") from error
+        raise _RefusedError(f"the image is truncated or damaged ({first_line(error)})") from error
     return pixels
 
 
@@ -157,9 +157,9 @@ def _open(file: BinaryIO) -> Image.Image:
             raise _RefusedError("the image is truncated or damaged (a TIFF without its directory)") from None
         raise _RefusedError(f"no image that can be read; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from None
     except Image.DecompressionBombError as error:
-        raise _RefusedError(_first_line(error)) from None
+        raise _RefusedError(first_line(error)) from None
     except Exception as error:
-        raise _RefusedError(f"the image is truncated or damaged ({_first_line(error)})") from error
+        raise _RefusedError(f"the image is truncated or damaged ({first_line(error)})") from error
 
 
 def _check_png(content: bytes) -> None:
@@ -290,7 +290,3 @@ def _os_reason(error: OSError) -> str:
     if isinstance(error, NotAFileError):
         return f"this is {error.strerror}"
     return "no such file" if isinstance(error, FileNotFoundError) else f"the file cannot be read ({error.strerror})"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -18,6 +18,7 @@ import pytest
 import twoafc
 from commands import refused
 from conftest import random_table
+from drawing import plain_results
 from twoafc.cli import COMMANDS, main
 from twoafc.table import Triplets
 
@@ -356,3 +357,59 @@ def test_strict_takes_warnings_as_errors(capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("results").exists()
     main(["evaluate", "--train", "flipped.csv"])
     assert "\nwarning: train, distance: the votes are flipped" in capsys.readouterr().out
+
+
+def test_a_model_is_asked_for_the_chance_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit = twoafc.Density().fit(twoafc.worlds.simulate("weber", triplets=200, votes=2, seed=1))
+    fit.save(tmp_path / "m.npz")
+    main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1"])
+    assert capsys.readouterr().out.startswith("P = 0.5000 ± ")
+    main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1", "--json"])
+    assert set(json.loads(capsys.readouterr().out)) == {"d0", "d1", "P", "standard_error"}
+
+
+def test_commands_and_options_are_listed_in_the_order_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    shown = capsys.readouterr().out
+    places = [
+        shown.index(f"│ {name} ") for name in ("demo", "fetch", "measure", "check", "evaluate", "compare", "report")
+    ]
+    assert places == sorted(places)
+    main(["evaluate", "--help"])
+    shown = capsys.readouterr().out
+    places = [shown.index(f"─ {name} ─") for name in ("Data", "Method", "Comparison", "Large tables", "Output")]
+    assert places == sorted(places)
+
+
+def test_names_with_commas_short_names_and_few_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = twoafc.worlds.simulate("weber", triplets=60, votes=2, seed=1)
+    for name in ("lpips_alex", "ssim", "rmse"):
+        frame = frame.with_columns(**{f"{name}_d0": frame["d0"], f"{name}_d1": frame["d1"]})
+    frame.drop("d0", "d1").write_csv(tmp_path / "votes.csv")
+    asked = ["evaluate", "--train", str(tmp_path / "votes.csv"), "--out", str(tmp_path / "r"), "--json"]
+    with plain_results():
+        main([*asked, "--distance", "lpips,ssim", "--baseline", "lpips", "--folds", "2"])
+    result = json.loads(capsys.readouterr().out)
+    assert {record["distance"] for record in result["scores"]} == {"lpips_alex", "ssim"}
+    assert result["card"]["planned"] == [["ssim", "lpips_alex"]]
+    frame.drop("d0", "d1").head(2).write_csv(tmp_path / "two.csv")
+    message = "train has 2 triplets; at least 5 are needed, and some hundreds for a verdict"
+    assert refused(capsys, "evaluate", "--train", str(tmp_path / "two.csv"), "--out", str(tmp_path / "r")) == message
+
+
+def test_a_study_is_evaluated_under_its_own_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = twoafc.worlds.simulate("weber", triplets=60, votes=1, seed=1)
+    frame = frame.select(
+        pl.when(pl.col("n") == 1).then(pl.lit("right")).otherwise(pl.lit("left")).alias("Response"), "d0", "d1"
+    )
+    path = str(tmp_path / "study.csv")
+    frame.write_csv(path)
+    out = ["--out", str(tmp_path / "r")]
+    assert refused(capsys, "evaluate", "--train", path, *out).endswith("; perhaps --rename Response=choice")
+    assert refused(capsys, "evaluate", "--train", path, "--rename", "Response", *out) == (
+        "--rename takes OLD=NEW, such as response=choice; got Response"
+    )
+    with plain_results():
+        main(["evaluate", "--train", path, "--rename", "Response=choice", "--folds", "2", "--quiet", *out])
+    main(["check", path, "--rename", "Response=choice"])
+    assert capsys.readouterr().out.splitlines()[0] == "train: 60 triplets, 60 votes, M = 1, distances: distance"

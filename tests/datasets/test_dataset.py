@@ -194,7 +194,7 @@ def test_paths_without_a_data_set(tmp_path: Path, layouts: dict[str, Path]) -> N
         "CLIC (oracle.csv), or a table: give its file"
     )
     assert message(open_dataset, layouts["table"], split="val") == (
-        f"{layouts['table']}, in the layout table, takes no option split; it takes folder"
+        f"{layouts['table']}, in the layout table, takes no option split; it takes folder, rename"
     )
 
 

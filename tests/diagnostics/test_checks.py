@@ -35,6 +35,7 @@ def test_clean_tables_give_one_note(material: tuple[Triplets, Triplets]) -> None
         "in 3000 of 3000 (100.0 %) rows",
         "the scores are for new triplets of these references; for new references split by reference "
         "(one table: --folds does so)",
+        "100 of 100 references of test are also in train: scores are for new triplets of these, not for new references",
     )
     assert [check(table) for table in material] == [[], []]
 
@@ -188,7 +189,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_command_prints_findings_and_exits_by_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "train.csv", "--test", "test.csv", "--strict"])
-    assert capsys.readouterr().out == "nothing found\n"
+    train, test, looked = capsys.readouterr().out.splitlines()
+    assert train == "train: 400 triplets, 800 votes, M = 2, distances: distance"
+    assert test == "test: 200 triplets, 400 votes, M = 2, distances: distance"
+    assert looked.startswith("Nothing wrong was found; looked for flipped votes, similarities, shuffled rows, ")
     main(["check", "flipped.csv"])
     said = capsys.readouterr().out
     assert said.count("\n") == 1

@@ -20,7 +20,7 @@ from twoafc.inference import (
     average_precision,
     clustering_of,
     compare,
-    sentence,
+    corrected,
     values_of,
     values_per_row,
 )
@@ -134,8 +134,10 @@ def test_sentences() -> None:
     alike = compare({"a": values, "b": values}, link, estimator="e")
     assert [r["sentence"] for r in alike] == ["a and b are the same on every pair"] * 2
     assert [(r["p"], r["different"]) for r in alike] == [(1.0, False)] * 2
-    told = sentence(COMPARED[1]["nll"], "a", "b", (np.nan, 1, 1, 1), 1.0)
-    assert told == "a and b cannot be compared: a mean or its error is not finite"
+    unknown = dict.fromkeys(("difference", "se", "low", "high", "p"))
+    (record,) = corrected([{"a": "a", "b": "b", "estimator": "e", "measure": "nll", **unknown}], COMPARED[1])
+    assert record["sentence"] == "a and b cannot be compared: a mean or its error is not finite"
+    assert (record["tests"], record["p_holm"], record["different"]) == (0, None, False)
 
 
 def test_errors_by_formula_are_those_of_a_bootstrap() -> None:

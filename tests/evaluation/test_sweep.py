@@ -152,8 +152,9 @@ def test_p_values_are_corrected_over_the_distances(found: Sweep) -> None:
     assert max(record["p_holm"] / record["p"] for record in found.comparisons) == pytest.approx(2)
     for record in found.comparisons:
         assert record["different"] == (record["p_holm"] < 0.05)
-        ends = [record[key] for key in ("difference", "se", "low", "high")]
-        assert record["sentence"] == sentence(COMPARED[2]["nll"], record["a"], record["b"], ends, record["p_holm"])
+        ends = [record[key] for key in ("difference", "se", "low_holm", "high_holm")]
+        worded = sentence(COMPARED[2]["nll"], record["a"], record["b"], ends, record["p_holm"], tests=2)
+        assert record["sentence"] == worded
 
 
 def test_without_a_test_table_sigma_is_chosen_without_the_triplets_that_are_scored() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +14,14 @@ from typing import Any
 import pytest
 
 import commands
+import damaged
 import trees
 import twoafc
 from twoafc.datasets import open_dataset
 from twoafc.errors import DataError
-from twoafc.files import read_archive, require_file
+from twoafc.files import read_archive, require_file, unprinted
 from twoafc.images import pixel_size, read_pixels
-from twoafc.table import read_votes
+from twoafc.table import read_frame, read_votes
 
 PIPE, DEVICE = "a pipe; save it to a file first", "a device, not a file"
 
@@ -104,3 +108,42 @@ def test_sockets_folders_and_what_cannot_be_looked_at(here: Path) -> None:
     ):
         with pytest.raises(DataError, match=reason):
             require_file(path)
+
+
+@pytest.mark.parametrize("read", [read_frame, twoafc.count, lambda path: twoafc.count([path, "b.parquet"])])
+def test_a_panic_of_polars_is_an_error_as_others(capfd: pytest.CaptureFixture[str], read: Callable[[Any], Any]) -> None:
+    Path("a.parquet").write_bytes(damaged.PANIC)
+    Path("b.parquet").write_bytes(damaged.WHOLE)
+    with pytest.raises(DataError, match=r"^a\.parquet: not a readable Parquet file: damaged$"):
+        read("a.parquet")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", ["check a.parquet", "count a.parquet --out c", "evaluate --train a.parquet"])
+def test_where_polars_aborts_there_is_one_line(command: str) -> None:
+    Path("a.parquet").write_bytes(damaged.ABORT)
+    done = subprocess.run([sys.executable, "-m", "twoafc", *command.split()], capture_output=True, text=True)
+    asks = "a.parquet asks for more memory than there is; is the file damaged?"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"twoafc: {asks}\n")
+
+
+def test_what_python_prints_is_printed_all_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    def twice(number: int) -> None:
+        with unprinted(), unprinted() as kept:
+            os.write(2, f"past Python {number}".encode())
+            kept.seek(0)
+            assert kept.read() == f"past Python {number}".encode()
+
+    stream, sys.stderr = sys.stderr, open(2, "w", closefd=False)  # noqa: SIM115 - as in a command
+    try:
+        with unprinted():
+            print("by Python", file=sys.stderr)
+        threads = [threading.Thread(target=twice, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        os.write(2, b"afterwards")
+    finally:
+        sys.stderr = stream
+    assert capfd.readouterr().err == "by Python\nafterwards"

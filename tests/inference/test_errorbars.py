@@ -29,6 +29,7 @@ from twoafc.inference import (
     clustering_of,
     compact_letters,
     compare,
+    corrected,
     drawn_rows,
     errors,
     find_dependence,
@@ -326,7 +327,7 @@ def test_few_of_them_are_named_in_plain_words() -> None:
     assert caveats({"ref": [*range(31), *[0] * 30]}) == [unequal + few]
     (images,) = caveats(dict(zip(("ref", "x0", "x1"), zip(*combinations(range(8), 3), strict=True), strict=True)))
     assert images.startswith("only 8 images: other images could give quite different scores; tests may miss real ")
-    (one,) = caveats({"ref": ["r"] * 9})
+    (one,) = caveats({"ref": ["r"] * 40})
     assert one == "error bars and tests are for this one reference alone: others could give quite different scores"
 
 
@@ -495,19 +496,44 @@ def test_what_cannot_be_compared_is_told() -> None:
 def test_sentences_have_the_decimals_that_their_interval_needs() -> None:
     told = sentence(COMPARED[2]["nll"], "lpips", "ssim", Interval(-0.0123, 0.0004, -0.0131, -0.0115), 0.0004)
     assert told == (
-        "lpips explains the votes better than ssim: 0.0123 nats per triplet, 95 % interval 0.0115 to 0.0131, "
-        "p = 0.0004 (Holm)"
+        "lpips explains the votes better than ssim: 0.0123 nats per triplet, 95 % interval 0.0115 to 0.0131, p = 0.0004"
     )
-    told = sentence(COMPARED[2]["nll"], "lpips", "ssim", Interval(-0.06, 0.02, -0.11, -0.01), 0.09)
+    told = sentence(COMPARED[2]["nll"], "lpips", "ssim", Interval(-0.06, 0.03, -0.12, 0.001), 0.06, tests=3)
     assert told == (
         "lpips and ssim cannot be told apart: lpips is ahead by 0.06 nats per triplet, "
-        "95 % interval 0.01 to 0.11 for this pair alone, p = 0.09 (Holm)"
+        "95 % interval 0.00 to 0.12, p = 0.06 (Holm)"
     )
-    told = sentence(COMPARED[2]["score_2afc_distance"], "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2)
+    told = sentence(COMPARED[2]["score_2afc_distance"], "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2, tests=2)
     assert told == (
         "lpips and ssim cannot be told apart: lpips is ahead by 2.0 % of votes (2AFC of the distance alone), "
         "95 % interval -1.0 to 5.0, p = 0.20 (Holm)"
     )
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0.1, 2), st.floats(1, 50)), min_size=1, max_size=8))
+def test_corrected_intervals_exclude_zero_exactly_where_corrected_p_values_are_small(
+    differences: list[tuple[float, float, float]],
+) -> None:
+    records = [
+        {"a": f"a{k}", "b": f"b{k}", "estimator": "e", "measure": "nll", "difference": d, "se": se, "df": df}
+        | {"p": p_value(d, se, df + 1)}
+        for k, (d, se, df) in enumerate(differences)
+    ]
+    p = np.array([record["p"] for record in records])
+    # The slow version: step through the p-values in order.
+    order, largest, slow = np.argsort(p, kind="stable"), 0.0, {}
+    for step, place in enumerate(order):
+        largest = max(largest, (len(p) - step) * p[place])
+        slow[place] = min(largest, 1.0)
+    for k, record in enumerate(corrected(records, COMPARED[2])):
+        assert record["p_holm"] == pytest.approx(slow[k])
+        assert record["tests"] == len(records)
+        low, high = record["low_holm"], record["high_holm"]
+        if abs(record["p_holm"] - 0.05) > 1e-9:
+            assert (low > 0 or high < 0) == record["different"] == (record["p_holm"] < 0.05)
+        one = t_interval(record["difference"], record["se"], record["df"] + 1)
+        assert low <= one.low + 1e-12
+        assert high >= one.high - 1e-12
 
 
 @settings(deadline=None)

@@ -275,7 +275,7 @@ def test_votes_that_all_agree_give_no_slope() -> None:
     assert np.isnan(calibration_slope(n, np.full(4, 2), P, alone(4)).value)
     table = Triplets.from_frame({"n": n, "M": [2] * 4, "d0": [2.0, 2, 1, 1], "d1": [1.0, 1, 2, 2]})
     sentences = goodness_of_fit(table, P, clustering_of(table)).sentences()
-    assert sentences[0].startswith("the calibration slope of P cannot be estimated; miscalibration costs ")
+    assert sentences[0] == "the calibration slope of P cannot be estimated"
     one = Triplets.from_frame({"n": [2], "M": [2], "d0": [2.0], "d1": [1.0]})
     sentences = goodness_of_fit(one, np.array([0.8]), clustering_of(one)).sentences()
     assert sentences[3] == "a preference for one side cannot be estimated from so few triplets"

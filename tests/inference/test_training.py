@@ -25,7 +25,7 @@ from twoafc.inference import (
     errors,
     training_variance,
 )
-from twoafc.results import HALVES, Result, compare_results
+from twoafc.results import HALVES, Result
 
 NLL, CHOICE = MEASURES[2].index("nll"), MEASURES[2].index("score_2afc")
 
@@ -123,15 +123,16 @@ def test_noise_that_is_left_out_and_few_rows_get_a_caution() -> None:
     rng = np.random.default_rng(9)
     train, test = drawn(60, rng), drawn(400, rng)
     few = "only 60 training triplets: fits are rough, and error bars and tests are not to be trusted"
-    assert [text.partition(" (in ")[0] for text in evaluate(train, test).caveats] == [few]
+    assert [text.partition(" (in ")[0] for text in evaluate(train, test).caveats[1:]] == [few]
     fixed = evaluate(train, test, settings=Settings(error_bars="fixed")).caveats
-    assert fixed[1] == (
+    assert fixed[2] == (
         "the noise of training counts here and is left out for auto: error bars are too small, and differences are "
         "found too often; --error-bars refit includes it"
     )
     network = evaluate(train, test, estimators={"network": Network(epochs=1)})
-    assert "left out for network" in network.caveats[1]
-    assert evaluate(drawn(300, rng), test, estimators=["density"]).caveats == []
+    assert "left out for network" in network.caveats[2]
+    (unnamed,) = evaluate(drawn(300, rng), test, estimators=["density"]).caveats
+    assert unnamed.startswith("error bars take triplets as independent: the table has no column ref; ")
 
 
 def test_tables_too_small_for_halves_and_estimators_that_need_more_rows() -> None:
@@ -161,7 +162,7 @@ def test_a_folder_without_noise_of_training_does_not_hide_that_of_another(tmp_pa
     with plain_results():
         evaluate(drawn(60, rng)["a"], test["a"], estimators=["density"]).write(tmp_path / "small")
         evaluate(drawn(20_000, rng)["b"], test["b"], estimators=["density"]).write(tmp_path / "large")
-    between = compare_results([tmp_path / "small", tmp_path / "large"])
+    between = Result.read(tmp_path / "small").compare(tmp_path / "large")
     assert between.notes[:2] == [
         "400 triplets; small: noise of training included; large: noise of training negligible with 20000 training "
         "triplets; triplets taken as independent",
@@ -187,7 +188,7 @@ def test_folders_share_the_error_bars_that_evaluate_gave(tmp_path: Path, tested:
     again = Result.read(tmp_path / "both")
     assert again.rows[HALVES].dtype == pl.Array(pl.Float64, 20 if tested else 10)
     assert HALVES not in again.outcomes("a").columns
-    between = compare_results([tmp_path / "a", tmp_path / "b"])
+    between = Result.read(tmp_path / "a").compare(tmp_path / "b")
     assert both.error_bars.split("; ")[1] == "noise of training included"
     for one, other in zip(both.comparisons, between.comparisons, strict=True):
         for name in ("difference", "se", "df", "p"):

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import commands
 import trees
 import twoafc
-from measuring import Interrupt, dataset, some_rows
+from measuring import TRIED, TWICE, Interrupt, dataset, some_rows
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.measurement.candidates import make_candidates
@@ -132,8 +132,7 @@ def test_what_is_finished_is_not_measured_again(here: Path) -> None:
     Path("log.txt").write_text("")
     found = measure(["slow_distances:trapped"])
     assert found.items == 40 - kept
-    # Each triplet has two pairs, and the first is tried once more.
-    assert sum(map(int, Path("log.txt").read_text().split())) == 2 * (40 - kept) + 2
+    assert sum(map(int, Path("log.txt").read_text().split())) == 2 * (40 - kept + TRIED + TWICE)
     assert len(found.table) == 40
 
 
@@ -542,6 +541,13 @@ def test_a_table_that_was_changed_since(here: Path, name: str, capsys: pytest.Ca
     assert "changed" in [finding.code for finding in twoafc.Result.read("results").findings]
     main(["check", name])
     assert capsys.readouterr().out.startswith(f"warning: train: {change}")
+    main(["evaluate", "--train", name, "--folds", "2", "--engine", "polars"])
+    assert f"\nwarning: train: {change} changed on purpose\n" in capsys.readouterr().out
+    assert "changed" in [finding.code for finding in twoafc.Result.read("results").findings]
+    main(["count", name, "--out", "counts"])
+    assert f"\nwarning: votes: {change} changed on purpose\n" in capsys.readouterr().out
+    main(["sweep", "--train", name, "--folds", "2", "--sigma", "0.1"])
+    assert f"\nwarning: train: {change} changed on purpose\n" in capsys.readouterr().out
     assert commands.refused(capsys, "evaluate", "--train", name, "--strict").startswith(f"--strict: train: {change}")
     with pytest.raises(DataError, match=f"^{name} was changed since it was measured; name another file, or remove it$"):
         measure(["ssim"], name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ from PIL import Image
 import trees
 import twoafc
 from commands import refused
+from measuring import TRIED, TWICE
 from twoafc import datasets
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -162,8 +164,7 @@ def test_images_that_recur_are_measured_once(here: Path, log: Callable[[], int])
     pl.DataFrame(rows).with_columns(triplet=pl.row_index(), n=1, M=2).write_csv("many.csv")
     found = measure("many.csv", ["own_distances:mine", "ssim"], workers=2)
     assert found.kind == "pairs"
-    # One more pair is the first item, on which every distance is tried.
-    assert log() - 1 == found.items <= 12 * 11
+    assert log() - TRIED - TWICE == found.items <= 12 * 11
     same_as_row_by_row(found.table, datasets.open_dataset("many.csv"), "ssim")
 
 
@@ -220,9 +221,9 @@ def test_real_materials_reproduce_the_columns_that_came_with_them(
 def test_a_distance_is_added_without_measuring_the_others_again(here: Path, log: Callable[[], int]) -> None:
     trees.write_table(here, 10)
     measure("table.csv", ["own_distances:mine"])
-    assert log() == 20 + 2
+    assert log() == 2 * (10 + TRIED + TWICE)
     found = measure("table.csv", ["ssim", "own_distances:mine"])
-    assert log() == 2
+    assert log() == 2 * TRIED
     assert [name for name in found.table.columns if "_d" in name] == ["mine_d0", "mine_d1", "ssim_d0", "ssim_d1"]
     again = measure("table.csv", ["rmse"])
     assert log() == 0
@@ -265,11 +266,11 @@ def test_a_failed_image_is_told_and_tried_again(
     assert listed["triplet"].to_list() == ["t3", "t5"]
     names = twoafc.Triplets.read("t.csv").labels["triplet"].to_list()
     assert names == [f"t{number}" for number in range(10) if number not in (3, 5)]
-    assert log() == 2 * 8 + 2
+    assert log() == 2 * (8 + TRIED + TWICE)
     Path("images/3-x1.png").write_bytes(kept)
     Path("images/5-x0.png").write_bytes(kept)
     main(["measure", *arguments, "--quiet"])
-    assert log() == 2 * 2 + 2
+    assert log() == 2 * (2 + TRIED + TWICE)
     assert not Path("t.csv.failures.csv").exists()
     assert not Path("t.csv.parts").exists()
     table = measure("table.csv", ["own_distances:mine"], "u.csv").table
@@ -678,49 +679,155 @@ def test_a_single_failure_and_a_warning_of_pillow(here: Path, capfd: pytest.Capt
     assert said[2:] == ["  all of them: t.csv.failures.csv"]
 
 
-def test_a_distance_that_would_end_the_program_says_so(here: Path) -> None:
-    trees.write_table(here, 3)
-    Path("leaving.py").write_text("""
-import os, sys
+ODD = """
+import ctypes, os, subprocess, sys
+import numpy as np
+
+def same(ref, x):
+    return abs(ref - x).mean(axis=(1, 2, 3), dtype=np.float64)
+
+def rounded(ref, x):
+    return same(ref, x) * (1 + 1e-6 * len(ref))
+
+def normalised(ref, x):
+    return same(ref, x) / same(ref, x).max()
+
+def first_in_line(ref, x):
+    return same(ref, x) + abs(ref[:1] - x).mean(axis=(1, 2, 3))
+
+def noisy(ref, x):
+    return same(ref, x) + np.random.default_rng().random(len(ref)) / 100
+
 def by_exit(ref, x):
     sys.exit(3)
+
 def at_once(ref, x):
     os._exit(3)
+
 def lost(ref, x):
     return {}["key"]
+
 def forking(ref, x):
     if os.fork() == 0:
         os._exit(0)
     os.wait()
-    return abs(ref - x).mean(axis=(1, 2, 3))
-for each in (by_exit, at_once, lost, forking):
+    return same(ref, x)
+
+def touching(ref, x):
+    ctypes.string_at(0)
+
+def aborting(ref, x):
+    os.abort()
+
+def leaving(ref, x):
+    ctypes.CDLL(None)._exit(3)
+
+def starting(ref, x):
+    if os.fork() == 0:  # what it starts belongs to nobody, in a session of its own
+        started = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        with open("started.txt", "a") as file:
+            file.write(f"{started.pid}\\n")
+        os._exit(0)
+    os.wait()
+    return same(ref, x)
+
+for each in [each for each in globals().values() if getattr(each, "__module__", "") == __name__]:
     each.takes = "numpy"
-""")
+"""
+
+
+@pytest.fixture
+def odd(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "odd", raising=False)
+    monkeypatch.syspath_prepend(here)
+    Path("odd.py").write_text(ODD)
+    trees.write_table(here, 6)
+
+
+RULE = "a distance must give the same value in any batch and every time; "
+REMEDY = "; leave training mode, fix its seed, use nothing of the other images, or allow it: --allow-random (in Python "
+
+
+@pytest.mark.usefixtures("odd")
+@pytest.mark.parametrize("name", ["normalised", "first_in_line", "noisy"])
+def test_a_distance_that_depends_on_the_batch_or_on_chance(here: Path, name: str) -> None:
+    odd = importlib.import_module("odd")
+    before = sorted(here.iterdir())
+    for given in (f"odd:{name}", lambda ref, x: getattr(odd, name)(ref, x)):  # in workers, and in this process
+        for _ in range(2):  # nothing that the first run has measured lets the second pass
+            with pytest.raises(ValueError, match="any batch") as caught:
+                measure("table.csv", {name: given})
+            said = re.sub(r"\d[^\s;]*", "0", str(caught.value))
+            seen = f"{name} gave 0 then 0 in another batch, on triplet t0 (images/0"
+            assert said == f"{RULE}{seen}{REMEDY}allow_random=True)"
+        assert sorted(path for path in here.iterdir() if path.name != "__pycache__") == before
+    found = measure("table.csv", {name: f"odd:{name}", "same": "odd:same"}, allow_random=True)
+    assert len(found.table) == 6
+    assert re.fullmatch(
+        f"values of {name} depend on the batch or on chance, which is allowed: {name} gave .*", *found.notes
+    )
+    made = {name: about["made"][0].get("random") for name, about in found.card["distances"].items()}
+    assert made == {name: "values depend on the batch or on chance", "same": None}
+    # What was allowed once stays on the card, also where the next run measures something else.
+    card = measure("table.csv", ["rmse"]).card["distances"]
+    assert card[name] == found.card["distances"][name]
+
+
+@pytest.mark.usefixtures("odd")
+def test_rounding_that_depends_on_the_batch_is_no_fault() -> None:
+    assert measure("table.csv", ["odd:rounded", "rmse"]).notes == []
+
+
+def test_images_of_one_item_and_of_many_sizes(here: Path) -> None:
+    Path("odd.py").write_text(ODD)
+    trees.write_table(here, 1)
+    with pytest.raises(ValueError, match="any batch"):
+        measure("table.csv", ["odd:noisy"])
+    trees.write_table(here, 4, sizes=(16, 24, 32, 48))
+    assert len(measure("table.csv", ["rmse"]).table) == 4
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_distance_that_would_end_the_program_says_so() -> None:
     for name, reason in (
         ("by_exit", "RuntimeError: it called sys.exit(3)"),
         ("at_once", "RuntimeError: it called os._exit(3)"),
         ("lost", "KeyError: 'key'"),
     ):
         with pytest.raises(ValueError, match=name) as caught:
-            measure("table.csv", [f"leaving:{name}"], f"{name}.csv")
+            measure("table.csv", [f"odd:{name}"], f"{name}.csv")
         assert str(caught.value) == f"{name} cannot measure images of 64 x 64 pixels ({reason})"
-    assert len(measure("table.csv", ["leaving:forking"], "t.csv").table) == 3
+    assert len(measure("table.csv", ["odd:forking"], "t.csv").table) == 6
 
 
-def test_what_a_distance_has_started_ends_with_the_run(here: Path) -> None:
-    trees.write_table(here, 3)
-    Path("starting.py").write_text("""
-import subprocess
-def starting(ref, x):
-    if len(ref) > 1:  # not in the trial, which is made in this process
-        with open("started.txt", "w") as file:
-            file.write(str(subprocess.Popen(["sleep", "600"]).pid))
-    return abs(ref - x).mean(axis=(1, 2, 3))
-starting.takes = "numpy"
-""")
-    measure("table.csv", ["starting:starting"], "t.csv")
-    measured = Path("started.txt").read_text()
+@pytest.mark.usefixtures("odd")
+@pytest.mark.parametrize(
+    ("name", "ended"),
+    [
+        ("touching", "was ended by signal 11 (Segmentation fault) in line {}"),
+        ("aborting", "was ended by signal 6 (Aborted) in line {}"),
+        ("leaving", "ended with code 3"),
+    ],
+)
+def test_a_distance_that_crashes_gets_one_line(
+    here: Path, capfd: pytest.CaptureFixture[str], name: str, ended: str
+) -> None:
+    line = 1 + next(at for at, text in enumerate(ODD.splitlines(), 1) if text == f"def {name}(ref, x):")
+    ended = ended.format(f"{line} of {here / 'odd.py'}") if "{}" in ended else ended
+    assert failure(capfd, "table.csv", "--distance", f"odd:{name}", "--out", "t.csv", "--device", "cpu") == (
+        f"a distance must not end its process; odd:{name} was tried, and its process {ended}; mend it, or measure "
+        "without it"
+    )
+    assert not Path("t.csv.parts").exists()
+
+
+@pytest.mark.usefixtures("odd")
+def test_what_a_distance_has_started_ends_with_the_run() -> None:
+    main(["measure", "table.csv", "--distance", "odd:starting", "--out", "t.csv", "--device", "cpu", "--quiet"])
+    started = Path("started.txt").read_text().split()
+    assert len(started) == 2 * (TRIED + 3 + 1)  # two calls for each batch: tried, a few twice, and all
     until = time.monotonic() + 10
-    while Path(f"/proc/{measured}").exists() and "State:\tZ" not in Path(f"/proc/{measured}/status").read_text():
-        assert time.monotonic() < until, "it outlived the run"
-        time.sleep(0.02)
+    for pid in started:
+        while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+            assert time.monotonic() < until, "it outlived the run"
+            time.sleep(0.02)

@@ -18,9 +18,13 @@ from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network
 from twoafc.evaluation import Settings, evaluate
-from twoafc.results import compare_results
+from twoafc.inference import holm
+from twoafc.results import Result
 from twoafc.table import Pairs, Triplets
 
+NO_REFERENCES = (
+    "error bars take triplets as independent: the table has no column ref; they are too small where references recur"
+)
 NOISE = {"a": 0.1, "bb": 1.2}
 
 
@@ -46,12 +50,12 @@ def write(folder: Path, test: pl.DataFrame, estimators: dict[str, Any] | None = 
 
 def test_a_folder_compares_as_it_did_when_it_was_written(tmp_path: Path) -> None:
     write(tmp_path / "r", table(400, 2, NOISE))
-    found = compare_results([tmp_path / "r"])
+    found = Result.read(tmp_path / "r").compare()
     told = json.loads((tmp_path / "r" / "scores.json").read_text())
     assert found.comparisons == told["comparisons"]
     assert len(found.comparisons) == 3
     told_bars = "95 % intervals for other test triplets; noise of training included; triplets taken as independent"
-    assert found.notes == [f"400 triplets; {told_bars}"]
+    assert found.notes == [f"400 triplets; {told_bars}", NO_REFERENCES]
     assert [(r["distance"], r["letters"]) for r in found.letters if r["measure"] == "nll"] == [("a", "a"), ("bb", "b")]
     kept = pl.read_csv(tmp_path / "r" / "comparisons.csv")
     assert kept["sentence"].to_list() == [record["sentence"] for record in found.comparisons]
@@ -81,7 +85,7 @@ def test_two_folders_are_compared_on_the_triplets_they_share(tmp_path: Path) -> 
     # Half of the rows, in another order.
     part = whole.drop("a_d0", "a_d1")[::-1][:200]
     second = write(tmp_path / "second", part, error_bars="fixed")
-    found = compare_results([first, second])
+    found = Result.read(first).compare(second)
     assert found.notes[0] == f"{first}: 200 of 400 triplets are not in the others and are left out"
     long = pl.read_parquet(both / "triplets.parquet").filter(pl.col("triplet").is_in(part["triplet"].to_list()))
     a, b = (long.filter(distance=name)["nll"].to_numpy() for name in ("a", "bb"))
@@ -95,14 +99,14 @@ def test_one_distance_in_two_folders_is_told_apart(tmp_path: Path) -> None:
     whole = table(200, 2, {"a": 0.1})
     write(tmp_path / "old", whole, {"any": Density(sigma=0.02)})
     write(tmp_path / "new", whole, {"any": Density(sigma=0.1)})
-    found = compare_results([tmp_path / "old", tmp_path / "new"])
+    found = Result.read(tmp_path / "old").compare(tmp_path / "new")
     assert {found.comparisons[0]["a"], found.comparisons[0]["b"]} == {"a (old)", "a (new)"}
 
 
 def test_seeds_are_averaged_over_those_that_did_not_diverge(tmp_path: Path) -> None:
     network = {"network": Network(epochs=1)}
     write(tmp_path / "r", table(150, 2, NOISE), network, seeds=2)
-    found = compare_results([tmp_path / "r"])
+    found = Result.read(tmp_path / "r").compare()
     long = pl.read_parquet(tmp_path / "r" / "triplets.parquet")
     means = {name: long.filter(distance=name)["nll"].mean() for name in NOISE}
     (record,) = (r for r in found.comparisons if r["measure"] == "nll")
@@ -111,7 +115,7 @@ def test_seeds_are_averaged_over_those_that_did_not_diverge(tmp_path: Path) -> N
 
 def refused(tmp_path: Path, *folders: Path) -> str:
     with pytest.raises(DataError) as caught:
-        compare_results(folders)
+        Result.read(folders[0]).compare(*folders[1:])
     return str(caught.value).replace(str(tmp_path), "~")
 
 
@@ -144,7 +148,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [score], "comparisons": []}
     (tmp_path / "scores.json").write_text(json.dumps(told))
     (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
-    assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet is not a readable Parquet file: ")
+    assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet: not a readable Parquet file: ")
     pl.DataFrame({"triplet": ["a"], "n": [1], "M": [2], "P": [0.5], "seed": [None]}).write_parquet(
         tmp_path / "triplets.parquet"
     )
@@ -158,7 +162,10 @@ def test_the_command_tells_it_in_sentences(tmp_path: Path, capsys: pytest.Captur
     main(["compare", str(tmp_path / "r")])
     told = capsys.readouterr().out
     assert "a explains the votes better than bb: 0." in told
-    assert "a agrees with more votes than bb: " in told
+    assert "Cells: how far the row is behind the column; * different (paired, Holm, 5 %)." in told
+    assert re.search(r"2 bb +\d\.\d{4} +0\.\d{3}\*", told)
+    main(["compare", str(tmp_path / "r"), "--measure", "score_2afc_distance"])
+    assert "a agrees with more votes than bb: " in capsys.readouterr().out
     assert "note: 400 triplets; 95 % intervals for other test triplets" in told
     main(["compare", str(tmp_path / "r"), "--json"])
     printed = json.loads(capsys.readouterr().out)
@@ -180,10 +187,10 @@ def write_pairs(folder: Path, test: Pairs) -> Path:
 
 def test_pairs_are_compared_within_a_folder_and_between_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     test = pairs(200, seed=2, pair=[f"p{k}" for k in range(200)], ref=[f"r{k % 50}" for k in range(200)])
-    both = compare_results([write_pairs(tmp_path / "both", test)])
+    both = Result.read(write_pairs(tmp_path / "both", test)).compare()
     assert both.notes[0].startswith("200 pairs; ")
     good, poor = (write_pairs(tmp_path / name, test[name]) for name in ("good", "poor"))
-    between = compare_results([good, poor])
+    between = Result.read(good).compare(poor)
     assert between.notes == ["200 pairs; noise of training included; clustered by ref (50 references)"]
     assert [record["measure"] for record in between.comparisons] == ["nll", "average_precision"]
     for one, other in zip(both.comparisons, between.comparisons, strict=True):
@@ -191,10 +198,9 @@ def test_pairs_are_compared_within_a_folder_and_between_two(tmp_path: Path, caps
         for name in ("difference", "se", "p_holm"):
             assert one[name] == pytest.approx(other[name], rel=1e-9)
     assert both.letters == [pytest.approx(record) for record in between.letters]
-    main(["compare", str(good), str(poor)])
+    main(["compare", str(good), str(poor), "--measure", "nll", "--measure", "average_precision"])
     said = capsys.readouterr().out
     assert "good explains the votes better than poor: " in said
-    assert "good puts same pairs first better than poor: " in said
     assert "AP % ↑, distance only" in said
     message = "--measure must be one of nll, average_precision for these results; found score_2afc"
     assert refused_command(capsys, "compare", str(good), str(poor), "--measure", "score_2afc") == message
@@ -208,7 +214,7 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     whole = table(200, 2, {"a": 0.1})
     one = write(tmp_path / "one" / "results", whole, {"any": Density(sigma=0.02)})
     two = write(tmp_path / "two" / "results", whole, {"any": Density(sigma=0.1)})
-    record = compare_results([one, two]).comparisons[0]
+    record = Result.read(one).compare(two).comparisons[0]
     assert {record["a"], record["b"]} == {f"a ({one})", f"a ({two})"}
     assert refused(tmp_path, one, tmp_path / "two" / ".." / "one" / "results") == "a folder of results is given twice"
 
@@ -229,11 +235,12 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
     both = write(tmp_path / "both", votes, ties="x0")
     first = write(tmp_path / "first", votes.drop("bb_d0", "bb_d1"), ties="x0")
     second = write(tmp_path / "second", votes.drop("a_d0", "a_d1"), ties="x0")
-    own, between = compare_results([both]), compare_results([first, second])
-    assert between.notes[-2:] == [
+    own, between = Result.read(both).compare(), Result.read(first).compare(second)
+    assert between.notes[-3:] == [
         "120 triplets; noise of training negligible with 600 training triplets; triplets taken as independent; "
         "votes by observer too (12 observers)",
         "only 12 observers: other observers could give quite different scores",
+        NO_REFERENCES,
     ]
     for mine, other in zip(own.comparisons, between.comparisons, strict=True):
         assert mine["se"] == pytest.approx(other["se"], rel=1e-9)
@@ -243,7 +250,7 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
         "folders must have one rule for ties; found half and x0: evaluate them alike"
     )
     refit = write(tmp_path / "refit", votes.drop("a_d0", "a_d1"), ties="x0", error_bars="refit", draws=3)
-    told = compare_results([first, refit]).notes[-1]
+    told = Result.read(first).compare(refit).notes[-1]
     assert told == "a folder has its error bars by refit; these are by formula, of the fitted surfaces"
 
 
@@ -258,3 +265,90 @@ def test_runs_that_diverged_are_left_out(tmp_path: Path) -> None:
     assert refused(tmp_path, good, bad) == (
         "~/bad/scores.json is not that of a result; it has no card; run twoafc evaluate again"
     )
+
+
+THREE = {"a": 0.1, "bb": 0.3, "ccc": 1.2}
+
+
+def three(**asked: Any) -> Result:
+    train, test = (Triplets.from_frame(table(T, seed, THREE)) for T, seed in ((600, 1), (400, 2)))
+    return evaluate(train, test, estimators="density", **asked)
+
+
+def test_planned_comparisons_are_corrected_for_these_alone(tmp_path: Path) -> None:
+    whole, planned = three(), three(baseline="bb")
+    every = {frozenset((r["a"], r["b"])): r for r in whole.comparisons if r["measure"] == "nll"}
+    kept = [r for r in planned.comparisons if r["measure"] == "nll"]
+    assert [{r["a"], r["b"]} for r in kept] == [{"a", "bb"}, {"bb", "ccc"}]
+    np.testing.assert_allclose([r["p_holm"] for r in kept], holm([r["p"] for r in kept]))
+    assert [r["p"] for r in kept] == [every[frozenset((r["a"], r["b"]))]["p"] for r in kept]
+    assert {r["tests"] for r in kept} == {2}
+    assert "nll_letters" not in planned.scores[0]
+    assert planned.card["planned"] == [["a", "bb"], ["ccc", "bb"]]
+    assert planned.verdict()[0].startswith("Against bb, the baseline, the votes are explained better by ")
+    # The same from the folder, and from a folder with all comparisons.
+    with plain_results():
+        planned.write(tmp_path / "planned")
+        whole.write(tmp_path / "whole")
+    again = Result.read(tmp_path / "planned").compare()
+    assert again.planned
+    assert again.comparisons == json.loads((tmp_path / "planned" / "scores.json").read_text())["comparisons"]
+    assert Result.read(tmp_path / "whole").compare(baseline="bb").comparisons == again.comparisons
+
+
+def test_a_single_comparison_needs_no_correction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = three(pairs=[("ccc", "a")])
+    for record in alone.comparisons:
+        assert record["p_holm"] == record["p"]
+        assert (record["low_holm"], record["high_holm"]) == (record["low"], record["high"])
+        assert "Holm" not in record["sentence"]
+    assert alone.verdict()[0].startswith("a explains the votes better than ccc: ")
+    with plain_results():
+        alone.write(tmp_path / "r")
+    main(["compare", str(tmp_path / "r")])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:2]] == [
+        "a explains the votes better than ccc",
+        "a agrees with more votes than ccc",
+    ]
+    # A pair that was not planned is computed from the triplets.
+    main(["compare", str(tmp_path / "r"), "--pair", "a", "bb", "--json"])
+    record = json.loads(capsys.readouterr().out)["comparisons"][0]
+    expected = next(r for r in three().comparisons if {r["a"], r["b"]} == {"a", "bb"})
+    assert (record["se"], record["p"]) == pytest.approx((expected["se"], expected["p"]), rel=1e-9)
+
+
+def test_comparisons_that_cannot_be_made_are_refused(tmp_path: Path) -> None:
+    known = "comparisons are between distances of the table: a, bb, ccc; got d"
+    for asked, message in (
+        ({"baseline": "d"}, known),
+        ({"pairs": [("a", "d")]}, known),
+        ({"pairs": [("a", "a")]}, "a comparison needs two distances; got a twice"),
+        ({"pairs": ["a"]}, 'pairs must be a list of two names each, [("lpips", "ssim")]; got [\'a\']'),
+        ({"pairs": ("a", "bb")}, "pairs must be a list of two names each, [(\"lpips\", \"ssim\")]; got ['a', 'bb']"),
+        (
+            {"distances": "a", "baseline": "a"},
+            "a baseline needs another distance to compare with; the table has a alone",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            three(**asked)
+    drawn = three(pairs=[("a", "bb")], settings=Settings(error_bars="bootstrap", draws=20))
+    with pytest.raises(DataError) as caught:
+        drawn.compare(baseline="ccc")
+    assert str(caught.value) == (
+        "the result lacks some of these comparisons; with error bars by bootstrap they must be asked for in "
+        "twoafc evaluate"
+    )
+
+
+def test_ten_distances_are_compared_in_under_forty_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frames = {name: table(200, 3, {"a" * k: 0.1 * k for k in range(1, 11)}) for name in ("train", "test")}
+    tables = {name: Triplets.from_frame(frame) for name, frame in frames.items()}
+    with plain_results():
+        evaluate(**tables, estimators="density").write(tmp_path / "r")
+    main(["compare", str(tmp_path / "r")])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 40
+    ranks = [line.split()[0] for line in lines[4:14]]
+    assert ranks == [str(rank) for rank in range(1, 11)]

@@ -167,7 +167,10 @@ def test_images_are_looked_for_and_their_absence_is_told(folder: Path, capsys: p
             "--votes is for a model; a tested triplet has distances and votes of its own",
         ),
         ("RES --votes 3", "RES is a folder; ask one of its models, or ask it about a triplet with --triplet"),
-        ("RES/models/a-density.npz --d0 1 --d1 2", "a model is asked about a number of votes; give --votes"),
+        (
+            "RES/models/a-density.npz --d0 1 --d1 2 --observed 1",
+            "a count that was observed needs the number of votes; give --votes",
+        ),
         (
             "RES/models/a-density.npz --d0 1 --d1 2 --votes 2 --out c.svg",
             "--out is asked of a folder of results; give --triplet too",

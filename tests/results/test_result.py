@@ -76,7 +76,7 @@ def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
         _ = Result.read(tmp_path).rows
     assert Result.read(tmp_path).triplets is None
     (tmp_path / "triplets.parquet").write_text("no parquet")
-    with pytest.raises(DataError, match=r"triplets\.parquet is not a readable Parquet file: "):
+    with pytest.raises(DataError, match=r"triplets\.parquet: not a readable Parquet file: "):
         _ = Result.read(tmp_path).triplets
 
 
@@ -119,7 +119,8 @@ def test_a_result_that_is_read_writes_the_same_folder(tmp_path: Path, monkeypatc
     assert found.votes is not None
     assert read.votes.equals(found.votes)
     assert read.remarks() == found.remarks()
-    assert read.summary() == found.summary()
+    assert read.summary().equals(found.summary())
+    assert repr(read) == repr(found)
     assert [(run.distance, run.estimator, run.seed) for run in read.runs] == read.fits[:3]
     for key, goodness in found.goodness.items():
         assert read.goodness[key].sentences() == goodness.sentences()

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import random_table
+from twoafc.diagnostics import check
 from twoafc.errors import DataError
-from twoafc.table import Triplets
+from twoafc.table import Triplets, as_votes
 
 GOOD: dict[str, list[Any]] = {"n": [1, 0, 3], "M": [2, 1, 3], "d0": [0.1, 0.2, 0.3], "d1": [0.3, 0.2, 0.1]}
 VOTES: dict[str, list[Any]] = {
@@ -425,3 +426,72 @@ def test_the_clic_answers_merge_as_known(shared: Path) -> None:
 def test_judgements_of_difference_scaling_are_told_where_to_go() -> None:
     told = message({"Response": [1], "S1": [1], "S2": [2], "S3": [3], "S4": [4], "d0": [1.0], "d1": [1.0]})
     assert told.endswith("; judgements of difference scaling are read by twoafc.datasets.read_quadruples")
+
+
+# --- study exports ----------------------------------------------------------------------------------------------------
+
+STUDY = {
+    "participant": ["p1", "p2", "p1"],
+    "rt": [812, 644, 1020],
+    "reference": ["r", "r", "s"],
+    "x0": ["a", "a", "a"],
+    "x1": ["b", "b", "b"],
+    "response": ["left", "Right", " right"],
+    "ssim_d0": [0.1, 0.1, 0.5],
+    "ssim_d1": [0.4, 0.4, 0.6],
+}
+NAMES = {"participant": "observer", "reference": "ref", "response": "choice"}
+
+
+def test_an_export_is_read_under_its_own_names(tmp_path: Path) -> None:
+    table = Triplets.from_frame(STUDY, rename=NAMES)
+    assert (table.n.tolist(), table.M.tolist()) == ([1, 1], [2, 1])
+    assert table.votes is not None
+    assert table.votes["observer"].to_list() == ["p1", "p2", "p1"]
+    pl.DataFrame(STUDY).write_csv(tmp_path / "study.csv")
+    assert Triplets.read(tmp_path / "study.csv", rename=NAMES).n.tolist() == [1, 1]
+    assert as_votes(tmp_path / "study.csv", rename=NAMES).n.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [("0", "1"), ("x0", "x1"), ("left", "right"), ("A", "B"), ("ArrowLeft", "ArrowRight"), ("false", "TRUE"), (0, 1)],
+)
+def test_answers_as_studies_write_them(answers: tuple[Any, Any]) -> None:
+    table = Triplets.from_frame({"choice": [*answers, answers[1]], "d0": [0.1, 0.2, 0.3], "d1": [0.3, 0.2, 0.1]})
+    assert table.n.tolist() == [0, 1, 1]
+
+
+def test_all_that_is_missing_is_named_at_once_with_the_likely_columns() -> None:
+    assert message({name: STUDY[name] for name in ("participant", "rt", "response")}) == (
+        "no distance and no n and M (or choice) in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; "
+        "found participant, rt, response; perhaps --rename participant=observer --rename response=choice"
+    )
+    assert message(STUDY) == (
+        "missing column n and M; a table has n and M, or choice; found participant, rt, reference, x0, x1, response, "
+        "ssim_d0, ssim_d1; perhaps --rename participant=observer --rename reference=ref --rename response=choice"
+    )
+    assert message({"ref": ["r"], "x0": ["a"], "x1": ["b"], "n": [1], "M": [1]}) == (
+        "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found ref, x0, x1, n, M; "
+        "twoafc measure computes distances of images"
+    )
+
+
+def test_a_wrong_renaming_is_refused() -> None:
+    for rename, told in (
+        ({"answer": "choice"}, "no column answer to rename to choice; found n, M, d0, d1"),
+        ({"n": "M"}, "n cannot be renamed to M, which is another column of the table"),
+    ):
+        with pytest.raises(DataError) as caught:
+            Triplets.from_frame(GOOD, rename=rename)
+        assert str(caught.value) == told
+
+
+def test_a_column_that_may_be_ours_and_is_not_used_is_mentioned() -> None:
+    table = Triplets.from_frame(GOOD | {"Participant": ["p", "q", "r"], "rt": [1, 2, 3], "choices": [1, 1, 1]})
+    assert table.unused == {"Participant": "observer"}
+    (note,) = [str(finding) for finding in check(table) if finding.code == "unused"]
+    assert note == (
+        "note: train: the column Participant is not used; it may be what is called observer here; "
+        "if so, add --rename Participant=observer"
+    )

@@ -21,25 +21,25 @@ app = App(
 # In the order of the work; each command imports what it needs when it runs, so that --help is quick.
 COMMANDS = (
     "demo",
+    "fetch",
     "measure",
     "check",
-    "count",
-    "merge",
     "evaluate",
     "compare",
     "report",
-    "sweep",
-    "query",
-    "failures",
     "explore",
+    "failures",
+    "query",
+    "sweep",
+    "count",
+    "merge",
     "simulate",
     "reproduce",
-    "fetch",
 )
 LONGEST = 300
 """Signs of a path or a word that are shown in an error; a folder that leads to itself gives thousands."""
-for command in COMMANDS:
-    app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command))
+for place, command in enumerate(COMMANDS):
+    app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command), sort_key=place)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, changed_tables, say
+from twoafc.cli.show import Several, Switch, changed_tables, renaming, say
+
+LOOKED_AT = (
+    "looked for flipped votes, similarities, shuffled rows, constant, repeated and tied values, other units, repeated "
+    "and shared triplets and references, one-sided choices"
+)
 
 
 def check(
-    table: Path, *, test: Path | None = None, json: Switch = False, strict: Switch = False, quiet: Switch = False
+    table: Path,
+    *,
+    test: Path | None = None,
+    rename: Several = None,
+    json: Switch = False,
+    strict: Switch = False,
+    quiet: Switch = False,
 ) -> None:
     """Find what people get wrong in a table of votes and distances: flipped, shuffled, constant, repeated, ...
 
@@ -18,6 +29,8 @@ def check(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         A second table, to be scored on a fit to the first.
+    rename
+        OLD=NEW, another name for a column, such as response=choice; once for each.
     json
         Print the findings as JSON.
     strict
@@ -29,7 +42,8 @@ def check(
     from twoafc.table import read_votes
 
     given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
-    found = [*changed_tables(given), *look(*map(read_votes, given.values()))]
+    tables = [read_votes(paths, rename=renaming(rename)) for paths in given.values()]
+    found = [*changed_tables(given), *look(*tables)]
     if json:
         import dataclasses
 
@@ -37,7 +51,7 @@ def check(
 
         print(strict_json([dataclasses.asdict(finding) for finding in found]))
     elif not quiet:
-        # One line where there is nothing to say: silence could be a command that did not run.
-        say(*map(str, found) if found else ("nothing found",))
+        sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
+        say(*map(str, found) if found else (*sizes, f"Nothing wrong was found; {LOOKED_AT}."))
     if strict and any(finding.level == "warning" for finding in found):
         raise SystemExit(1)

@@ -2,66 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from twoafc.cli.show import Switch, print_table, say
 
+if TYPE_CHECKING:
+    from twoafc.results import Comparison
+
 Measure = Literal["nll", "score_2afc", "score_2afc_distance", "average_precision"]
-DEFAULT: tuple[Measure, ...] = ("nll", "score_2afc_distance")
+Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative="")]
+"""Two names for each time that the option is given."""
 
 
 def compare(
     *results: Path,
-    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = DEFAULT,
+    baseline: str | None = None,
+    pair: Pairs = (),
+    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = (),
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
-    """Compare all distances of finished evaluations pair by pair, on the triplets (or pairs) that they share.
+    """Compare the distances of finished evaluations, on the triplets (or pairs) that they share.
 
     Parameters
     ----------
     results
         Folders of results; of several, the triplets that all of them tested are compared.
+    baseline
+        Compare every other distance with this one, instead of all with each other.
+    pair
+        Two distances to compare, instead of all with each other; once for each pair.
     measure
-        What to compare by, once for each; average_precision is for pairs, which have it in the place of
-        score_2afc_distance by default.
+        What to compare by, once for each; default nll, and where comparisons are planned also the 2AFC score of the
+        distance alone (pairs: average precision).
     json
         Print JSON, with all measures.
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc.results import COLUMNS, compare_results
+    from twoafc.results import Result, compare_results
 
     if not results:
         raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
-    found = compare_results(results)
+    compared = compare_results([Result.read(folder) for folder in results], baseline=baseline, pairs=pair)
     if json:
         from twoafc.files import strict_json
 
-        print(strict_json({"comparisons": found.comparisons, "letters": found.letters, "notes": found.notes}, indent=1))
+        content = {"comparisons": compared.comparisons, "letters": compared.letters, "notes": compared.notes}
+        print(strict_json(content, indent=1))
     if json or quiet:
         return
-    known = dict.fromkeys(record["measure"] for record in found.comparisons)
-    if measure == DEFAULT and "average_precision" in known:
-        measure = ("nll", "average_precision")
+    known = dict.fromkeys(record["measure"] for record in compared.comparisons)
     wrong = [name for name in measure if name not in known]
     if wrong:
         raise ValueError(f"--measure must be one of {', '.join(known)} for these results; found {wrong[0]}")
-    for name in measure:
-        pairs = [record for record in found.comparisons if record["measure"] == name]
-        heading = next(c.heading for columns in COLUMNS.values() for c in columns if c.name == name)
-        rows = [
-            (r["distance"], r["estimator"], f"{r['value']:.4f}" if name == "nll" else f"{r['value']:.2f}", r["letters"])
-            for r in found.letters
-            if r["measure"] == name
-        ]
-        print_table(heading, ("distance", "estimator", "mean", "letters"), rows)
-        several = len({record["estimator"] for record in pairs}) > 1
-        say(
-            *(f"{record['estimator']}: {record['sentence']}" if several else record["sentence"] for record in pairs), ""
-        )
-    say("Distances that share a letter cannot be told apart (paired, Holm, 5 %).")
-    say(*(f"note: {note}" for note in found.notes))
+    default = [name for name in known if name != "score_2afc"] if compared.planned else ["nll"]
+    print_comparison(compared, measure or default)
+    say(*(f"note: {note}" for note in compared.notes))
+
+
+def print_comparison(compared: Comparison, measures: Sequence[str]) -> None:
+    """Print planned comparisons as sentences; else a matrix for each measure, and the leader's sentences."""
+    if compared.planned:
+        say(*(sentence for measure in measures for sentence in compared.sentences(measure)))
+        return
+    for measure in measures:
+        for table in compared.matrices(measure):
+            print_table(table.caption, table.header, table.rows)
+    say(
+        *compared.sentences(measures[0]),
+        "Cells: how far the row is behind the column; * different (paired, Holm, 5 %).",
+    )

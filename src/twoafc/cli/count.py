@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.show import Several, Switch, print_table, progress, say
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, say
 
 
 def count(
@@ -29,7 +29,7 @@ def count(
     out
         Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
     distance
-        A distance to count, once for each; default all.
+        A distance to count, once for each or with commas between them; default all.
     engine
         What reads the tables; CSV is read by polars alone.
     per_octave
@@ -43,15 +43,22 @@ def count(
     """
     from twoafc.files import strict_json
     from twoafc.results import file_names
+    from twoafc.scale import Source
     from twoafc.scale import count as run
 
     if not votes:
         raise ValueError("name at least one table of votes, or a pattern")
     if out.exists() and not out.is_dir():
         raise OSError(f"{out} is a file; counts are written to a folder")
+    changed = changed_tables({"votes": [part for named in votes for part in Source.find(named).parts]})
     with progress(quiet) as show:
         found = run(
-            list(votes), distances=distance, engine=engine, per_octave=per_octave, keep_refs=keep_refs, progress=show
+            list(votes),
+            distances=listed(distance),
+            engine=engine,
+            per_octave=per_octave,
+            keep_refs=keep_refs,
+            progress=show,
         )
     files = dict(zip(file_names(list(found)), found.values(), strict=True))
     with _folder(out):
@@ -68,7 +75,7 @@ def count(
         rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in written]
         print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
         notes = dict.fromkeys(note for counts in files.values() for note in counts.vote_notes)
-        say(*(f"note: {note}" for note in notes), f"Counts: {out}")
+        say(*map(str, changed), *(f"note: {note}" for note in notes), f"Counts: {out}")
 
 
 @contextmanager

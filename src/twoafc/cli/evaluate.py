@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from twoafc.cli.show import Several, Switch, changed_tables, print_result, progress
+from cyclopts import Group, Parameter
+
+from twoafc.cli.compare import Pairs
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,27 +21,38 @@ if TYPE_CHECKING:
     from twoafc.table import Votes
 
 
+DATA, METHOD, COMPARISON, LARGE, OUTPUT = (
+    Parameter(group=Group(name, sort_key=place))
+    for place, name in enumerate(("Data", "Method", "Comparison", "Large tables", "Output"))
+)
+"""Groups of the options in the help."""
+
+
 def evaluate(
     *,
-    train: str,
-    test: str | None = None,
-    distance: Several = None,
-    estimator: Several = None,
-    folds: int | None = None,
-    seeds: int = 1,
-    seed: int = 0,
-    sigma: float | Literal["auto"] | None = None,
-    grid_size: int | None = None,
-    ties: Literal["half", "x0"] = "half",
-    error_bars: Literal["analytic", "fixed", "bootstrap", "refit"] = "analytic",
-    draws: int = 200,
-    engine: Literal["polars", "duckdb", "dask", "spark"] | None = None,
-    per_octave: int | None = None,
-    keep_refs: Switch = False,
-    strict: Switch = False,
-    out: Path = Path("results"),
-    json: Switch = False,
-    quiet: Switch = False,
+    train: Annotated[str, DATA],
+    test: Annotated[str | None, DATA] = None,
+    rename: Annotated[Several, DATA] = None,
+    distance: Annotated[Several, DATA] = None,
+    images: Annotated[Path | None, DATA] = None,
+    strict: Annotated[Switch, DATA] = False,
+    estimator: Annotated[Several, METHOD] = None,
+    folds: Annotated[int | None, METHOD] = None,
+    seeds: Annotated[int, METHOD] = 1,
+    seed: Annotated[int, METHOD] = 0,
+    sigma: Annotated[float | Literal["auto"] | None, METHOD] = None,
+    grid_size: Annotated[int | None, METHOD] = None,
+    ties: Annotated[Literal["half", "x0"], METHOD] = "half",
+    error_bars: Annotated[Literal["analytic", "fixed", "bootstrap", "refit"], METHOD] = "analytic",
+    draws: Annotated[int, METHOD] = 200,
+    baseline: Annotated[str | None, COMPARISON] = None,
+    pair: Annotated[Pairs, COMPARISON] = (),
+    engine: Annotated[Literal["polars", "duckdb", "dask", "spark"] | None, LARGE] = None,
+    per_octave: Annotated[int | None, LARGE] = None,
+    keep_refs: Annotated[Switch, LARGE] = False,
+    out: Annotated[Path, OUTPUT] = Path("results"),
+    json: Annotated[Switch, OUTPUT] = False,
+    quiet: Annotated[Switch, OUTPUT] = False,
 ) -> None:
     """Fit P(d0, d1) on one table of votes and distances, score it on another, and write a folder of results.
 
@@ -51,10 +65,18 @@ def evaluate(
         pattern, 'votes/*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
+    rename
+        OLD=NEW, another name for a column of both tables, such as response=choice; once for each.
     distance
-        A distance to evaluate, once for each; default all.
+        A distance to evaluate, once for each or with commas between them; default all.
+    images
+        Folder of the images that the table names, for the report.
     estimator
         auto (the default, a spline), density (the paper's), network, or your own as package.module:Name; once for each.
+    baseline
+        Compare every other distance with this one, instead of all with each other.
+    pair
+        Two distances to compare, instead of all with each other; once for each pair.
     folds
         Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds
@@ -98,6 +120,7 @@ def evaluate(
 
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")
+    distance = listed(distance)
     settings = Settings(
         folds=folds,
         seeds=seeds,
@@ -115,26 +138,35 @@ def evaluate(
     sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
     check_folder(out, [path for each in parts.values() for path in each])
-    counting = Counting(engine, per_octave, keep_refs)
+    counting, changed = Counting(engine, per_octave, keep_refs), changed_tables(parts)
     if counting != Counting() or any(source.is_large() for source in sources.values()):
+        if baseline is not None or pair:
+            raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
+        if images is not None:
+            raise ValueError("--images are shown of single triplets; there are none for counts")
+        if rename:
+            raise ValueError("--rename is for tables that are read; counted ones must have our names")
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, out=out, quiet=quiet)
-        if json:
-            print((out / "scores.json").read_text(encoding="utf-8"))
-        elif not quiet:
-            print_result(found, out)
-        return
-    tables = {role: read_votes(each) for role, each in parts.items()}
-    changed = changed_tables(parts)
-    if strict:
-        _refuse_warnings(tables, distance, changed)
-    with progress(quiet) as show:
-        found = run(**tables, distances=distance, estimators=chosen, settings=settings, progress=show)
-    for role, paths in parts.items():
-        found.card["data"][role] |= describe_files(*paths)
+        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, quiet=quiet)
+    else:
+        tables = {role: read_votes(each, rename=renaming(rename)) for role, each in parts.items()}
+        if strict:
+            _refuse_warnings(tables, distance, changed)
+        with progress(quiet) as show:
+            found = run(
+                **tables,
+                distances=distance,
+                estimators=chosen,
+                baseline=baseline,
+                pairs=pair,
+                settings=settings,
+                progress=show,
+            )
+        for role, paths in parts.items():
+            found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
-    found.write(out)
+    found.write(out, images=images)
     if json:
         print((out / "scores.json").read_text(encoding="utf-8"))
     elif not quiet:
@@ -148,19 +180,24 @@ def _evaluate_counts(
     counting: Counting,
     *,
     distances: tuple[str, ...] | None,
-    out: Path,
     quiet: bool,
 ) -> Result:
-    """Count the tables, fit and score from the counts, and write a folder of results."""
+    """Count the tables, and fit and score from the counts."""
     from twoafc.evaluation import evaluate
 
     with progress(quiet) as show:
         counts = counting.count(sources, distances, show)
-        result = evaluate(**counts, distances=distances, estimators=estimators, settings=settings, progress=show)
+        result = evaluate(
+            counts["train"],
+            counts.get("test"),
+            distances=distances,
+            estimators=estimators,
+            settings=settings,
+            progress=show,
+        )
     result = result.replace(notes=[*counting.notes(sources, counts), *result.notes])
     for role, source in sources.items():
         result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}
-    result.write(out)
     return result
 
 

@@ -36,6 +36,7 @@ def measure(
     batch_size: int | None = None,
     shard: str | None = None,
     scheduler: str | None = None,
+    allow_random: Switch = False,
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
@@ -73,6 +74,8 @@ def measure(
         i/n: measure the i-th of n shares only, for job arrays; when all are done, run once without it.
     scheduler
         Measure on the workers of a Dask cluster: its scheduler's address, such as tcp://10.0.0.1:8786, or its file.
+    allow_random
+        Measure distances whose values depend on the batch or on chance, too, and say so on the card.
     json
         Print a summary as JSON.
     quiet
@@ -80,12 +83,14 @@ def measure(
     """
     from twoafc.datasets import open_dataset
     from twoafc.datasets import without_anchors as remove_anchors
+    from twoafc.measurement import ending_processes
     from twoafc.measurement import measure as run
 
     start = time.monotonic()
     with suppress(OSError, ValueError):  # where standard error is no file
         faulthandler.enable()  # a crash in somebody's distance then says where it was
-    with _interruptible(), _quiet_images(), rate(quiet or json) as show, _cluster(scheduler, workers) as client:
+    quietly = rate(quiet or json)
+    with ending_processes(), _interruptible(), _quiet_images(), quietly as show, _cluster(scheduler, workers) as client:
         _check_options(data, {"--images": ("folder", images), "--split": ("split", split), "--M": ("M", M)})
         opened = open_dataset(data, folder=images, split=split, M=M, progress=show)
         result = run(
@@ -98,6 +103,7 @@ def measure(
             batch_size=batch_size,
             shard=None if shard is None else _share(shard),
             client=client,
+            allow_random=allow_random,
             progress=show,
         )
     seconds = time.monotonic() - start

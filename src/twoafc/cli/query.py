@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import twoafc
-from twoafc.cli.show import Several, Switch, hushed, print_table, say
+from twoafc.cli.show import Several, Switch, hushed, listed, print_table, say
 
 
 def query(
@@ -40,7 +40,7 @@ def query(
     d
         Distance between the two images, for a model of pairs.
     votes
-        Number of votes M.
+        Number of votes M, to list how likely each count of them is.
     observed
         Count of votes for x1, or for "same", to mark.
     triplet
@@ -66,7 +66,7 @@ def query(
             _ask_model(model, d, (d0, d1), votes, observed, json)
         else:
             _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
-            _ask_results(model, triplet, distance, estimator, images, out, json)
+            _ask_results(model, triplet, listed(distance), estimator, images, out, json)
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:
@@ -88,8 +88,8 @@ def _ask_model(
 
     if model.is_dir():
         raise ValueError(f"{model} is a folder; ask one of its models, or ask it about a triplet with --triplet")
-    if votes is None:
-        raise ValueError("a model is asked about a number of votes; give --votes")
+    if votes is None and observed is not None:
+        raise ValueError("a count that was observed needs the number of votes; give --votes")
     fit = twoafc.load(model)
     of_pairs = getattr(fit, "k", 2) == 1
     d = [value for value in ((pair,) if of_pairs else triplet) if value is not None]
@@ -97,13 +97,17 @@ def _ask_model(
         raise ValueError("the model is of pairs and takes one distance; give --d instead of --d0 and --d1")
     if not of_pairs and len(d) < 2:
         raise ValueError("the model is of triplets and takes two distances; give --d0 and --d1")
-    answer = ask(fit, *d, votes=votes, observed=observed)
+    answer = ask(fit, *d, votes=1 if votes is None else votes, observed=observed)
+    if votes is None:
+        answer = {name: value for name, value in answer.items() if name in ("d", "d0", "d1", "P", "standard_error")}
     if json:
         print(strict_json(answer))
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
     print(f"P = {answer['P']:.4f}{error}: the chance {where}")
+    if votes is None:
+        return
     rows = [
         (str(count["j"]), f"{count['probability']:.4f}", f"{count['nll']:.4f}", "observed" if count["observed"] else "")
         for count in answer["counts"]

@@ -22,6 +22,32 @@ Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
 Switch = Annotated[bool, Parameter(negative="")]
 
 
+def listed(given: Several) -> tuple[str, ...] | None:
+    """Names, each in an option of its own or several with commas between them.
+
+    Examples
+    --------
+    >>> listed(("ssim,lpips", "dists")), listed(None)
+    (('ssim', 'lpips', 'dists'), None)
+    """
+    return None if given is None else tuple(name.strip() for text in given for name in text.split(",") if name.strip())
+
+
+def renaming(given: Several) -> dict[str, str]:
+    """Columns and their new names, from options OLD=NEW.
+
+    Examples
+    --------
+    >>> renaming(("response=choice",))
+    {'response': 'choice'}
+    """
+    pairs = [text.partition("=") for text in given or ()]
+    wrong = next((old + mark + new for old, mark, new in pairs if not (old and new)), None)
+    if wrong is not None:
+        raise ValueError(f"--rename takes OLD=NEW, such as response=choice; got {wrong}")
+    return {old: new for old, _, new in pairs}
+
+
 LEADS = {"warning": "bold yellow", "Caution": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
 """Words at the head of a line that a terminal shows in colour."""
 AROUND = 3
@@ -30,14 +56,19 @@ AROUND = 3
 
 def print_result(result: Result, out: Path) -> None:
     """Print the verdict, the table of scores, the notes, and where the results are."""
+    from twoafc.inference import COMPARED
     from twoafc.results import ceiling_sentences, reading, short, summary_table
 
     say(*result.verdict())
     table = summary_table(result.scores, columns=short(result.scores))
     print_table(table.caption, table.header, table.rows)
+    if result.card.get("planned"):
+        compared = result.compare()
+        measures = [name for name in COMPARED[result.k] if name != "score_2afc"]
+        say(*(sentence for measure in measures for sentence in compared.sentences(measure)))
     if result.error_bars:
-        say(reading(result.comparisons), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
-    say(*(f"note: {note}" for note in result.notes), *map(str, result.findings))
+        say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
+    say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
     tell_where(out)
 
 

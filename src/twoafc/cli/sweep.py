@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, print_table, progress, say
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, renaming, say
 
 
 def sweep(
     *,
     train: Path,
     test: Path | None = None,
+    rename: Several = None,
     distance: Several = None,
     sigma: Annotated[tuple[float, ...] | None, Parameter(negative="")] = None,
     grid_size: Annotated[tuple[int, ...] | None, Parameter(negative="")] = None,
@@ -32,8 +33,10 @@ def sweep(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         Table to score on; without it the training table is cross-validated.
+    rename
+        OLD=NEW, another name for a column, such as response=choice; once for each.
     distance
-        A distance to sweep, once for each; default all.
+        A distance to sweep, once for each or with commas between them; default all.
     sigma
         A kernel width to try on 100 nodes an axis, once for each; default 16 in [0.0037, 1]. The paper's 1/44 and the
         automatic one come to them. Where --grid-size alone is given, none.
@@ -68,7 +71,7 @@ def sweep(
     SWEEP_FOLDER.check(out, paths.values())
     tables = {}
     for role, path in paths.items():
-        table = read_votes([path])
+        table = read_votes([path], rename=renaming(rename))
         if not isinstance(table, Triplets):
             raise DataError(f"{path} is a table of pairs; a sweep takes triplets, with NAME_d0 and NAME_d1")
         tables[role] = table
@@ -77,7 +80,7 @@ def sweep(
         found = run(
             tables["train"],
             tables.get("test"),
-            distances=distance,
+            distances=listed(distance),
             sigmas=sigma if sigma or alone else (),
             grid_sizes=grid_size if grid_size or alone else (),
             folds=5 if folds is None else folds,
@@ -94,5 +97,5 @@ def sweep(
         for parameter in found.parameters:
             shown = sweep_table(found, parameter)
             print_table(shown.caption, shown.header, shown.rows)
-        say(*sweep_remarks(found))
+        say(*sweep_remarks(found), *map(str, changed_tables({role: [path] for role, path in paths.items()})))
         print(f"Sweep: {out}")

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.datasets.dataset import Dataset, Progress, count_votes, note_missing
-from twoafc.errors import DataError
+from twoafc.errors import DataError, first_line
 from twoafc.images import ENDINGS, ImageError, read_pixels
 from twoafc.table import TRIPLET, choices_of, labels_of
 
@@ -62,7 +62,7 @@ def _read(file: Path) -> pl.DataFrame:
     try:
         frame = pl.read_csv(file, has_header=False, infer_schema=False)
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"not a readable CSV file: {str(error).strip().splitlines()[0]}") from error
+        raise DataError(f"not a readable CSV file: {first_line(error)}") from error
     if len(frame.columns) == 3:
         raise DataError("the file has questions only, O,A,B; expected answers too, O,A,B,T")
     if len(frame.columns) != 4:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,14 +20,19 @@ from twoafc.table import (
     check_unique,
     choices_of,
     counts_of,
+    found_columns,
     labels_of,
+    missing_votes,
     read_frame,
     refuse,
+    renamed,
     says_votes,
 )
 
 
-def open_table(path: str | Path, *, folder: str | Path | None = None) -> Dataset:
+def open_table(
+    path: str | Path, *, folder: str | Path | None = None, rename: Mapping[str, str] | None = None
+) -> Dataset:
     """Open a table whose columns ``ref``, ``x0`` and ``x1`` are paths of images.
 
     Quadruples have ``ref0, x0, ref1, x1``; pairs ``ref, x``, with n the votes for "same". The other columns are those
@@ -40,11 +46,13 @@ def open_table(path: str | Path, *, folder: str | Path | None = None) -> Dataset
         CSV or Parquet.
     folder : str or Path, default the table's own
         The folder that paths are relative to.
+    rename : mapping of OLD to NEW, optional
+        Other names for some columns, ``{"response": "choice"}``.
     """
     path = Path(path)
     try:
         frame, where = read_frame(path)
-        data = _dataset(frame, where, Path(path.parent if folder is None else folder))
+        data = _dataset(renamed(frame, rename), where, Path(path.parent if folder is None else folder))
         return note_missing(_with_extensions(data))
     except DataError as error:
         raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
@@ -70,9 +78,11 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
             "table of n, M, d0, d1: write that to a file, which evaluate reads"
         )
     if roles is None:
+        votes = missing_votes(frame.columns)
+        votes = f" and no {votes} (or choice)" if votes else ""
         raise DataError(
-            "no images in the table; expected columns of paths, ref, x0, x1 (or ref0, x0, ref1, x1, or ref, x); "
-            f"found {', '.join(frame.columns)}"
+            f"no images{votes} in the table; expected columns of paths, ref, x0, x1 (or ref0, x0, ref1, x1, or ref, "
+            f"x); {found_columns(frame.columns)}"
         )
     votes_given = says_votes(frame.columns)
     if votes_given and roles == PAIR:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from twoafc.diagnostics.findings import Finding
 from twoafc.diagnostics.overlap import duplicates, shared
 from twoafc.diagnostics.profile import Profile, profile_of
 from twoafc.diagnostics.values import sides, units, values
-from twoafc.table import Votes
+from twoafc.table import as_votes
 
 # Checks of tables with any number of distances per row.
 OF_TABLE: tuple[Callable[[Profile], Iterator[Finding]], ...] = (values, duplicates, design)
@@ -21,12 +22,12 @@ OF_TRAIN_AND_TEST: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] =
 OF_TRIPLETS: tuple[Callable[[Profile], Iterator[Finding]], ...] = (sides, choices)
 
 
-def check(train: Votes, test: Votes | None = None) -> list[Finding]:
+def check(train: Any, test: Any = None) -> list[Finding]:
     """Look for mistakes in a table, and in a test table if there is one; warnings come first.
 
     Parameters
     ----------
-    train, test : Triplets or Pairs
+    train, test : Triplets or Pairs, a path, or a frame
         The table to fit, and the table to score, if any.
 
     Returns
@@ -37,16 +38,16 @@ def check(train: Votes, test: Votes | None = None) -> list[Finding]:
 
     Examples
     --------
-    >>> from twoafc import Triplets, worlds
+    >>> from twoafc import worlds
     >>> frame = worlds.simulate("weber", triplets=500, votes=3, seed=1)
-    >>> check(Triplets.from_frame(frame))
+    >>> check(frame)
     []
-    >>> (finding,) = check(Triplets.from_frame(frame.with_columns(n=frame["M"] - frame["n"])))
+    >>> (finding,) = check(frame.with_columns(n=frame["M"] - frame["n"]))
     >>> print(finding.message)
     the votes are flipped (n must count x1), or distance is a similarity: it disagrees with the votes, and no distance
     agrees
     """
-    tables = {"train": train} | ({"test": test} if test is not None else {})
+    tables = {"train": as_votes(train)} | ({"test": as_votes(test)} if test is not None else {})
     # Extreme numbers overflow in ratios and squares; this triggers no finding.
     with np.errstate(all="ignore"):
         findings = list(_findings([profile_of(role, table) for role, table in tables.items()]))

@@ -36,6 +36,9 @@ def design(profile: Profile) -> Iterator[Finding]:
     yield from _lonely_groups(profile)
     yield from _spellings(profile)
     yield from _percentages(profile)
+    for column, name in profile.table.unused.items():
+        message, evidence = f"the column {column} is not used", f"it may be what is called {name} here"
+        yield Finding("unused", "note", profile.role, None, message, evidence, f"if so, add --rename {column}={name}")
 
 
 def choices(profile: Profile) -> Iterator[Finding]:

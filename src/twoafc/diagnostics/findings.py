@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from twoafc.public import public
+
 Level = Literal["warning", "note"]
 
 
+@public
 @dataclass(frozen=True)
 class Finding:
     """A probable mistake in a table, or something worth knowing about it.
@@ -25,6 +28,8 @@ class Finding:
         The distance concerned; None where it is about the rows or the votes.
     message, evidence, remedy : str
         One sentence, its figures, and what to do.
+    caveat : str
+        What it means for every score, where it qualifies them all.
 
     Examples
     --------
@@ -39,6 +44,7 @@ class Finding:
     message: str
     evidence: str
     remedy: str
+    caveat: str = ""
 
     def __str__(self) -> str:
         place = self.table if self.distance is None else f"{self.table}, {self.distance}"

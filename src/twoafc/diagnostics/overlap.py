@@ -128,7 +128,11 @@ def _shared_references(train: Votes, test: Votes) -> Iterator[Finding]:
         "the scores are for new triplets of these references; for new references split by reference "
         "(one table: --folds does so)"
     )
-    yield Finding("shared_references", "note", "both", None, message, evidence, remedy)
+    count = f"{len(names)} of {asked.n_unique()}"
+    caveat = (
+        f"{count} references of test are also in train: scores are for new triplets of these, not for new references"
+    )
+    yield Finding("shared_references", "note", "both", None, message, evidence, remedy, caveat)
 
 
 def _references(table: Votes) -> pl.Series | None:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from twoafc.errors import DataError, require
+from twoafc.errors import DataError, first_line, require
 
 Tensors = dict[str, Any]
 Paths = str | Path | Sequence[str | Path] | None
@@ -144,7 +144,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
         # Mapped: of a file of half a gigabyte only the convolutions are read.
         content = torch.load(file, weights_only=True, map_location="cpu", mmap=start == b"PK")
     except Exception as error:  # torch raises almost anything on a damaged file
-        raise UnreadableError(f"torch cannot read it: {(str(error) or repr(error)).splitlines()[0]}") from error
+        raise UnreadableError(f"torch cannot read it: {first_line(error)}") from error
     if not isinstance(content, dict) or not wanted.tensors.keys() <= content.keys():
         raise MismatchError("holds other tensors", unrelated=True)
     for tensor, (shape, _) in wanted.tensors.items():
@@ -258,8 +258,13 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
             tried.append(f"{place} ({unrelated} files without it)" if unrelated else place)
     raise DataError(
         f"the weights {wanted.name} are needed and not at hand; tried: {', '.join(tried)}; "
-        f"wanted: {wanted}; run: twoafc fetch {wanted.name}"
+        f"wanted: {wanted}; run: twoafc fetch {_needed_by(wanted.name)}"
     )
+
+
+def _needed_by(name: str) -> str:
+    """Distances that need a file of weights: fetching one of these gets all that it needs."""
+    return next((distance for distance, files in NEEDS.items() if name in files), name)
 
 
 # Checkpoints of TensorFlow, read without it

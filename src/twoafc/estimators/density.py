@@ -29,12 +29,14 @@ from twoafc.estimators.kernel import (
     vote_products,
 )
 from twoafc.files import save_archive
-from twoafc.table import Votes, repeated_units
+from twoafc.public import public
+from twoafc.table import as_votes, repeated_units
 
 GUESS = 1 / 12
 """Variance of a P that is anything between 0 and 1: what the prior stands for."""
 
 
+@public
 @dataclass(frozen=True)
 class Density:
     """Settings of the density estimator; the defaults are the paper's.
@@ -77,8 +79,9 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
-    def fit(self, table: Votes, *, uniform: Uniform | None = None) -> DensityFit:
-        """Fit P to a table with one distance; `uniform` is the map to use instead of one learnt from the table."""
+    def fit(self, table: Any, *, uniform: Uniform | None = None) -> DensityFit:
+        """Fit P to a table, path or frame with one distance; `uniform` is used instead of a map learnt from it."""
+        table = as_votes(table)
         if uniform is None:
             uniform, *columns = table.uniformised()
         else:
@@ -87,7 +90,7 @@ class Density:
         times = 1 if count is None else count
         share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
         clusters = None
-        if isinstance(table, Votes) and (table.k == 1 or self.sigma == "auto"):
+        if table.k == 1 or self.sigma == "auto":
             clusters = repeated_units(table)
         chosen = self
         if self.sigma == "auto":

@@ -20,7 +20,8 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, log_coefficient, require_numbers
 from twoafc.errors import DataError
 from twoafc.files import save_archive
-from twoafc.table import Votes
+from twoafc.public import public
+from twoafc.table import as_votes
 
 # Adam works in float32, which is faster and loses nothing beside the noise of its batches; the rest in float64.
 RealArray = NDArray[np.floating[Any]]
@@ -47,6 +48,7 @@ more: that is no failure.
 """
 
 
+@public
 @dataclass(frozen=True)
 class Network:
     """Settings of the network estimator; the defaults are the paper's.
@@ -102,8 +104,9 @@ class Network:
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number; found {self.learning_rate!r}")
 
-    def fit(self, table: Votes) -> NetworkFit:
-        """Fit P to a table with one distance; a run that diverges raises nothing, but the fit reports it."""
+    def fit(self, table: Any) -> NetworkFit:
+        """Fit P to a table, path or frame with one distance; a run that diverges raises nothing, the fit reports it."""
+        table = as_votes(table)
         if table.k == 1:
             raise ValueError("network has no form for pairs; use density or spline")
         if len(table.n) == 0:

@@ -74,7 +74,10 @@ class Bootstrap:
         )
         found = errors(one.values, one.codes, clustering, one.grouped)
         if clustering.votes is None:
-            return {group: error._replace(se=drawn[group]) for group, error in found.items()}
+            return {
+                group: error._replace(se=drawn[group], units=np.minimum(error.units, self.draws))
+                for group, error in found.items()
+            }
         # Observers are not drawn: what their votes add comes by the formula.
         rows = errors(one.values, one.codes, Clustering(clustering.rows, None), one.grouped)
         return {

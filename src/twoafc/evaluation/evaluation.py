@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from twoafc.evaluation.halves import (
     training_caveats,
     training_words,
 )
-from twoafc.evaluation.loop import Job, Prediction, jobs, predictions, refits, shared_distances
+from twoafc.evaluation.loop import Job, Prediction, jobs, known_name, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
@@ -40,18 +40,21 @@ from twoafc.evaluation.records import (
 )
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import (
+    COMPARED,
     Clustering,
     Goodness,
     Record,
     Values,
     clustering_of,
     goodness_of_fit,
+    keep_planned,
     mean_values,
+    planned_pairs,
 )
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, make_card
 from twoafc.scale import Counts, carrying
-from twoafc.table import Votes, most_folds, split_note, split_rows
+from twoafc.table import Votes, as_votes, most_folds, native_kind, split_note, split_rows
 
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
@@ -66,16 +69,20 @@ UNCHECKED = Finding(
     "what twoafc check looks at is in single triplets",
     "run it on a part of them",
 )
+LEAST_ROWS = 5
+"""Fewer rows than this are refused: there is nothing to say of them."""
 PAPERS_DENSITY = "the paper's density"
 BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time"
 
 
 def evaluate(
-    train: Votes | Mapping[str, Counts],
-    test: Votes | Mapping[str, Counts] | None = None,
+    train: Any,
+    test: Any = None,
     *,
-    distances: Sequence[str] | None = None,
-    estimators: Sequence[str] | Mapping[str, Estimator] = ("auto",),
+    distances: str | Sequence[str] | None = None,
+    estimators: str | Sequence[str] | Mapping[str, Estimator] = "auto",
+    baseline: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -83,7 +90,7 @@ def evaluate(
 
     Parameters
     ----------
-    train, test : Triplets or Pairs, both of one kind, or counts of distances (see `twoafc.count`)
+    train, test : Triplets or Pairs, both of one kind, a path or a frame of them, or counts (see `twoafc.count`)
         P is fitted on `train`. Without `test` the training table is cross-validated, whole references at a time where
         they are known, and the scores of the split "test" are those of rows left out. Scores of counts are those of the
         triplets but for the width of the bins; what needs single triplets is absent: comparisons, goodness of fit,
@@ -92,6 +99,10 @@ def evaluate(
     estimators : names, or a mapping of a name of your own to an estimator
         Default "auto", a spline that chooses its smoothness from the data; "density" is the paper's. A note says
         whether the paper's density gives the same order.
+    baseline : name of a distance, optional
+        Compare every other distance with this one, instead of all with each other.
+    pairs : list of two names each, optional
+        Compare these pairs, instead of all; p-values and intervals are corrected for what is asked and nothing else.
 
     Examples
     --------
@@ -105,14 +116,25 @@ def evaluate(
     500
     """
     settings = settings or Settings()
-    chosen = estimators if isinstance(estimators, Mapping) else {name: estimator(name) for name in estimators}
-    if not isinstance(train, Votes) or not isinstance(test, Votes | None):
-        if isinstance(train, Votes) or isinstance(test, Votes):
+    if not isinstance(estimators, Mapping):
+        asked = [estimators] if isinstance(estimators, str) else estimators
+        estimators = {name: estimator(name) for name in asked}
+    chosen, distances = estimators, [distances] if isinstance(distances, str) else distances
+    if _are_counts(train) or _are_counts(test):
+        if not _are_counts(train) or not (test is None or _are_counts(test)):
             raise TypeError("train and test must both be tables, or both counts of distances")
+        if baseline is not None or pairs:
+            raise ValueError("comparisons need single triplets, which counts do not have")
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
+    native = native_kind(train)
+    train, test = as_votes(train), None if test is None else as_votes(test)
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
+    if not counted:
+        _check_sizes(train, test)
+    baseline = None if baseline is None else known_name(baseline, train.distances)
+    planned = planned_pairs(names, baseline, _known_pairs(pairs, train))
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None
@@ -146,7 +168,10 @@ def evaluate(
     if settings.seeds > 1:
         scores += summaries(scores, units)
     comparisons = [] if counted else _comparisons(unseen, clusterings["test"], method)
-    scores = with_letters(scores, comparisons)
+    if planned:
+        comparisons = keep_planned(comparisons, planned, COMPARED[train.k])
+    else:
+        scores = with_letters(scores, comparisons)
     reach = ceiling_of(unseen, clusterings["test"]) if train.k == 2 else None
     if reach is not None:
         scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
@@ -154,6 +179,7 @@ def evaluate(
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
     data = {role: describe_table(table) for role, table in tables.items()}
     return Result(
+        native=native,
         row=train.row,
         scores=scores,
         triplets=None if counted else pl.concat([tested(one, splits) for one in unseen]),
@@ -170,10 +196,29 @@ def evaluate(
         card=make_card(data, chosen, asdict(settings), runs)
         | training_card(unseen)
         | {
-            "caveats": clusterings["test"].caveats() + training_caveats(unseen, noisy, included, train, fold, settings),
+            "caveats": [
+                *(_worded(caveat, train.row) for caveat in clusterings["test"].caveats()),
+                *training_caveats(unseen, noisy, included, train, fold, settings),
+            ],
             "paper_density_nll": _finite(papers),
-        },
+        }
+        | ({"baseline": baseline, "planned": [list(pair) for pair in planned]} if planned else {}),
     )
+
+
+def _check_sizes(train: Votes, test: Votes | None) -> None:
+    for role, table in (("train", train), ("test", test)):
+        if table is not None and len(table) < LEAST_ROWS:
+            count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"
+            raise DataError(f"{role} has {count}; at least {LEAST_ROWS} are needed, and some hundreds for a verdict")
+
+
+def _are_counts(table: Any) -> bool:
+    return isinstance(table, Mapping) and all(isinstance(each, Counts) for each in table.values())
+
+
+def _known_pairs(pairs: Sequence[Any], train: Votes) -> list[Any]:
+    return [each if isinstance(each, str) else [known_name(name, train.distances) for name in each] for each in pairs]
 
 
 class Part(NamedTuple):

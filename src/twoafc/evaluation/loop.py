@@ -92,12 +92,22 @@ def shared_distances(
             raise DataError(f"train and test must share a distance; train has {names_of[0]}, test has {names_of[1]}")
         if lone:
             notes.append(f"left out, since only one of the two tables has them: {', '.join(lone)}")
-    names = list(train.distances if asked is None else asked)
+    names = [known_name(name, train.distances) for name in (train.distances if asked is None else asked)]
     for role, table in (("train", train), ("test", test)):
         missing = [name for name in names if table is not None and name not in table.distances]
         if table is not None and missing:
             raise DataError(f"the {role} table has no distance {missing[0]}; it has {', '.join(table.distances)}")
     return names, notes
+
+
+def known_name(name: str, known: Mapping[str, Any]) -> str:
+    """Take a short name of a distance, such as lpips, for the full one where a table has that, or the reverse."""
+    if name in known:
+        return name
+    from twoafc.distances import ALIASES  # here, since evaluating a table needs no distances of images
+
+    other = ALIASES.get(name) or next((short for short, full in ALIASES.items() if full == name), name)
+    return other if other in known else name
 
 
 def jobs(distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings) -> list[Job]:

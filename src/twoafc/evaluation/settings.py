@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twoafc.metrics import Ties
+from twoafc.public import public
 
 Progress = Callable[[int, int, str], None]
 """Called with the fits done, the fits in all, and what comes next."""
@@ -14,6 +15,7 @@ FOLDS = 5
 ErrorBars = Literal["analytic", "fixed", "bootstrap", "refit"]
 
 
+@public
 @dataclass(frozen=True)
 class Settings:
     """What an evaluation depends on beside its tables.

@@ -27,7 +27,7 @@ from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
 from twoafc.evaluation.records import scored, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import OutputFolder
-from twoafc.inference import COMPARED, LEVEL, Clustering, Record, Values, clustering_of, compare, errors, holm, sentence
+from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
 from twoafc.plots import SweepCurve
 from twoafc.results import Run, Table, latex, markdown, note_lines
 from twoafc.table import Triplets, assign_folds, split_note, write_frame
@@ -356,12 +356,7 @@ def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering)
         for name, values in pairs.items()
         for record in compare(values, clustering, estimator="density", measures={"nll": nll})
     ]
-    known = [record for record in found if record["p"] is not None]
-    for record, p in zip(known, holm([record["p"] for record in known]).tolist(), strict=True):
-        ends = [record[key] for key in ("difference", "se", "low", "high")]
-        corrected = sentence(nll, record["a"], record["b"], ends, p)
-        record |= {"p_holm": p, "different": p < 1 - LEVEL, "sentence": corrected}
-    return found
+    return corrected(found, {"nll": nll})
 
 
 SWEEP_FOLDER = OutputFolder("sweep.json", "sweeps")

@@ -87,9 +87,9 @@ class Explored:
         labels = _shown(result)
         # The page starts with the best.
         names = sorted(
-            result.distances, key=lambda name: float(np.mean(result.outcomes(name, labels[0])["nll"].to_numpy()))
+            result.distances, key=lambda name: float(np.mean(result.outcome_rows(name, labels[0])["nll"].to_numpy()))
         )
-        rows = result.outcomes(names[0], labels[0])
+        rows = result.outcome_rows(names[0], labels[0])
         self.labels = rows.drop("n", "M", "distance", "estimator", "d0", "d1", "P", "nll")
         self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
         self.refits = refits(result, train, estimator=labels[0])
@@ -179,7 +179,7 @@ class Explored:
 
     def _compute(self, distance: str, estimator: str, sigma: float, grid: int) -> Points:
         if estimator != REFIT:
-            rows, fit = self.result.outcomes(distance, estimator), self.result.model(distance, estimator)
+            rows, fit = self.result.outcome_rows(distance, estimator), self.result.model(distance, estimator)
             d0, d1, P, nll = (rows[name].to_numpy() for name in ("d0", "d1", "P", "nll"))
             own = getattr(fit, "uniform", None)
             uniform = own if isinstance(own, Uniform) else Uniform.learn(d0, d1)
@@ -195,7 +195,7 @@ class Explored:
         """The map of the training table to the plane, and the tested triplets on it; settings do not change them."""
         assert isinstance(self.refits, Refits)
         uniform = self.refits.placed(distance)[0]
-        rows = self.result.outcomes(distance, self.known.estimators[0])
+        rows = self.result.outcome_rows(distance, self.known.estimators[0])
         d0, d1 = rows["d0"].to_numpy(), rows["d1"].to_numpy()
         return uniform, d0, d1, uniform(d0), uniform(d1)
 
@@ -210,7 +210,7 @@ def _shown(result: Result) -> list[str]:
     for name in result.estimators:
         try:
             for distance in result.distances:
-                result.outcomes(distance, name)
+                result.outcome_rows(distance, name)
             shown.append(name)
         except DataError as error:
             why = error
@@ -311,7 +311,7 @@ def _same(path: Path, contents: str) -> Triplets | None:
 def _tested(result: Result, estimator: str | None) -> Triplets:
     """Put the tested triplets together as a table again, with all distances side by side."""
     names = result.distances
-    parts = {name: result.outcomes(name, estimator) for name in names}
+    parts = {name: result.outcome_rows(name, estimator) for name in names}
     prefixes = {name: "" if name == UNNAMED else f"{name}_" for name in names}
     columns = {f"{prefixes[name]}{each}": part[each] for name, part in parts.items() for each in ("d0", "d1")}
     first = parts[names[0]].drop("distance", "estimator", "d0", "d1", "P", "nll")

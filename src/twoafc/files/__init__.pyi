@@ -2,8 +2,11 @@ from .archive import read_archive as read_archive
 from .archive import save_archive as save_archive
 from .reading import NotAFileError as NotAFileError
 from .reading import open_file as open_file
+from .reading import quiet_polars as quiet_polars
+from .reading import reading_parquet as reading_parquet
 from .reading import require_file as require_file
 from .reading import require_utf8 as require_utf8
+from .reading import unprinted as unprinted
 from .text import BREAKS as BREAKS
 from .text import legible as legible
 from .text import strict_json as strict_json

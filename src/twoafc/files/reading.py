@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import codecs
+import ctypes
 import errno
 import os
+import signal
 import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
-from twoafc.errors import DataError
+from twoafc.errors import DataError, first_line
+from twoafc.files.text import legible
+
+_PRINTING = threading.RLock()
+"""Standard error belongs to the whole process."""
 
 SPECIAL = (
     (stat.S_ISDIR, "a folder, not a file"),
@@ -53,7 +64,7 @@ def require_file(path: str | Path) -> None:
     >>> require_file("/dev/null")
     Traceback (most recent call last):
         ...
-    twoafc.errors.DataError: /dev/null is a device, not a file
+    twoafc.DataError: /dev/null is a device, not a file
     """
     try:
         _require_regular(os.stat(path), path)
@@ -73,10 +84,71 @@ def require_utf8(start: bytes) -> None:
     >>> require_utf8("n,M".encode("utf-16"))
     Traceback (most recent call last):
         ...
-    twoafc.errors.DataError: a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"
+    twoafc.DataError: a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"
     """
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in start[:4]:
         raise DataError('a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"')
+
+
+@contextmanager
+def reading_parquet(path: str | Path) -> Iterator[None]:
+    """Raise a `DataError` where polars cannot read a Parquet file; polars itself prints nothing."""
+    import polars as pl
+
+    try:
+        with quiet_polars(path):
+            yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        panic = isinstance(error, pl.exceptions.PanicException)  # its message is about the code of polars
+        raise DataError(f"{path}: not a readable Parquet file: {'damaged' if panic else first_line(error)}") from error
+
+
+@contextmanager
+def quiet_polars(path: str | Path) -> Iterator[None]:
+    """Let polars print nothing of its own; where it aborts, for lack of memory, print one line and end with code 2."""
+    with unprinted():
+        if os.name != "posix":
+            yield
+            return
+        system = ctypes.CDLL(None)
+        system.signal.restype, system.signal.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
+
+        def end(_: int) -> None:
+            what = f"{legible(str(path))} asks for more memory than there is; is the file damaged?"
+            print(f"twoafc: {what}", file=sys.stderr, flush=True)
+            os._exit(2)
+
+        handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(end)
+        before = system.signal(signal.SIGABRT, ctypes.cast(handler, ctypes.c_void_p))
+        try:
+            yield
+        finally:
+            system.signal(signal.SIGABRT, before)
+
+
+@contextmanager
+def unprinted() -> Iterator[BinaryIO]:
+    """Keep what libraries print to standard error past Python in a file, which is given; Python's own is printed."""
+    with _PRINTING, tempfile.TemporaryFile() as kept:
+        stream, shown = sys.stderr, os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            if stream is not None and _number(stream) == 2:
+                sys.stderr = os.fdopen(shown, "w", encoding="utf-8", errors="replace", closefd=False)
+            yield kept
+        finally:
+            if sys.stderr is not None:
+                sys.stderr.flush()
+            sys.stderr = stream
+            os.dup2(shown, 2)
+            os.close(shown)
+
+
+def _number(stream: TextIO) -> int:
+    try:
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return -1
 
 
 def _require_regular(state: os.stat_result, path: str | Path) -> None:

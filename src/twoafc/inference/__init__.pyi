@@ -14,7 +14,10 @@ from .comparisons import Measure as Measure
 from .comparisons import advantage as advantage
 from .comparisons import compact_letters as compact_letters
 from .comparisons import compare as compare
+from .comparisons import corrected as corrected
+from .comparisons import keep_planned as keep_planned
 from .comparisons import lettered as lettered
+from .comparisons import planned_pairs as planned_pairs
 from .comparisons import sentence as sentence
 from .dependence import NOT_KEPT as NOT_KEPT
 from .dependence import Dependence as Dependence

@@ -88,7 +88,7 @@ class VoteCeiling:
     M_most: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ceiling:
     """Floor and ceiling that votes imply.
 
@@ -142,6 +142,15 @@ class Ceiling:
     level: float
     known: bool
     note: str
+
+    def __repr__(self) -> str:
+        if not self.known:
+            return f"Ceiling(floor NLL {self.floor_nll:.4f}; {self.note})"
+        nll, score = (self.nll_lowest, self.nll_highest), (self.score_2afc_lowest, self.score_2afc_highest)
+        return (
+            f"Ceiling(floor NLL {self.floor_nll:.4f}; best NLL {nll[0]:.4f} to {nll[1]:.4f}, 2AFC {score[0]:.1f} to "
+            f"{score[1]:.1f} %; people agree on {self.human_triplets:.1f} %)"
+        )
 
 
 def estimate_ceiling(

@@ -12,7 +12,7 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.inference.errorbars import Clustering, Values
-from twoafc.inference.intervals import LEVEL, Interval, holm, p_value, t_interval
+from twoafc.inference.intervals import LEVEL, holm_factors, p_value, t_interval
 from twoafc.inference.scores import Record
 from twoafc.inference.training import Halves, combined_units, training_variance
 
@@ -82,8 +82,8 @@ def compare(
     list of records
         ``a``, ``b``, ``estimator``, ``measure``, ``df`` (degrees of freedom of Student's t: the effective number of
         clusters less one, combined with those of training), ``difference`` (of a minus b; a is the better one, so that
-        it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p``, ``p_holm``
-        (Holm's correction over the pairs of one measure), ``different``, ``sentence``.
+        it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p`` (of this pair
+        alone), and what `corrected` adds.
     """
     records: list[Record] = []
     weight = np.full(clustering.rows.size, 1 / clustering.rows.size)
@@ -94,19 +94,100 @@ def compare(
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
             differences = _differences(pairs, values, name, clustering, weight)
             if drawn is not None:
-                spread = [_spread(drawn, pair, _place(values, name)) for pair in pairs]
-                differences = [each._replace(se=se) for each, se in zip(differences, spread, strict=True)]
-            if refitted is not None:
-                spread = [_spread(refitted, pair, _place(values, name)) for pair in pairs]
                 differences = [
-                    each._replace(se=float(np.hypot(each.se, se))) for each, se in zip(differences, spread, strict=True)
+                    each._replace(se=_spread(drawn, pair, _place(values, name)), units=min(each.units, _draws(drawn)))
+                    for each, pair in zip(differences, pairs, strict=True)
                 ]
-        p = [p_value(*each) for each in differences]
-        for pair, each, alone, corrected in zip(pairs, differences, p, holm(p).tolist(), strict=True):
-            head = {"a": pair[0], "b": pair[1], "estimator": estimator, "measure": name, "df": each.units - 1}
-            interval = t_interval(*each, level=level)
-            records.append(head | _figures(measure, pair, interval, alone, corrected, level))
-    return records
+            if refitted is not None:
+                differences = [
+                    _with_refits(each, _spread(refitted, pair, _place(values, name)), _draws(refitted))
+                    for each, pair in zip(differences, pairs, strict=True)
+                ]
+        for (a, b), each in zip(pairs, differences, strict=True):
+            interval, p = t_interval(*each, level=level), p_value(*each)
+            known = bool(np.isfinite(interval).all())
+            figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
+            head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": each.units - 1}
+            records.append(head | (figures if known else dict.fromkeys(figures)))
+    return corrected(records, measures, level=level)
+
+
+def corrected(records: Sequence[Record], measures: Mapping[str, Measure], *, level: float = LEVEL) -> list[Record]:
+    """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
+
+    The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
+    the corrected p-value is below 1 - level. A single comparison needs no correction.
+
+    Returns
+    -------
+    list of records
+        As given, with ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many comparisons were corrected for),
+        ``different`` (p_holm is below 1 - level) and ``sentence``.
+    """
+    families: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        p = np.nan if record["p"] is None else record["p"]
+        families.setdefault((record["estimator"], record["measure"]), []).append(p)
+    factors = {family: iter(holm_factors(p).tolist()) for family, p in families.items()}
+    tests = {family: int(np.isfinite(p).sum()) for family, p in families.items()}
+    return [
+        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family], level)
+        for record in records
+        for family in [(record["estimator"], record["measure"])]
+    ]
+
+
+def _corrected(record: Record, measure: Measure, factor: float, tests: int, level: float) -> Record:
+    pair = record["a"], record["b"]
+    if record["p"] is None:
+        unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
+        words = f"{pair[0]} and {pair[1]} cannot be compared: a mean or its error is not finite"
+        return record | unknown | {"tests": tests, "different": False, "sentence": words}
+    interval = t_interval(record["difference"], record["se"], record["df"] + 1, level=1 - (1 - level) / factor)
+    p = min(record["p"] * factor, 1.0)
+    return record | {
+        "p_holm": p,
+        "low_holm": interval.low,
+        "high_holm": interval.high,
+        "tests": tests,
+        "different": bool(p < 1 - level),
+        "sentence": sentence(measure, *pair, interval, p, tests=tests, level=level),
+    }
+
+
+def planned_pairs(
+    names: Collection[str], baseline: str | None = None, pairs: Sequence[Sequence[str]] = ()
+) -> list[tuple[str, str]]:
+    """Pairs of distances that were planned: each with the baseline, and those that are named; none twice.
+
+    Examples
+    --------
+    >>> planned_pairs(["ssim", "lpips", "dists"], baseline="ssim")
+    [('lpips', 'ssim'), ('dists', 'ssim')]
+    """
+    if isinstance(pairs, str) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+        raise ValueError(f'pairs must be a list of two names each, [("lpips", "ssim")]; got {pairs!r}')
+    asked = [] if baseline is None else [(name, baseline) for name in names if name != baseline]
+    asked += [(one, other) for one, other in pairs]
+    for name in [*([] if baseline is None else [baseline]), *(name for pair in pairs for name in pair)]:
+        if name not in names:
+            raise ValueError(f"comparisons are between distances of the table: {', '.join(names)}; got {name}")
+    alike = next((one for one, other in asked if one == other), None)
+    if alike is not None:
+        raise ValueError(f"a comparison needs two distances; got {alike} twice")
+    if baseline is not None and not asked:
+        raise ValueError(f"a baseline needs another distance to compare with; the table has {baseline} alone")
+    return [*{frozenset(pair): pair for pair in asked}.values()]
+
+
+def keep_planned(
+    records: Sequence[Record], planned: Sequence[tuple[str, str]], measures: Mapping[str, Measure]
+) -> list[Record]:
+    """Keep the comparisons that were planned, corrected for these alone; all of them where none was planned."""
+    if not planned:
+        return list(records)
+    asked = {frozenset(pair) for pair in planned}
+    return corrected([record for record in records if {record["a"], record["b"]} in asked], measures)
 
 
 class Difference(NamedTuple):
@@ -171,30 +252,24 @@ def _with_training(
     return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
 
 
+def _with_refits(difference: Difference, spread: float, draws: int) -> Difference:
+    """Add the spread over surfaces that were fitted to drawn training tables to the error of a difference."""
+    rows, training = np.array([difference.se**2]), np.array([spread**2])
+    units = combined_units(rows, difference.units, training, draws - 1)
+    return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
+
+
+def _draws(replicates: Mapping[str, FloatArray]) -> int:
+    return len(next(iter(replicates.values())))
+
+
 def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: int) -> float:
     apart = replicates[pair[0]][:, place] - replicates[pair[1]][:, place]
     return float(np.std(apart[np.isfinite(apart)], ddof=1)) if np.isfinite(apart).sum() > 1 else float("nan")
 
 
-def _figures(
-    measure: Measure, pair: tuple[str, str], interval: Interval, p: float, p_holm: float, level: float
-) -> Record:
-    known = bool(np.isfinite(interval).all())
-    value, se, low, high = interval if known else [None] * 4
-    return {
-        "difference": value,
-        "se": se,
-        "low": low,
-        "high": high,
-        "p": p if known else None,
-        "p_holm": p_holm if known else None,
-        "different": bool(known and p_holm < 1 - level),
-        "sentence": sentence(measure, *pair, interval, p_holm, level=level),
-    }
-
-
 def sentence(
-    measure: Measure, a: str, b: str, interval: Sequence[float], p_holm: float, *, level: float = LEVEL
+    measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1, level: float = LEVEL
 ) -> str:
     """Describe a difference in one sentence that may be quoted.
 
@@ -202,45 +277,40 @@ def sentence(
     ----------
     interval : sequence of float
         The difference of a minus b, its standard error, and the ends of its interval.
+    p : float
+        Its p-value; like the interval, corrected for the number of tests.
 
     Examples
     --------
     >>> sentence(COMPARED[2]["nll"], "lpips", "ssim", (-0.38, 0.005, -0.39, -0.37), 1e-9)
-    'lpips explains the votes better than ssim: 0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
-    >>> print(sentence(COMPARED[2]["nll"], "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6))
+    'lpips explains the votes better than ssim: 0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001'
+    >>> print(sentence(COMPARED[2]["nll"], "lpips", "dists", (-0.001, 0.002, -0.005, 0.003), 0.6, tests=3))
     lpips and dists cannot be told apart: lpips is ahead by 0.001 nats per triplet, 95 % interval -0.003 to 0.005,
     p = 0.60 (Holm)
     """
-    if not np.isfinite(interval).all():
-        return f"{a} and {b} cannot be compared: a mean or its error is not finite"
     if interval[0] == interval[1] == 0:
         return f"{a} and {b} are the same on every {measure.row}"
-    figures = advantage(measure, interval, p_holm, level=level)
-    if p_holm < 1 - level:
+    figures = advantage(measure, interval, p, tests=tests, level=level)
+    if p < 1 - level:
         return f"{a} {measure.verb} {b}: {figures}"
     return f"{a} and {b} cannot be told apart: {a} is ahead by {figures}"
 
 
-def advantage(measure: Measure, interval: Sequence[float], p_holm: float, *, level: float = LEVEL) -> str:
+def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1, level: float = LEVEL) -> str:
     """Write a difference as the advantage of the better distance, with its interval and p-value.
 
     Examples
     --------
-    >>> advantage(COMPARED[2]["nll"], (-0.38, 0.005, -0.39, -0.37), 1e-9)
+    >>> advantage(COMPARED[2]["nll"], (-0.38, 0.005, -0.39, -0.37), 1e-9, tests=10)
     '0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
     """
     value, _, low, high = interval
     places = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
     signed = (measure.better * value, *sorted((measure.better * low, measure.better * high)))
-    ahead, *ends = (f"{number:.{places}f}" for number in signed)
-    # The interval is that of one pair, p is corrected for all of them: say so where the two seem to differ.
-    alone = " for this pair alone" if p_holm >= 1 - level and float(ends[0]) > 0 else ""
-    return f"{ahead} {measure.unit}, {100 * level:g} % interval {ends[0]} to {ends[1]}{alone}, {_chance(p_holm)}"
-
-
-def _chance(p: float) -> str:
-    figure = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
-    return f"p {figure} (Holm)"
+    ahead, *ends = (f"{round(number, places) + 0.0:.{places}f}" for number in signed)  # no -0.00
+    chance = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
+    holm = " (Holm)" if tests > 1 else ""
+    return f"{ahead} {measure.unit}, {100 * level:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
 
 
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:

@@ -56,6 +56,8 @@ class Dependence:
         What the labels are called, beside observers.
     only : str
         What the error bars are for alone, since it is in every row: "this one reference"; default nothing.
+    unknown : str
+        Why no clusters are known: "the table has no column ref"; default nothing.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Dependence:
     count: IntArray | None = None
     family: str = "references"
     only: str = ""
+    unknown: str = ""
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
@@ -332,7 +335,8 @@ def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) 
     return Sets(of, number, np.stack(sums, axis=1).astype(np.float64, copy=False))
 
 
-NOT_KEPT = "not clustered: the counts keep no references"
+NOT_KEPT = "the counts keep no references"
+NO_NAMES = "the table has no column ref"
 
 
 def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Dependence:
@@ -349,7 +353,7 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
     'triplets taken as independent'
     """
     if count is not None and "ref" not in labels.columns:
-        return Dependence(len(labels), (), NOT_KEPT, count)
+        return Dependence(len(labels), (), f"not clustered: {NOT_KEPT}", count, unknown=NOT_KEPT)
     size = len(labels) if count is None else int(count.sum())
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
@@ -380,7 +384,8 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
     if only:
         description += f"; for {only} alone"
     family = "images" if set(named) & set(choices) else "references"
-    return Dependence(len(labels), tuple(kinds), description, count, family, only)
+    unknown = "" if {*REFERENCES, *CHOICES} & {*labels.columns} else NO_NAMES
+    return Dependence(len(labels), tuple(kinds), description, count, family, only, unknown)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:

@@ -37,10 +37,7 @@ Errors = dict[str, Error]
 
 FEW, FEW_IMAGES = 15, 30
 """Fewer references or observers, or images in all places, than this are said to be few."""
-UNCLUSTERED = (
-    "error bars take triplets as independent: the counts keep no references; they are too small where references "
-    "recur, so count with --keep-refs"
-)
+FEW_ROWS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +88,14 @@ class Clustering:
             sentences.append(
                 f"error bars and tests are for {' and '.join(only)} alone: others could give quite different scores"
             )
-        if self.rows.description == NOT_KEPT:
-            sentences.append(UNCLUSTERED)
+        if self.rows.unknown:
+            remedy = ", so count with --keep-refs" if self.rows.unknown == NOT_KEPT else ""
+            sentences.append(
+                f"error bars take triplets as independent: {self.rows.unknown}; they are too small where references "
+                f"recur{remedy}"
+            )
+        if self.rows.times.sum() < FEW_ROWS:
+            sentences.append(f"only {self.rows.times.sum()} tested triplets: their error bars are rough")
         return sentences
 
     def standard_errors(

@@ -39,7 +39,7 @@ TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 UNKNOWN = Interval(*[float("nan")] * 4)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Goodness:
     """How well a fitted P describes the votes of a table.
 
@@ -63,6 +63,9 @@ class Goodness:
     asymmetry: dict[str, Any] | None = None
     lapses: dict[str, Any] | None = None
     row: str = "triplet"
+
+    def __repr__(self) -> str:
+        return "\n".join(["Goodness", *(f"  {sentence}" for sentence in self.sentences())])
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""
@@ -201,15 +204,23 @@ class Calibration:
         return asdict(self) | {"slope": self.slope._asdict()}
 
     def sentence(self) -> str:
-        """Describe the slope and the loss in words."""
-        loss = f"miscalibration costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
+        """Describe the slope in words, and where it is off the loss."""
         slope, _, low, high = self.slope
         if not np.isfinite(low):
-            return f"the calibration slope of P cannot be estimated; {loss}"
-        finding = "P is overconfident" if slope < 1 else "P is underconfident"
-        if low <= 1 <= high:
-            finding = "no over- or underconfidence of P is detected"
-        return f"{finding} (slope {slope:.2f}, 95 % interval {low:.2f} to {high:.2f}); {loss}"
+            return "the calibration slope of P cannot be estimated"
+        figures = f"slope {slope:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+        if not self.is_off:
+            return f"no over- or underconfidence of P is detected ({figures})"
+        problem = "P is overconfident" if slope < 1 else "P is underconfident"
+        if low <= 0:
+            problem = "P does not predict these votes" if high >= 0 else "P is reversed: it is high where few chose x1"
+        loss = f"; this costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
+        return f"{problem} ({figures}){loss if self.calibration > 0 and np.isfinite(self.calibration_se) else ''}"
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the slope differs from 1."""
+        return bool(self.slope.low > 1 or self.slope.high < 1)
 
 
 def calibration(

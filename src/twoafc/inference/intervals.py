@@ -90,19 +90,32 @@ def p_value(difference: float, se: float, units: float) -> float:
 
 
 def holm(p: ArrayLike) -> FloatArray:
-    """Holm's correction for several tests: p-values that may be held to the level one by one; NaN stays NaN.
+    """Holm's correction for several tests: p-values to compare with the level one by one; NaN stays NaN.
 
     Examples
     --------
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
+    return np.minimum(np.asarray(p, dtype=np.float64) * holm_factors(p), 1.0)
+
+
+def holm_factors(p: ArrayLike) -> FloatArray:
+    """What Holm's correction multiplies every p-value by, between 1 and the number of tests; NaN stays NaN.
+
+    Examples
+    --------
+    >>> holm_factors([0.01, 0.04, 0.03])
+    array([3. , 1.5, 2. ])
+    """
     p = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(p.shape, np.nan)
+    factors = np.full(p.shape, np.nan)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
-    return adjusted
+    left = np.arange(len(order), 0, -1)
+    largest = np.maximum.accumulate(p[order] * left)
+    factors[order] = np.divide(largest, p[order], out=left.astype(np.float64), where=p[order] > 0)
+    return factors
 
 
 def _quantile(units: float, level: float) -> float:

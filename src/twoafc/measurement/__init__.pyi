@@ -2,6 +2,7 @@ from .candidates import make_candidates as make_candidates
 from .cluster import connect as connect
 from .contract import Report as Report
 from .contract import check_distance as check_distance
+from .executors import ending_processes as ending_processes
 from .interruption import interruptible as interruptible
 from .journal import is_changed as is_changed
 from .run import Failure as Failure

@@ -10,6 +10,7 @@ import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.distances import Batch, Distance
+from twoafc.errors import first_line
 from twoafc.images import ImageError, Pixels, as_float, decode, read_bytes, trace
 
 Size = tuple[int, int]
@@ -222,7 +223,7 @@ class Measurer:
         try:
             results = _call(distance, batches)
         except Exception as error:
-            message = _first_line(error)
+            message = first_line(error)
             if message.startswith(WRONG_SHAPE):
                 raise DistanceError(message, items.tolist()) from error
             black = [batch[:1] * 0 for batch in batches]
@@ -283,7 +284,7 @@ def cannot_take(name: str, distance: Distance, batches: list[Batch]) -> str | No
         height, width = batches[0].shape[2:]
         # A ValueError says what is wrong in words; what others say may mean nothing without their name.
         kind = "" if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: "
-        return f"{name} cannot measure images of {height} x {width} pixels ({kind}{_first_line(error)})"
+        return f"{name} cannot measure images of {height} x {width} pixels ({kind}{first_line(error)})"
     return None
 
 
@@ -322,6 +323,13 @@ def _check_values(name: str, values: FloatArray, items: IntArray, image: int) ->
         raise DistanceError(message, [int(items[at])], image)
 
 
+def most_unlike(first: FloatArray, again: FloatArray, tolerance: float) -> int | None:
+    """Return where two measurements of the same images differ most; None where nowhere by more than a tolerance."""
+    change = abs(first - again)
+    at = int(change.argmax())
+    return at if change[at] > tolerance else None
+
+
 def _culprits(distance: Distance, batches: list[Batch], items: IntArray) -> list[int]:
     """Return the item on which a distance raises; all items where it takes each alone."""
     for place, item in enumerate(items.tolist()):
@@ -330,7 +338,3 @@ def _culprits(distance: Distance, batches: list[Batch], items: IntArray) -> list
         except Exception:
             return [item]
     return [int(item) for item in items]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, get_args
 
 from twoafc.distances import ALIASES, DEEP, DISTANCES, LIBRARIES, Distance, Own, Precision, distance, own
-from twoafc.errors import require
+from twoafc.errors import first_line, require
 from twoafc.measurement.identity import Identity, identity_of
 
 Requested = str | Callable[..., Any]
@@ -167,8 +167,9 @@ def resolve_device(device: str | None, precision: str) -> str:
         try:
             torch.zeros(1, device=device)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(f"torch cannot use the device {device!r} ({reason}); give another, or cpu") from error
+            raise ValueError(
+                f"torch cannot use the device {device!r} ({first_line(error)}); give another, or cpu"
+            ) from error
     if precision == "tf32" and not device.startswith("cuda"):
         raise ValueError(f"tf32 is an arithmetic of GPUs; the device is {device}: leave precision out")
     return device

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import twoafc
 from twoafc.distances import Distance, Own, own
-from twoafc.errors import require
+from twoafc.errors import first_line, require
 from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
@@ -482,4 +482,4 @@ def _reason(error: Exception) -> str:
         return f"no answer within {CONNECT} s"
     if isinstance(error, MemoryError):  # the first bytes of another protocol, read as the length of a message
         return "what answers there is no scheduler; is it the port of a dashboard?"
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return first_line(error)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
 from twoafc.distances import Distance, Kind, OneByOne, Own, as_array, call_with_copies, detect_kind, wrong_shape
+from twoafc.measurement.block import ROUNDING, most_unlike
 from twoafc.worlds import LEAST_CONTRAST, Images, distort, photograph
 
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
@@ -28,7 +29,7 @@ RANGES: dict[str, Callable[[Images], Images]] = {
     "[0, 255]": lambda images: 255 * images,
     "[-1, 1]": lambda images: 2 * images - 1,
 }
-SAME, ZERO = 1e-4, 1e-3
+SAME, ZERO = ROUNDING, 1e-3
 """Relative to how much distortion changes a value: less than SAME is rounding; less than ZERO is rounding that a root
 or an angle has made larger."""
 
@@ -331,8 +332,7 @@ def _at_least_0(trial: Trial) -> Problems:
 def _repeatable(trial: Trial) -> Problems:
     """Equal calls must give equal values; where they do not, nothing else can be checked."""
     first, again = (trial.subject(trial.ref, trial.mixed) for _ in range(2))
-    if abs(first - again).max() > SAME * trial.usual:
-        at = abs(first - again).argmax()
+    if (at := most_unlike(first, again, SAME * trial.usual)) is not None:
         text = f"{first[at]:.6g}, then {again[at]:.6g} for the same images"
         yield f"not repeatable: {text}; fix its seed, or leave training mode; nothing else was tried"
 
@@ -343,8 +343,7 @@ def _independent(trial: Trial) -> Problems:
     first, turned = subject(ref, x), subject(ref[::-1], x[::-1])[::-1]
     alone = np.concatenate([subject(ref[i : i + 1], x[i : i + 1]) for i in range(len(ref))])
     for values, how in ((turned, "with the batch in reverse order"), (alone, "alone")):
-        if abs(values - first).max() > SAME * trial.usual:
-            at = abs(values - first).argmax()
+        if (at := most_unlike(first, values, SAME * trial.usual)) is not None:
             text = f"{first[at]:.6g} in a batch of {len(ref)}, {values[at]:.6g} {how}"
             yield f"depends on the batch: an image has {text}; use nothing of the other images, or leave training mode"
             return

@@ -8,22 +8,28 @@ parent that is killed, and do not say which block a killed process had.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import mmap
 import os
 import pickle
 import queue
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
+import twoafc
 from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import (
     Batches,
@@ -45,6 +51,8 @@ if TYPE_CHECKING:  # processes that only decode need none of these
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve({})"
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
 """Each worker has one core: more threads would only slow each other down, and could change the last digits."""
+
+PR_SET_CHILD_SUBREAPER = 36
 
 Outcomes = Generator[tuple[Block, Outcome], None, None]
 
@@ -144,9 +152,11 @@ class Process:
         Folders in which it looks for modules last.
     memory : int
         Bytes of memory to share with it. Arrays of an answer lie there until the next message is sent.
+    errors : file, optional
+        Where its standard error goes, and where Python was when it crashed; by default that of this process.
     """
 
-    def __init__(self, paths: Sequence[str], memory: int = 0) -> None:
+    def __init__(self, paths: Sequence[str] = (), memory: int = 0, errors: IO[bytes] | None = None) -> None:
         file = _shared_file(memory) if memory else None
         self.memory = None if file is None else memoryview(mmap.mmap(file, memory))
         program = PROGRAM.format("" if file is None else f"{file}, {memory}")
@@ -154,7 +164,8 @@ class Process:
             [sys.executable, "-c", program, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | ONE_THREAD,
+            stderr=errors,
+            env=os.environ | ONE_THREAD | ({"PYTHONFAULTHANDLER": "1"} if errors else {}),
             pass_fds=() if file is None else (file,),
             # Ctrl-C is for the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
@@ -178,9 +189,7 @@ class Process:
 
     def end(self) -> None:
         """End the process, which has nothing to put in order, and those that a user's distance has started in it."""
-        if os.name == "posix":
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.program.pid, signal.SIGKILL)
+        _kill_tree(self.program.pid)
         self.program.kill()
         self.program.wait()
         for stream in (self.program.stdin, self.program.stdout):
@@ -191,7 +200,78 @@ class Process:
 def _how_it_ended(code: int) -> str:
     if code == -signal.SIGKILL:
         return "was killed (signal 9), perhaps for lack of memory (fewer workers need less)"
-    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    return f"was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"ended with code {code}"
+
+
+def rehearse(text: str, block: Block) -> None:
+    """Make a user's distance and measure a block, in a process that is not needed; refuse one that ends it.
+
+    What the distance raises is left to the trial in this process.
+    """
+    with tempfile.TemporaryFile() as errors:
+        process = Process(errors=errors)
+        try:
+            process.ask(Job({text: text}))
+            process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
+        except ChildProcessError as error:
+            errors.seek(0)
+            rule = "a distance must not end its process"
+            tried = f"{text} was tried, and its process {error}{_place(errors.read().decode(errors='replace'))}"
+            raise ValueError(f"{rule}; {tried}; mend it, or measure without it") from error
+        except Exception:  # a user's distance may raise anything
+            pass
+        finally:
+            process.end()
+
+
+def _place(errors: str) -> str:
+    """Return the line of a user's distance in what Python has written of a crash; nothing where there is none."""
+    frames = re.findall(r'File "(.+)", line (\d+) in', errors.partition("\nCurrent thread")[2].partition("\n\n")[0])
+    ours = [file.startswith(os.path.dirname(twoafc.__file__)) for file, _ in frames]
+    file, line = frames[ours.index(True) - 1] if True in ours[1:] else ("", "")
+    return f" in line {line} of {file}" if file else ""
+
+
+# --- processes that a user's distance has started ---------------------------------------------------------------------
+
+
+def _started_by(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have, where the system lists them."""
+    found = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [child for each in listed.read_text().split() for child in (int(each), *_started_by(int(each)))]
+    return found
+
+
+def _kill_tree(pid: int) -> None:
+    """End what a process has started, and the group that it leads, with itself."""
+    for each in _started_by(pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(each, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _adopt(orphans: bool) -> None:
+    """Have this process become the parent of those whose own parent ends, or no longer, where the system can."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
+
+
+@contextlib.contextmanager
+def ending_processes() -> Iterator[None]:
+    """End at last what users' distances have started in this process, or have left behind in others."""
+    before = set(_started_by(os.getpid()))
+    _adopt(True)
+    try:
+        yield
+    finally:
+        for pid in set(_started_by(os.getpid())) - before:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        _adopt(False)
 
 
 class Processes:
@@ -363,6 +443,7 @@ def serve(file: int = -1, size: int = 0) -> None:
     `file` and `size` are those of the memory that this process shares with its parent, if any.
     """
     memory = memoryview(mmap.mmap(file, size)) if size else None
+    _adopt(True)
     # What a distance prints must not come between answers.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -432,6 +513,5 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
         while True:
             messages.put(_receive(source))
     except Exception:  # the end of the input, in the middle of a message too
-        if os.name == "posix" and os.getpgrp() == os.getpid():
-            os.killpg(0, signal.SIGKILL)  # with whatever a user's distance has started
+        _kill_tree(os.getpid())  # with whatever a user's distance has started
         os._exit(0)

@@ -28,7 +28,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, durable_file, lock, open_file, require_file, write_text
+from twoafc.files import PARTIAL, durable_file, lock, open_file, reading_parquet, require_file, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -232,7 +232,8 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
     """Read the card and the traces of a table, and the digest that the table has now; None where it has no card."""
     try:
         if path.suffix == ".parquet":
-            metadata = pl.read_parquet_metadata(path)
+            with reading_parquet(path):
+                metadata = pl.read_parquet_metadata(path)
             card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
             digest = _digest(read_frame(path)[0])
         else:
@@ -345,6 +346,7 @@ class Journal:
         self.failures: list[ItemFailure] = []
         self.rounded: dict[str, int] = {}
         self.notes: list[str] = []
+        self.random: dict[str, Maker] = {}
         self.measured = 0
         self.changed = earlier is None
         self._pending: list[Block] = []
@@ -390,6 +392,11 @@ class Journal:
         traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
         self.traces.enter(block.items[some], traces[some])
 
+    def mark_random(self, name: str, seen: str) -> None:
+        """Say on the card, and in a note, that the values of a distance depend on the batch or on chance."""
+        self.random[name] = {"random": "values depend on the batch or on chance"}
+        self.notes.append(f"values of {name} depend on the batch or on chance, which is allowed: {seen}")
+
     def flush(self) -> None:
         """Write what is not yet on disk as one part."""
         if not self._pending:
@@ -400,7 +407,7 @@ class Journal:
         some = np.any([~np.isnan(known).all(axis=1) for known in values.values()], axis=0)
         if some.any():
             for name in names:
-                self._add_makers(name, self.measuring[name])
+                self._add_makers(name, [maker | self.random.get(name, {}) for maker in self.measuring[name]])
             self._write_part(items[some], {name: known[some] for name, known in values.items()})
         self._pending.clear()
         self._written = time.monotonic()

@@ -76,14 +76,13 @@ class Plan:
             here = {name: np.flatnonzero(mask[piece]) for name, mask in wanted.items() if mask[piece].any()}
             if here:
                 numbers = np.unique(np.concatenate(list(here.values())))
-                images, places = np.unique(self.items[piece][numbers], return_inverse=True)
-                yield Block(
-                    number=start // size,
-                    items=start + numbers,
-                    images=[self.path(image) for image in images],
-                    places=places.reshape(len(numbers), -1),
-                    wanted={name: np.searchsorted(numbers, chosen) for name, chosen in here.items()},
-                )
+                wanted_here = {name: np.searchsorted(numbers, chosen) for name, chosen in here.items()}
+                yield self.block(start + numbers, wanted_here, start // size)
+
+    def block(self, items: IntArray, wanted: Mapping[str, IntArray], number: int = -1) -> Block:
+        """Return a block of some items, in any order."""
+        images, places = np.unique(self.items[items], return_inverse=True)
+        return Block(number, items, [self.path(image) for image in images], places.reshape(len(items), -1), wanted)
 
     def rows_of(self, item: int) -> IntArray:
         """Return the rows that have an item."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,24 +16,28 @@ import polars as pl
 import twoafc
 from twoafc.arrays import BoolArray
 from twoafc.datasets import Dataset, open_dataset, require_images
-from twoafc.distances import DISTANCES
+from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
 from twoafc.images import ImageError, pixel_size, read_bytes, trace
 from twoafc.measurement import cluster
 from twoafc.measurement.block import (
+    LEAST,
+    ROUNDING,
     Batches,
     Block,
     BlockError,
     Decoder,
     DistanceError,
     Measurer,
+    Outcome,
     Proven,
     Size,
     cannot_take,
+    most_unlike,
 )
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
-from twoafc.measurement.executors import Executor, Job, LocalExecutor
+from twoafc.measurement.executors import Executor, Job, LocalExecutor, Outcomes, rehearse
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
 from twoafc.measurement.interruption import interruptible, raise_interruption
 from twoafc.measurement.journal import (
@@ -57,6 +62,11 @@ if TYPE_CHECKING:
 
 MAX_TRIED = 1000
 """Items, or images, among which the first readable one is looked for."""
+FEW = 4
+"""Items that are measured twice."""
+GPU_ROUNDING = 1e-2
+"""How much of the largest value the batch may change on a GPU. Networks round factors to 11 bits there unless they are
+kept from it, for each size of a batch in another way: ours then differ by up to 1.5e-3 (in single precision 2e-5)."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +124,7 @@ def measure(
     batch_size: int | None = None,
     shard: Shard | None = None,
     client: Client | None = None,
+    allow_random: bool = False,
     progress: Progress | None = None,
 ) -> Measured:
     """Measure distances on all rows of a data set, and write a table of votes and distances.
@@ -144,6 +155,8 @@ def measure(
         shares are measured.
     client : dask.distributed.Client, optional
         Of a cluster whose workers measure, each on its own device where none is named; see `docs/clusters.md`.
+    allow_random : bool
+        Measure distances whose values depend on the batch or on chance, too, and say so on the card.
     progress : callable, optional
         Called with the items done, the items in all, and what they are.
     """
@@ -157,6 +170,7 @@ def measure(
         raise DataError("the data set has no rows")
     plan = plan_items(dataset)
     earlier = read_table(out, dataset.fingerprint())
+    _rehearse(plan, distances)
     chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
     check_columns(plan, (candidate.name for candidate in chosen))
     size, proven = try_first(plan, chosen, here)
@@ -180,13 +194,14 @@ def measure(
         with locked(beside(out, "parts"), shard):
             journal = Journal(out, plan, ready.candidates, ready.makers, earlier)
             journal.read()
+            twice = Twice(journal, proven, ready.device, allow_random)
             if shard is not None:
-                _measure_missing(plan, journal, ready, names, mine, step, progress)
+                _measure_missing(plan, journal, ready, names, mine, step, twice, progress)
                 return _finish_shard(out, plan, journal, names, ~mine, step)
             clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
             # Shards check the images that they read; the run that makes the table reads all images again.
             journal.traces.check(progress)
-            _measure_missing(plan, journal, ready, names, mine, step, progress)
+            _measure_missing(plan, journal, ready, names, mine, step, twice, progress)
             columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names])]
             return _finish(out, plan, journal, columns)
 
@@ -216,7 +231,25 @@ def _check_reusable(out: Path, chosen: Sequence[Candidate], earlier: Earlier | N
             require_same(candidate.name, out, candidate.identity, before)
 
 
-# --- the first item ---------------------------------------------------------------------------------------------------
+# --- the first items --------------------------------------------------------------------------------------------------
+
+
+def _rehearse(plan: Plan, requested: Sequence[Requested] | Mapping[str, Requested]) -> None:
+    """Have users' distances tried in another process first, which they may crash."""
+    given = requested.values() if isinstance(requested, Mapping) else requested
+    texts = [text for text in given if isinstance(text, str)] if isinstance(requested, Sequence | Mapping) else []
+    own = [text for text in texts if ":" in text.strip(":") and text.partition(":")[0] not in LIBRARIES]
+    item = next((item for item in range(min(len(plan), MAX_TRIED)) if _readable(plan, item)), None) if own else None
+    for text in own if item is not None else ():
+        rehearse(text, plan.block(np.array([item]), {}))
+
+
+def _readable(plan: Plan, item: int, sizes: Container[Size | None] | None = None) -> Size | None:
+    """Return the size of an item's images, if it is one of some sizes and the images can be read."""
+    paths = [plan.path(image) for image in plan.items[item]]
+    size = _common_size(paths)
+    wanted = size is not None and (sizes is None or size in sizes)
+    return size if wanted and all(Decoder(0).read_all(paths).traces) else None
 
 
 def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size | None, Proven]:
@@ -291,6 +324,81 @@ def sample_image(plan: Plan) -> tuple[str, int] | None:
     return None
 
 
+@dataclass(frozen=True, eq=False)
+class Twice:
+    """The first few items, measured twice before any value is kept: the second time in reverse, in two batches.
+
+    Parameters
+    ----------
+    journal : Journal
+        The values of the run.
+    proven : frozenset
+        Sizes of images that each distance is known to take.
+    device : str
+        Where the distances work.
+    allowed : bool
+        Whether values may depend on the batch or on chance; then the card and a note say so.
+    """
+
+    journal: Journal
+    proven: Proven
+    device: str
+    allowed: bool
+
+    def blocks(self, names: Collection[str]) -> list[list[Block]]:
+        """Return for each size of images on which distances are tried a block, and its items in reverse, in halves."""
+        plan, items = self.journal.plan, {size: list[int]() for name, size in sorted(self.proven) if name in names}
+        for item in range(min(len(plan), MAX_TRIED)):
+            lacking = [size for size, some in items.items() if len(some) < FEW]
+            if not lacking:
+                break
+            size = _readable(plan, item, lacking)
+            if size is not None:
+                items[size].append(item)
+        trials = []
+        for size, some in items.items():
+            tried = [name for name in names if (name, size) in self.proven]
+            # In halves: what a distance does with the extreme image of a batch shows in the half that lacks it.
+            back, half = some[::-1], (len(some) + 1) // 2
+            trials.append([self._block(order, tried) for order in (some, back[:half], back[half:]) if order])
+        return trials
+
+    def _block(self, items: list[int], names: list[str]) -> Block:
+        return self.journal.plan.block(np.array(items), {name: np.arange(len(items)) for name in names})
+
+    def passed(self, trials: Sequence[Sequence[Block]], outcomes: Outcomes) -> Outcomes:
+        """Yield the outcomes of other blocks, once those of the trials are there and agree."""
+        left, waiting = {block for trial in trials for block in trial}, dict[Block, Outcome]()
+        for block, outcome in outcomes:
+            waiting[block] = outcome
+            left.discard(block)
+            if not left:
+                for first, *halves in trials:
+                    self._compare(first, waiting.pop(first), [waiting.pop(half) for half in halves])
+                trials = ()
+                yield from waiting.items()
+                waiting.clear()
+
+    def _compare(self, block: Block, first: Outcome, halves: Sequence[Outcome]) -> None:
+        for name, values in first.values.items():
+            before, other = values[::-1], np.concatenate([half.values[name] for half in halves])
+            share, scale = ROUNDING if self.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
+            one, two = np.nan_to_num([before.ravel(), other.ravel()])
+            at = most_unlike(one, two, max(LEAST, share * float(scale)))
+            if at is None:
+                continue
+            row, slot = divmod(at, values.shape[1])
+            where = self.journal.plan.named(block.items[::-1][[row]], slot + 1)
+            seen = f"{name} gave {before[row, slot]:.6g}, then {other[row, slot]:.6g} in another batch, on {where}"
+            if not self.allowed:
+                remedy = (
+                    "leave training mode, fix its seed, use nothing of the other images, or allow it: --allow-random"
+                )
+                rule = "a distance must give the same value in any batch and every time"
+                raise ValueError(f"{rule}; {seen}; {remedy} (in Python allow_random=True)")
+            self.journal.mark_random(name, seen)
+
+
 # --- measuring and writing --------------------------------------------------------------------------------------------
 
 
@@ -301,18 +409,21 @@ def _measure_missing(
     names: Sequence[str],
     mine: BoolArray,
     step: int,
+    twice: Twice,
     progress: Progress | None,
 ) -> None:
-    """Measure what the journal does not have of some items, in blocks."""
+    """Measure what the journal does not have of some items, in blocks; before them a few items twice."""
     missing = journal.missing(names)
     wanted = {name: mask & mine for name, mask in missing.items()}
     done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
         progress(done, len(plan), plan.kind)
+    trials = twice.blocks([name for name, mask in wanted.items() if mask.any()])
+    blocks = chain(*trials, plan.blocks(step, wanted))
     try:
         # Closed at once if something fails here, so that no worker goes on.
-        with _described(plan), closing(executor.measure(plan.blocks(step, wanted))) as outcomes:
-            for block, outcome in outcomes:
+        with _described(plan), closing(executor.measure(blocks)) as outcomes:
+            for block, outcome in twice.passed(trials, outcomes):
                 journal.add(block, outcome)
                 done += len(block.items)
                 if progress:

@@ -26,6 +26,7 @@ from .folder import model_files as model_files
 from .folder import plain as plain
 from .folder import surfaces_of as surfaces_of
 from .folder import write_report as write_report
+from .format import HALVES as HALVES
 from .pictures import Pictures as Pictures
 from .query import Answer as Answer
 from .query import answer as answer
@@ -35,7 +36,6 @@ from .query import count_table as count_table
 from .report.page import REPORT as REPORT
 from .report.page import bibtex as bibtex
 from .report.page import report_page as report_page
-from .result import HALVES as HALVES
 from .result import Result as Result
 from .result import Run as Run
 from .tables import COLUMNS as COLUMNS

@@ -1,4 +1,4 @@
-"""Compare distances of finished evaluations, in one folder of results or in several, on the rows they share."""
+"""Compare distances of one result or of several, on the rows they share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -18,14 +19,20 @@ from twoafc.inference import (
     clustering_of,
     compare,
     halves_of,
+    keep_planned,
     lettered,
     mean_values,
+    planned_pairs,
     values_of,
     values_per_row,
 )
 from twoafc.metrics import Ties
-from twoafc.results.result import HALVES, Result
+from twoafc.results.format import HALVES
+from twoafc.results.tables import COLUMNS, Table, is_shown
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes
+
+if TYPE_CHECKING:
+    from twoafc.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -37,35 +44,103 @@ class Comparison:
     comparisons : list of records
         One for each pair of distances, estimator and measure: see `twoafc.inference.comparisons.compare`.
     letters : list of records
-        ``distance``, ``estimator``, ``measure``, ``value``, ``letters``; the best first.
+        ``distance``, ``estimator``, ``measure``, ``value``, ``letters`` (none where comparisons were planned, which
+        are not all); the best first.
     notes : list of str
         Which rows were left out, and by what they are clustered.
+    planned : bool
+        Whether the comparisons are those that were asked for, instead of all.
     """
 
     comparisons: list[Record]
     letters: list[Record]
     notes: list[str]
+    planned: bool = False
+
+    def __repr__(self) -> str:
+        measures = dict.fromkeys(record["measure"] for record in self.comparisons)
+        return "\n".join(line for measure in [*measures][:1] for line in self.sentences(measure))
+
+    def frame(self) -> pl.DataFrame:
+        """Return the comparisons as a frame, one row each."""
+        return pl.DataFrame(self.comparisons, infer_schema_length=None)
+
+    def sentences(self, measure: str = "nll") -> list[str]:
+        """Comparisons of the leader with all others under one measure, or those that were planned; the best first."""
+        records = [record for record in self.comparisons if record["measure"] == measure]
+        labels = dict.fromkeys(record["estimator"] for record in records)
+        sentences = []
+        for label in labels:
+            order = self._order(measure, label)
+            place = {name: number for number, (name, _) in enumerate(order)}
+            own = [record for record in records if record["estimator"] == label]
+            if not self.planned and order:
+                own = [record for record in own if order[0][0] in (record["a"], record["b"])]
+            own.sort(key=lambda record: (place.get(record["a"], 0), place.get(record["b"], 0)))
+            lead = f"{label}: " if len(labels) > 1 else ""
+            sentences += [f"{lead}{record['sentence']}" for record in own]
+        return sentences
+
+    def matrices(self, measure: str) -> list[Table]:
+        """How far every distance is behind those above it under one measure, one table for each estimator."""
+        column = next(c for columns in COLUMNS.values() for c in columns if c.name == measure)
+        places = 3 if measure == "nll" else 1
+        matrices = []
+        labels = dict.fromkeys(record["estimator"] for record in self.comparisons)
+        for label in labels:
+            order = self._order(measure, label)
+            behind = {
+                frozenset((r["a"], r["b"])): f"{abs(r['difference']):.{places}f}{'*' if r['different'] else ' '}"
+                for r in self.comparisons
+                if (r["measure"], r["estimator"]) == (measure, label) and r["difference"] is not None
+            }
+            rows = tuple(
+                (
+                    f"{number + 1} {name}",
+                    f"{value:.{column.decimals}f}",
+                    *(behind.get(frozenset((name, other)), "–") for other, _ in order[:number]),
+                    *[""] * (len(order) - 1 - number),
+                )
+                for number, (name, value) in enumerate(order)
+            )
+            caption = f"{column.heading}{f', {label}' if len(labels) > 1 else ''}"
+            header = ("distance", "mean", *(str(number) for number in range(1, len(order))))
+            matrices.append(Table(caption, header, rows, names=1))
+        return matrices
+
+    def _order(self, measure: str, estimator: str) -> list[tuple[str, float]]:
+        """Distances with their scores, the best first."""
+        wanted = (measure, estimator)
+        return [(r["distance"], r["value"]) for r in self.letters if (r["measure"], r["estimator"]) == wanted]
 
 
-def compare_results(folders: Sequence[str | Path]) -> Comparison:
-    """Compare all distances of some folders of results under each estimator, on the rows that all of them have.
+def compare_results(
+    results: Sequence[Result], *, baseline: str | None = None, pairs: Sequence[tuple[str, str]] = ()
+) -> Comparison:
+    """Compare the distances of some results under each estimator, on the rows that all of them have.
 
-    A single folder gives the comparisons that it holds. Between folders errors are computed by formula, with the noise
-    of training where the folders hold fits to halves.
+    A single result gives the comparisons that it has. Between results errors are computed by formula, with the noise
+    of training where they have fits to halves.
+
+    Parameters
+    ----------
+    baseline, pairs
+        Compare every distance with one, or these pairs, instead of all with each other; p-values and intervals are
+        then corrected for these alone.
     """
-    paths = [Path(folder) for folder in folders]
-    if len({*map(os.path.realpath, paths)}) < len(paths):
+    first, measures = results[0], COMPARED[results[0].k]
+    folders = [os.path.realpath(each.folder) for each in results if each.folder is not None]
+    if len(set(folders)) < len(folders):
         raise DataError("a folder of results is given twice")
-    results = [Result.read(path) for path in paths]
-    first = results[0]
     if len(results) == 1:
-        return _own(first)
+        own = _own(first, baseline, pairs)
+        if own is not None:
+            return own
     other = next((each for each in results if each.row != first.row), None)
     if other is not None:
-        raise DataError(
-            f"folders must have rows of one kind; {first.folder} has {first.row}s, {other.folder} {other.row}s"
-        )
+        raise DataError(f"folders must have rows of one kind; {first.name} has {first.row}s, {other.name} {other.row}s")
     parts, training, notes = _common(results)
+    planned = planned_pairs([*dict.fromkeys(name for name, _ in parts)], baseline, pairs)
     votes = first.votes if all(each.votes is not None for each in results) else None
     table = _table(next(iter(parts.values()))[0], votes, first.k)
     dependence = clustering_of(table)
@@ -86,13 +161,13 @@ def compare_results(folders: Sequence[str | Path]) -> Comparison:
             for (name, each), part in parts.items()
             if each == label
         }
-        compared = compare(values, dependence, estimator=label)
+        compared = keep_planned(compare(values, dependence, estimator=label), planned, measures)
         comparisons += compared
-        for measure in COMPARED[first.k]:
+        for measure in measures:
             means = {name: float(each.columns[:, each.measures.index(measure)].mean()) for name, each in values.items()}
-            letters += _lettered(compared, means, label, measure, first.k)
+            letters += _lettered([] if planned else compared, means, label, measure, first.k)
     _require(comparisons, list(parts))
-    return Comparison(comparisons, letters, notes)
+    return Comparison(comparisons, letters, notes, bool(planned))
 
 
 def _training_words(results: Sequence[Result]) -> list[str]:
@@ -125,25 +200,44 @@ def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) ->
 def _lettered(
     comparisons: Sequence[Record], means: Mapping[str, float], label: str, measure: str, k: int
 ) -> list[Record]:
+    """Scores of the distances under one measure, the best first, with letters where all pairs were compared."""
     letters = lettered(comparisons, means, measure, better=COMPARED[k][measure].better)
     head = {"estimator": label, "measure": measure}
-    return [{"distance": name, **head, "value": means[name], "letters": letter} for name, letter in letters.items()]
+    return [
+        {"distance": name, **head, "value": means[name], "letters": letter if comparisons else None}
+        for name, letter in letters.items()
+    ]
 
 
-def _own(result: Result) -> Comparison:
-    """The comparisons that a folder holds."""
-    tested = result.rows.select(result.row).n_unique()
-    letters: list[Record] = []
+def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]]) -> Comparison | None:
+    """The comparisons that a result has, or those asked for of them; None where it lacks some that can be computed."""
+    asked = planned_pairs(result.distances, baseline, pairs)
+    compared = {frozenset((record["a"], record["b"])) for record in result.comparisons}
+    if not {frozenset(pair) for pair in asked} <= compared:
+        if result.error_bar_method in ("bootstrap", "refit"):
+            raise DataError(
+                f"{result.name} lacks some of these comparisons; with error bars by {result.error_bar_method} they "
+                "must be asked for in twoafc evaluate"
+            )
+        return None
     measures = COMPARED[result.k]
-    shown = [r for r in result.scores if f"{next(iter(measures))}_letters" in r]
-    for label in dict.fromkeys(record["estimator"] for record in result.comparisons):
-        pairs = [record for record in result.comparisons if record["estimator"] == label]
+    comparisons = keep_planned(result.comparisons, asked, measures)
+    planned = bool(asked or result.card.get("planned"))
+    letters: list[Record] = []
+    shown = [record for record in result.scores if is_shown(record, result.scores)]
+    for label in dict.fromkeys(record["estimator"] for record in comparisons):
+        own = [record for record in comparisons if record["estimator"] == label]
+        compared = {name for record in result.comparisons for name in (record["a"], record["b"])}
         for measure in measures:
-            means = {r["distance"]: r[measure] for r in shown if r["estimator"] == label and r[measure] is not None}
-            letters += _lettered(pairs, means, label, measure, result.k)
-    _require(result.comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in result.scores)))
-    notes = [f"{tested} {result.row}s; {result.error_bars}", *result.caveats]
-    return Comparison(result.comparisons, letters, notes)
+            means = {
+                r["distance"]: r[measure]
+                for r in shown
+                if r["estimator"] == label and r["distance"] in compared and r[measure] is not None
+            }
+            letters += _lettered([] if planned else own, means, label, measure, result.k)
+    _require(comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in result.scores)))
+    notes = [f"{result.rows.select(result.row).n_unique()} {result.row}s; {result.error_bars}", *result.caveats]
+    return Comparison(comparisons, letters, notes, planned)
 
 
 Parts = dict[tuple[str, str], list[pl.DataFrame]]
@@ -162,7 +256,7 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
     for each in results:
         rows = each.rows.select(*keys, "n", "M").unique(maintain_order=True)
         if rows.select(keys).is_duplicated().any():
-            raise DataError(f"{each.folder} has {row}s of one name; give them a column {row} with a name for each")
+            raise DataError(f"{each.name} has {row}s of one name; give them a column {row} with a name for each")
         sizes[each.name] = len(rows)
         if shared is None:
             shared = rows
@@ -172,7 +266,7 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
         if len(unlike):
             raise DataError(
                 f"the same {row} must have the same votes; {unlike[row][0]} has n={unlike['n'][0]}, "
-                f"M={unlike['M'][0]} and, in {each.folder}, n={unlike['n_other'][0]}, M={unlike['M_other'][0]} "
+                f"M={unlike['M'][0]} and, in {each.name}, n={unlike['n_other'][0]}, M={unlike['M_other'][0]} "
                 f"({len(unlike)} of {len(both)} {row}s)"
             )
         shared = both.select(*keys, "n", "M")

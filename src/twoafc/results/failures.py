@@ -135,7 +135,7 @@ def surprising(
     """
     result.require_triplets("failures")
     _require(top)
-    rows = result.outcomes(distance, estimator)
+    rows = result.outcome_rows(distance, estimator)
     n, M, P = (rows[name].to_numpy() for name in ("n", "M", "P"))
     rows = rows.with_columns(surprise=pl.Series(surprise(n, M, P)))
     first = rows.sort("surprise", "nll", descending=True, maintain_order=True).head(top)
@@ -168,7 +168,7 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
     _require(top)
     if a == b:
         raise ValueError(f"two distances are needed to disagree; found {a} twice")
-    one, other = (result.outcomes(name, estimator) for name in (a, b))
+    one, other = (result.outcome_rows(name, estimator) for name in (a, b))
     own = ["distance", "d0", "d1", "P", "nll"]
     if not one.drop(own).equals(other.drop(own)):
         raise DataError(f"{a} and {b} must be tested on the same triplets; those of {result.name} differ")

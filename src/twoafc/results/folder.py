@@ -62,20 +62,17 @@ def not_a_result(folder: Path, problem: str, content: Any = None) -> DataError:
     )
 
 
-def read_parquet(path: Path) -> pl.DataFrame:
-    """Read a frame of a folder; a `DataError` where it is damaged."""
-    try:
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{path} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
-
-
-def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
+def write_result(
+    result: Result,
+    folder: str | Path,
+    data: Mapping[str, pl.DataFrame] | None = None,
+    images: str | Path | None = None,
+) -> None:
     """Write a result to a folder: see `Result.write`."""
     with RESULTS.whole(folder) as partial:
         for name, frame in (data or {}).items():
             write_frame(frame, partial / name)
-        write_frame(result.frame(), partial / "scores.csv")
+        write_frame(pl.DataFrame(result.scores, infer_schema_length=None), partial / "scores.csv")
         if result.triplets is not None:
             write_frame(result.triplets, partial / f"{result.row}s.parquet")
         if result.votes is not None:
@@ -91,7 +88,7 @@ def write_result(result: Result, folder: str | Path, data: Mapping[str, pl.DataF
                 run.fit.save(partial / "models" / name)
         for name, figure in _figures(result).items():
             plots.save(figure, *(partial / "figures" / f"{name}.{ending}" for ending in ("svg", "pdf")), dpi=150)
-        write_page(partial / REPORT, report_page(result))
+        write_page(partial / REPORT, report_page(result, images))
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
         RESULTS.write_card(partial, card, _content(result))
 
@@ -112,7 +109,7 @@ def _content(result: Result) -> dict[str, Any]:
 
 def _tables(result: Result) -> str:
     """All tables as Markdown, with what a reader should know below."""
-    notes = [tables.reading(result.comparisons), f"error bars: {result.error_bars}", *result.remarks()]
+    notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
     shown = tables.all_tables(result.scores, result.comparisons)
     return "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
 

@@ -20,6 +20,10 @@ DEEPEST, LARGEST = 32, 2**63
 """Levels of lists and records, of which results have some ten; and a whole number that no count reaches."""
 
 
+HALVES = "P_halves"
+"""Column of the tested rows with P by fits to complementary halves of the training table, where its noise counts."""
+
+
 class OrNull(NamedTuple):
     """The form of what may be null."""
 
@@ -71,6 +75,7 @@ CEILING = {
 FINDING = {
     **dict.fromkeys(("code", "level", "table", "message", "evidence", "remedy"), TEXT),
     "distance?": OrNull(TEXT),
+    "caveat?": TEXT,
 }
 CARD = {
     "kind?": TEXT,
@@ -81,6 +86,8 @@ CARD = {
     "files?": [TEXT],
     "data?": {OTHERS: {}},
     "fits?": [NAMED],
+    "baseline?": OrNull(TEXT),
+    "planned?": [[TEXT]],
 }
 FORM = {
     "card": CARD,

@@ -121,7 +121,7 @@ def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
 
 
 def _row(result: Result, triplet: str, distance: str, estimator: str | None) -> dict[str, Any]:
-    rows = result.outcomes(distance, estimator)
+    rows = result.outcome_rows(distance, estimator)
     named = rows.filter(triplet=triplet)
     if len(named) > 1:
         raise DataError(f"{len(named)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -18,17 +19,18 @@ from twoafc.errors import DataError
 from twoafc.estimators import Fit, load
 from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
 from twoafc.metrics import Ties, log_likelihood
+from twoafc.public import public
 from twoafc.results import folder as folders
 from twoafc.results import tables
+from twoafc.results.compare import Comparison, compare_results
 from twoafc.results.folder import Key
+from twoafc.results.format import HALVES
 from twoafc.results.report.page import report_page, write_page
 from twoafc.results.report.verdict import verdict
-from twoafc.table import ENDS
+from twoafc.table import ENDS, read_frame, to_native
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 """Columns of the tested rows, beside their names and distances."""
-HALVES = "P_halves"
-"""Column of the tested rows with P by fits to complementary halves of the training table, where its noise counts."""
 INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
 """Scores that may be infinite."""
 
@@ -48,6 +50,7 @@ class Run:
         return bool(getattr(self.fit, "diverged", False))
 
 
+@public
 class Result:
     """Scores of distances on votes, with everything that they were computed from.
 
@@ -79,6 +82,8 @@ class Result:
         Provenance: versions, tables with their hashes, settings, fits.
     folder : Path, optional
         Folder to read `triplets`, `votes` and `runs` from when they are first used.
+    native : str, optional
+        Library of the frames that `summary`, `frame` and `outcomes` return, that of the training table; default polars.
     """
 
     def __init__(
@@ -97,17 +102,24 @@ class Result:
         row: str = "triplet",
         card: Mapping[str, Any] | None = None,
         folder: Path | None = None,
+        native: str | None = None,
     ) -> None:
         self.scores, self.notes, self.comparisons = list(scores), list(notes), list(comparisons)
         self.goodness, self.findings = dict(goodness or {}), list(findings)
         self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
         self.card: dict[str, Any] = dict(card or {})
-        self.folder = folder
+        self.folder, self._native = folder, native
         if folder is None:
             self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 
     def __repr__(self) -> str:
-        return f"Result({self.name}: {', '.join(dict.fromkeys(str(r['distance']) for r in self.scores))})"
+        table = tables.summary_table(self.scores, columns=tables.short(self.scores))
+        return "\n".join([self.verdict()[0], "", tables.plain_text(table)])
+
+    def _repr_html_(self) -> str:
+        table = tables.summary_table(self.scores, columns=tables.short(self.scores))
+        verdict = "".join(f"<p>{html.escape(line)}</p>" for line in self.verdict())
+        return f"{verdict}{tables.plain_html(table)}"
 
     @classmethod
     def read(cls, folder: str | Path) -> Result:
@@ -138,15 +150,23 @@ class Result:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise folders.not_a_result(folder, f"its values do not fit ({error})", content) from error
 
-    def write(self, folder: str | Path, data: Mapping[str, pl.DataFrame] | None = None) -> None:
+    def write(
+        self,
+        folder: str | Path,
+        data: Mapping[str, pl.DataFrame] | None = None,
+        *,
+        images: str | Path | None = None,
+    ) -> None:
         """Write scores, tables, rows, models, figures and the report to a folder; an earlier result is replaced.
 
         Parameters
         ----------
+        images : path, optional
+            Folder of the images that the tested table names, for the report.
         data : mapping of file name to frame, optional
             Tables to store beside the results.
         """
-        folders.write_result(self, folder, data)
+        folders.write_result(self, folder, data, images)
 
     def report(self, path: str | Path, images: str | Path | None = None) -> Path:
         """Write the report, one HTML file, and return its path.
@@ -177,7 +197,7 @@ class Result:
         path = self.folder / f"{self.row}s.parquet"
         if not path.is_file():
             return None
-        frame = folders.read_parquet(path)
+        frame, _ = read_frame(path)
         needed = COLUMNS | {self.row, *ENDS[self.k]}
         if not set(frame.columns) >= needed:
             missing = ", ".join(sorted(needed - set(frame.columns)))
@@ -189,7 +209,7 @@ class Result:
         """The single votes on the tested rows, where their observers are known."""
         assert self.folder is not None
         path = self.folder / "votes.parquet"
-        return folders.read_parquet(path) if path.is_file() else None
+        return read_frame(path)[0] if path.is_file() else None
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -216,8 +236,8 @@ class Result:
 
     @property
     def caveats(self) -> list[str]:
-        """What qualifies every error bar and comparison: few references, images or observers."""
-        return list(self.card.get("caveats") or [])
+        """What qualifies every score and comparison: few references, images or observers, references also in train."""
+        return [*(self.card.get("caveats") or []), *(each.caveat for each in self.findings if each.caveat)]
 
     @property
     def error_bar_method(self) -> str:
@@ -270,16 +290,20 @@ class Result:
         paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
         return {key: path for key, path in zip(self.fits, paths, strict=True) if path.is_file()}
 
-    def outcomes(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
+    def outcomes(self, distance: str | None = None, estimator: str | None = None) -> Any:
         """Every tested row with its votes, distances, P and NLL; by default for the first distance and estimator.
 
         With several seeds P is the mean over those that did not diverge, and the NLL is that of this P.
 
         Returns
         -------
-        polars.DataFrame
+        frame
             Labels, ``n``, ``M``, ``distance``, ``estimator``, the distances of the row, ``P``, ``nll``.
         """
+        return to_native(self.outcome_rows(distance, estimator), self._native)
+
+    def outcome_rows(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
+        """`outcomes` as a polars frame."""
         distance = self._known("distance", self.distances, distance)
         estimator = self._known("estimator", self.estimators, estimator)
         rows = self.rows.drop(HALVES, strict=False).filter(distance=distance, estimator=estimator)
@@ -302,21 +326,46 @@ class Result:
             raise DataError(f"no {what} {asked!r} in {self.name}; it has {', '.join(names)}")
         return names[0] if asked is None else asked
 
-    def frame(self) -> pl.DataFrame:
-        """Return the scores as a frame."""
-        return pl.DataFrame(self.scores, infer_schema_length=None)
+    def frame(self) -> Any:
+        """Return the scores as a frame: every distance, estimator, split and group, each measure with its error bar."""
+        return to_native(pl.DataFrame(self.scores, infer_schema_length=None), self._native)
 
-    def summary(self) -> str:
-        """Return the table of the scores on tested votes as Markdown."""
-        return tables.markdown(tables.summary_table(self.scores, columns=tables.short(self.scores)))
+    def summary(self) -> Any:
+        """Return the scores on tested votes as a small frame, the best first; `frame` has all of them.
+
+        Returns
+        -------
+        frame
+            ``distance``, ``estimator``, ``nll`` with its standard error ``nll_se`` and, where all distances were
+            compared, ``nll_letters`` (those that share one cannot be told apart), ``score_2afc`` (pairs:
+            ``average_precision``) with its error, and ``explained`` in %.
+        """
+        return to_native(pl.DataFrame(tables.summary_records(self.scores), infer_schema_length=None), self._native)
 
     def verdict(self) -> list[str]:
         """State the result in a few sentences, the most important first: who leads, how surely, and what to beware."""
         return verdict(self)
 
+    def compare(
+        self, *others: Result | str | Path, baseline: str | None = None, pairs: Sequence[tuple[str, str]] = ()
+    ) -> Comparison:
+        """Compare the distances of this result, and of others on the rows that all of them have.
+
+        Parameters
+        ----------
+        others : results, or folders of results
+        baseline : name of a distance, optional
+            Compare every other distance with this one, instead of all with each other.
+        pairs : list of two names each, optional
+            Compare these pairs, instead of all.
+        """
+        results = [self, *(each if isinstance(each, Result) else Result.read(each) for each in others)]
+        return compare_results(results, baseline=baseline, pairs=pairs)
+
     def remarks(self) -> list[str]:
         """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
-        return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *map(str, self.findings)]
+        findings = [str(each) for each in self.findings if not each.caveat]
+        return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *findings]
 
 
 def _with_infinity(record: Record) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,9 +63,9 @@ def short(scores: Sequence[Record]) -> list[Column]:
     return [column for column in columns if not column.name.endswith(("_simulated", "_per_vote", "_votes"))]
 
 
-def reading(comparisons: Sequence[Record]) -> str:
-    """How a table of scores is read; there are letters only where distances were compared."""
-    return READING if comparisons else BARS
+def reading(scores: Sequence[Record]) -> str:
+    """How a table of scores is read; there are letters only where all distances were compared."""
+    return READING if any("nll_letters" in record for record in scores) else BARS
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,20 @@ def summary_table(scores: Sequence[Record], *, split: str = "test", columns: Seq
     rows_of = "pairs" if "pairs" in first else "triplets"
     caption = f"Scores on {split}: {first[rows_of]} {rows_of}, {first['votes']} votes"
     return Table(caption, ("distance", "estimator", *(column.heading for column in columns)), tuple(rows))
+
+
+def summary_records(scores: Sequence[Record]) -> list[Record]:
+    """Tested scores of every distance and estimator, all rows pooled, the best first: a few of the measures."""
+    second = "score_2afc" if distances_per_row(scores) == 2 else "average_precision"
+    names = ("distance", "estimator", "nll", "nll_se", "nll_letters", second, f"{second}_se")
+    shown = sorted((r for r in scores if is_shown(r, scores)), key=lambda r: _order(r["nll"]))
+    kept = [name for name in names if any(name in record for record in shown)]
+    share = any("explained_low" in record for record in shown)
+    return [
+        {name: record.get(name) for name in kept}
+        | ({"explained": explained(record.get("explained_low"), record.get("explained_high"))} if share else {})
+        for record in shown
+    ]
 
 
 def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
@@ -205,6 +220,32 @@ def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
     )
     header = ("distances", "estimator", "difference", "95 % interval", "p", "p (Holm)")
     return Table(f"Paired differences of {column.heading}", header, rows)
+
+
+def plain_text(table: Table) -> str:
+    """Write a table as text, for a terminal of any width.
+
+    Examples
+    --------
+    >>> print(plain_text(Table("T", ("distance", "estimator", "NLL"), (("a", "density", "1.0"),))))
+    distance  estimator  NLL
+    a         density    1.0
+    """
+    rows = [table.header, *table.rows]
+    columns = [[cell.ljust(max(map(len, column))) for cell in column] for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
+
+
+def plain_html(table: Table) -> str:
+    """Write a table as HTML, for a notebook."""
+    head, *body = (
+        "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+        for tag, rows in (("th", [table.header]), ("td", table.rows))
+        for row in rows
+    )
+    caption = html.escape(table.caption)
+    lines = "".join(f"<tr>{line}</tr>" for line in body)
+    return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def markdown(table: Table) -> str:

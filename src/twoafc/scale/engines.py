@@ -11,9 +11,9 @@ import hashlib
 import logging
 import os
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,6 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.errors import DataError, require
+from twoafc.files import quiet_polars, reading_parquet, unprinted
 from twoafc.scale.dense import Found, Pairs, Progress, count_densely
 from twoafc.scale.files import (
     Schemas,
@@ -52,6 +53,7 @@ from twoafc.scale.program import (
     unlike_votes,
 )
 from twoafc.table import (
+    ANSWERS,
     LABELS,
     RESERVED_GROUPS,
     Votes,
@@ -119,6 +121,11 @@ def count(
     """
     lattice = Lattice(per_octave)
     table = _opened(source, engine, distances, keep_refs)
+    with quiet_polars(table.named):
+        return _counted(table, lattice, keep_refs, progress)
+
+
+def _counted(table: Table, lattice: Lattice, keep_refs: bool, progress: Progress | None) -> dict[str, Counts]:
     try:
         rows = table.rows()
         found = table.counted_densely(lattice, rows, keep_refs, progress) if table.is_dense else {}
@@ -136,7 +143,7 @@ def count(
     except (DataError, ImportError, MemoryError):
         raise
     # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
-    except Exception as error:
+    except (Exception, pl.exceptions.PanicException) as error:
         _check_parts(table)
         for part in table.parts:
             _frame_of(table.engine, [part], table.schemas, None)
@@ -388,9 +395,9 @@ def _polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
 
 
 def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Read numbers from the columns of text that should have some; true and false are the choices 1 and 0."""
+    """Read numbers from the columns of text that should have some; choices may be words."""
     texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
-    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
+    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
     numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
     return frame.with_columns(each.cast(pl.Float64, strict=False) for each in numbers)
 
@@ -458,9 +465,7 @@ def _started(sql: Any) -> Any:
     builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
     # Spark prints what it raises, too.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
-    shown = os.dup(2)
-    with tempfile.TemporaryFile() as unseen:
-        os.dup2(unseen.fileno(), 2)
+    with unprinted() as unseen:
         try:
             return builder.getOrCreate()
         # Whatever it is, no Java most often, Spark has written it before it ended.
@@ -468,9 +473,6 @@ def _started(sql: Any) -> Any:
             unseen.seek(0)
             lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
             raise OSError(f"spark did not start: {lines[0].strip()}") from error
-        finally:
-            os.dup2(shown, 2)
-            os.close(shown)
 
 
 def _spark_selected(frame: Any, columns: Sequence[str]) -> Any:
@@ -539,14 +541,13 @@ def _named_rows(numbers: pl.Series) -> Where:
 def _check_parts(table: Table) -> None:
     """Go through the local files, a slice at a time, and raise a `DataError` for the first that breaks a rule."""
     for part in (part for part in table.parts if not is_remote(part)):
-        kind = "Parquet" if is_parquet(part) else "CSV"
         try:
             for numbers, rows in _slices(part, table.columns):
                 _check_rows(rows, table.pairs, _named_rows(numbers))
         except DataError as error:
-            raise DataError(f"{part}: {error}") from error
+            raise error if str(error).startswith(part) else DataError(f"{part}: {error}") from error
         except (pl.exceptions.PolarsError, OSError, EOFError) as error:
-            raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
+            raise DataError(f"{part}: not a readable CSV file: {first_line(error)}") from error
 
 
 def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
@@ -554,7 +555,11 @@ def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.D
     options: dict[str, Any] = {"glob": False, "row_index_name": ROW}
     frame = pl.scan_parquet(part, **options) if is_parquet(part) else _polars_csv(part, **options)
     first = 0
-    while len(rows := frame.select(ROW, *columns).slice(first, SLICE).collect()):
+    while True:
+        with reading_parquet(part) if is_parquet(part) else nullcontext():
+            rows = frame.select(ROW, *columns).slice(first, SLICE).collect()
+        if rows.is_empty():
+            return
         yield rows[ROW], rows.drop(ROW)
         first += len(rows)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from twoafc.errors import DataError
-from twoafc.files import require_file, require_utf8
+from twoafc.files import reading_parquet, require_file, require_utf8
 from twoafc.table import LABELS, READABLE, all_named, csv_header
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
@@ -113,15 +113,15 @@ def schemas(parts: Sequence[str]) -> dict[str, dict[str, pl.DataType | None]]:
 
 
 def _schema(part: str) -> dict[str, pl.DataType | None]:
-    kind = "Parquet" if is_parquet(part) else "CSV"
-    try:
-        if is_parquet(part):
+    if is_parquet(part):
+        with reading_parquet(part):
             return dict(pl.scan_parquet(part, glob=False).collect_schema())
+    try:
         return dict.fromkeys(csv_head(part).names)
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
-        raise DataError(f"{part}: not a readable {kind} file: {first_line(error)}") from error
+    except (UnicodeDecodeError, OSError, EOFError) as error:
+        raise DataError(f"{part}: not a readable CSV file: {first_line(error)}") from error
 
 
 def csv_head(part: str) -> Head:
@@ -198,10 +198,8 @@ def size(source: str | Path | Sequence[str | Path]) -> Size:
 
 
 def _rows(part: str) -> int:
-    try:
+    with reading_parquet(part):
         return int(pl.scan_parquet(part, glob=False).select(pl.len()).collect().item())
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{part}: not a readable Parquet file: {first_line(error)}") from error
 
 
 def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.files import read_archive, save_archive
+from twoafc.public import public
 from twoafc.table import Triplets
 
 ShortArray = NDArray[np.int32]
@@ -194,6 +195,7 @@ STEPS, NORMAL_STEPS = 128, 16
 """Steps of rank, and of its normal score, within which cells are close together."""
 
 
+@public
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts:
     """Triplets of one distance, counted; made by `twoafc.count`, added by `twoafc.scale.merge`.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twoafc.errors import DataError
-from twoafc.files import durable_file, require_file, require_utf8, whole_file
+from twoafc.errors import DataError, first_line
+from twoafc.files import durable_file, reading_parquet, require_file, require_utf8, whole_file
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -43,11 +43,27 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
         raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
     try:
         if name.endswith((".parquet", ".pq")):
-            return pl.read_parquet(path), row_name
+            with reading_parquet(path):
+                return pl.read_parquet(path), row_name
         return _read_csv(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, OSError, EOFError) as error:
-        kind = "Parquet" if name.endswith((".parquet", ".pq")) else "CSV"
-        raise DataError(f"not a readable {kind} file: {_first_line(error)}") from error
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
+        raise DataError(f"not a readable CSV file: {first_line(error)}") from error
+
+
+def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFrame:
+    """Give columns other names, OLD to NEW.
+
+    Examples
+    --------
+    >>> renamed(pl.DataFrame({"response": [1]}), {"response": "choice"}).columns
+    ['choice']
+    """
+    for old, new in (rename or {}).items():
+        if old not in frame.columns:
+            raise DataError(f"no column {old} to rename to {new}; found {', '.join(frame.columns)}")
+        if new in frame.columns and new not in (rename or {}):
+            raise DataError(f"{old} cannot be renamed to {new}, which is another column of the table")
+    return frame.rename(dict(rename)) if rename else frame
 
 
 def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
@@ -65,7 +81,7 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     try:
         whole = pl.concat((frame.select(frames[0].columns) for frame in frames), how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"the columns of {paths[0]} and the other parts do not fit: {_first_line(error)}") from error
+        raise DataError(f"the columns of {paths[0]} and the other parts do not fit: {first_line(error)}") from error
 
     def where(row: int) -> str:
         part = int(np.searchsorted(starts, row, side="right")) - 1
@@ -164,7 +180,7 @@ def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str,
     try:
         frame.write_csv(path) if kind == ".csv" else frame.write_parquet(path, metadata=dict(metadata or {}))
     except pl.exceptions.PolarsError as error:  # what a full disk is to polars
-        raise OSError(_first_line(error)) from error
+        raise OSError(first_line(error)) from error
 
 
 def as_frame(table: Any) -> pl.DataFrame:
@@ -199,6 +215,32 @@ def as_frame(table: Any) -> pl.DataFrame:
     return pl.DataFrame({str(column.name): _series(column) for column in frame.iter_columns()})
 
 
+def native_kind(table: Any) -> str | None:
+    """Name the library of a frame, by which `to_native` gives frames back; None for polars and whatever is no frame.
+
+    Examples
+    --------
+    >>> native_kind(pl.DataFrame()), native_kind({"n": [1]}), native_kind("votes.csv")
+    (None, None, None)
+    """
+    if isinstance(table, pl.DataFrame | pl.LazyFrame | Mapping | str | Path):
+        return None
+    import narwhals as nw
+
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame.implementation.value if isinstance(frame, nw.DataFrame) else None
+
+
+def to_native(frame: pl.DataFrame, kind: str | None) -> Any:
+    """Give a frame as one of the library that `native_kind` has named."""
+    if kind is None:
+        return frame
+    import narwhals as nw
+
+    backend: Any = kind
+    return nw.from_dict(frame.to_dict(as_series=False), backend=backend).to_native()
+
+
 def _series(column: Any) -> pl.Series:
     """Carry one narwhals column over; by way of numpy, which asks for no arrow library beside pandas."""
     missing = column.is_null()
@@ -213,7 +255,3 @@ def check_unique(columns: list[str]) -> None:
     if twice:
         name, count = next(iter(twice.items()))
         raise DataError(f"column names must differ; {name} heads {count} columns")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0]

@@ -61,12 +61,58 @@ def says_votes(columns: list[str]) -> bool:
     counts = [name for name in ("n", "M") if name in columns]
     if "choice" in columns and counts:
         raise DataError(f"a table has n and M, or choice; found choice and {' and '.join(counts)}")
-    if "choice" not in columns and len(counts) < 2:
-        missing = " and ".join(name for name in ("n", "M") if name not in counts)
-        scaling = "; judgements of difference scaling are read by twoafc.datasets.read_quadruples"
-        hint = scaling if {"s1", "s2", "s3", "s4"} <= {column.lower() for column in columns} else ""
-        raise DataError(f"missing column {missing}; a table has n and M, or choice; found {', '.join(columns)}{hint}")
+    missing = missing_votes(columns)
+    if missing:
+        raise DataError(f"missing column {missing}; a table has n and M, or choice; {found_columns(columns)}")
     return "choice" in columns
+
+
+def missing_votes(columns: Sequence[str]) -> str:
+    """Name the columns of votes that a table lacks; nothing where it has them."""
+    if "choice" in columns or {"n", "M"} <= set(columns):
+        return ""
+    return " and ".join(name for name in ("n", "M") if name not in columns)
+
+
+COLUMN_NAMES = {
+    "choice": "response answer resp judgment judgement chosen selected selection vote decision",
+    "M": "total n_votes num_votes n_total raters n_raters",
+    "observer": "participant participant_id participantid subject subject_id subjectid worker worker_id workerid user "
+    "user_id userid rater annotator respondent prolific_pid run_id",
+    "ref": "reference ref_image reference_image original source img_ref image_ref",
+    "x0": "left image_a img_a option_a image_left left_image stimulus_a a",
+    "x1": "right image_b img_b option_b image_right right_image stimulus_b b",
+    "triplet": "trial_id item item_id stimulus_id question",
+}
+"""What people call the columns of a table, in small letters."""
+
+
+def likely_columns(columns: Sequence[str]) -> dict[str, str]:
+    """Guess which columns of a table are ours under another name; each of ours once, and none that it has.
+
+    Examples
+    --------
+    >>> likely_columns(["participant", "rt", "response", "ref"])
+    {'participant': 'observer', 'response': 'choice'}
+    """
+    ours = {alias: name for name, aliases in COLUMN_NAMES.items() for alias in aliases.split()}
+    likely: dict[str, str] = {}
+    for column in columns:
+        name = ours.get(column.strip().lower().replace(" ", "_"))
+        votes = {"choice": {"n", "M"}, "M": {"choice"}}.get(name or "", set())
+        if name and name not in columns and name not in likely.values() and not votes & set(columns):
+            likely[column] = name
+    return likely
+
+
+def found_columns(columns: Sequence[str]) -> str:
+    """List the columns of a table that lacks some, with the renaming that may help."""
+    scaling = "; judgements of difference scaling are read by twoafc.datasets.read_quadruples"
+    if {"s1", "s2", "s3", "s4"} <= {column.lower() for column in columns}:
+        return f"found {', '.join(columns)}{scaling}"
+    likely = [f"--rename {old}={new}" for old, new in likely_columns(columns).items()]
+    hint = f"; perhaps {' '.join(likely)}" if likely else ""
+    return f"found {', '.join(columns)}{hint}"
 
 
 def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.DataFrame:
@@ -116,8 +162,22 @@ def counts_of(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
     return n, M
 
 
+ANSWERS = {
+    answer: str(value)
+    for answers in (("x0", "x1"), ("left", "right"), ("arrowleft", "arrowright"), ("a", "b"), ("false", "true"))
+    for value, answer in enumerate(answers)
+}
+"""What studies write for a choice of x0 (0) and of x1 (1), in small letters."""
+
+
 def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
-    """Take the column choice: 1 where x1 was chosen, 0 where x0 was."""
+    """Take the column choice: 1 where x1 was chosen, 0 where x0 was; or what `ANSWERS` has for them."""
+    if frame["choice"].dtype == pl.String:
+        text = frame["choice"].str.strip_chars().str.to_lowercase().replace(ANSWERS)
+        wrong = text.is_not_null() & (text != "") & text.cast(pl.Float64, strict=False).is_null()
+        rule = "choice must be 0 or 1, x0 or x1, left or right, A or B"
+        refuse(wrong.to_numpy(), rule, where, lambda row: f"choice={frame['choice'][row]!r}")
+        frame = frame.with_columns(choice=text)
     choice = _whole(frame, "choice", where)
     refuse((choice != 0) & (choice != 1), "choice must be 0 or 1", where, lambda row: f"choice={choice[row]}")
     return choice
@@ -128,9 +188,7 @@ def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.flo
     series = frame[column]
     if series.dtype == pl.String:
         text = series.str.strip_chars()
-        # What other programs write for 1 and 0, in a column of choices.
-        said = text.str.to_lowercase().replace({"true": "1", "false": "0"}) if column == "choice" else text
-        series = said.cast(pl.Float64, strict=False)
+        series = text.cast(pl.Float64, strict=False)
         wrong = series.is_null() & text.is_not_null() & (text != "")
         refuse(wrong.to_numpy(), f"{column} must be a number", where, lambda row: f"{column}={text[row]!r}")
     elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):

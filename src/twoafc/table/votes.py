@@ -6,8 +6,9 @@ reference for each) or a pair (k = 1: n of M people saw no difference between tw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,8 +20,9 @@ from numpy.typing import ArrayLike
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
+from twoafc.public import public
 from twoafc.table.merging import Merged, merge_votes
-from twoafc.table.read import as_frame, check_unique, read_frame, read_frames, row_name, write_frame
+from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
 from twoafc.table.rules import (
     UNNAMED,
     Where,
@@ -28,7 +30,10 @@ from twoafc.table.rules import (
     counts_of,
     distance_columns,
     finite_column,
+    found_columns,
     labels_of,
+    likely_columns,
+    missing_votes,
     refuse,
     says_votes,
 )
@@ -58,6 +63,8 @@ class Votes:
         Triplets that each row stands for; None where it is one throughout.
     uniform : Uniform or None
         The map of the distances to [0, 1], where rows are counts, whose distances are means; otherwise it is learnt.
+    unused : mapping of column to name
+        Columns of the table that may be ours under another name, and were not used.
     """
 
     n: IntArray
@@ -67,6 +74,7 @@ class Votes:
     votes: pl.DataFrame | None = None
     count: IntArray | None = None
     uniform: Uniform | None = None
+    unused: Mapping[str, str] = field(default_factory=dict)
 
     k: ClassVar[int]
     row: ClassVar[str]
@@ -77,43 +85,40 @@ class Votes:
             array.flags.writeable = False
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read and validate a CSV or Parquet file."""
-        return cls.read_parts([path])
+    def read(cls, path: str | Path, *, rename: Mapping[str, str] | None = None) -> Self:
+        """Read and validate a CSV or Parquet file; `rename` gives columns other names, ``{"response": "choice"}``."""
+        return cls.read_parts([path], rename=rename)
 
     @classmethod
-    def read_parts(cls, paths: Sequence[str | Path]) -> Self:
+    def read_parts(cls, paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Self:
         """Read and validate a table that lies in several files, CSV or Parquet, one after the other."""
-        if len(paths) > 1:
-            return cls._validated(*read_frames(paths))
-        path = paths[0]
-        try:
-            return cls._validated(*read_frame(path))
-        except DataError as error:
-            raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+        with _named(paths):
+            frame, where = read_frames(paths)
+            return cls._validated(renamed(frame, rename), where)
 
     @classmethod
-    def from_frame(cls, table: Any) -> Self:
+    def from_frame(cls, table: Any, *, rename: Mapping[str, str] | None = None) -> Self:
         """Validate a pandas, polars or arrow frame, or a mapping of columns; rows count from 0 in errors."""
-        return cls._validated(as_frame(table), row_name)
+        return cls._validated(renamed(as_frame(table), rename), row_name)
 
     @classmethod
     def _validated(cls, frame: pl.DataFrame, where: Where) -> Self:
         check_unique(frame.columns)
         names = distance_columns(frame.columns)
-        single = says_votes(frame.columns)
         k = len(next(iter(names.values()))) if names else 0
         if k != cls.k:
             raise DataError(_no_distance(cls.k, frame.columns))
+        single = says_votes(frame.columns)
         if frame.is_empty():
             raise DataError("the table has no rows")
         labels = labels_of(frame, where, row=cls.row)
         distances = {
             name: tuple(finite_column(frame, column, where) for column in columns) for name, columns in names.items()
         }
+        unused = likely_columns(frame.columns)
         if single:
-            return cls._merged(choices_of(frame, where), distances, labels, where)
-        return cls(*counts_of(frame, where), distances, cls._named(labels, np.arange(len(frame))))
+            return replace(cls._merged(choices_of(frame, where), distances, labels, where), unused=unused)
+        return cls(*counts_of(frame, where), distances, cls._named(labels, np.arange(len(frame))), unused=unused)
 
     @classmethod
     def _merged(cls, choice: IntArray, distances: Distances, labels: pl.DataFrame, where: Where) -> Self:
@@ -141,10 +146,15 @@ class Votes:
         return len(self.n)
 
     def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.description})"
+
+    @property
+    def description(self) -> str:
+        """Size, votes and distances of the table, in words."""
         low, high = (self.M.min(), self.M.max()) if len(self) else (0, 0)
         span = f"M = {low}" if low == high else f"M = {low}..{high}"
         size = f"{len(self)} {self.row}s, {self.M.sum()} votes, {span}{self._summary}"
-        return f"{type(self).__name__}({size}, distances: {', '.join(self.distances)})"
+        return f"{size}, distances: {', '.join(self.distances)}"
 
     @property
     def _summary(self) -> str:
@@ -223,6 +233,7 @@ class Votes:
 ENDS = {1: ("d",), 2: ("d0", "d1")}
 
 
+@public
 class Triplets(Votes):
     """Votes on triplets or quadruples; read it with `Triplets.read` or `Triplets.from_frame`.
 
@@ -265,6 +276,7 @@ class Triplets(Votes):
         return replace(self, n=self.M - self.n, distances=distances, labels=labels, votes=votes)
 
 
+@public
 class Pairs(Votes):
     """Votes on pairs of images; read it with `Pairs.read` or `Pairs.from_frame`.
 
@@ -292,7 +304,7 @@ class Pairs(Votes):
         return f", {100 * self.share:.0f} % same"
 
 
-def read_votes(paths: Sequence[str | Path]) -> Votes:
+def read_votes(paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Votes:
     r"""Read a table of triplets or of pairs, in one file or several, by the columns that it has.
 
     Examples
@@ -303,22 +315,51 @@ def read_votes(paths: Sequence[str | Path]) -> Votes:
     >>> read_votes([path])
     Pairs(1 pairs, 2 votes, M = 2, 50 % same, distances: distance)
     """
-    frame, where = read_frames(paths)
+    with _named(paths):
+        frame, where = read_frames(paths)
+        return _of_kind(renamed(frame, rename), where)
+
+
+def as_votes(table: Any, *, rename: Mapping[str, str] | None = None) -> Votes:
+    """Take a table as it is, read it from a path, or make it of a frame or a mapping of columns.
+
+    Examples
+    --------
+    >>> as_votes({"n": [1], "M": [2], "d0": [0.3], "d1": [0.2]})
+    Triplets(1 triplets, 2 votes, M = 2, distances: distance)
+    """
+    if isinstance(table, Votes):
+        return table
+    if isinstance(table, str | Path):
+        return read_votes([table], rename=rename)
+    return _of_kind(renamed(as_frame(table), rename), row_name)
+
+
+def _of_kind(frame: pl.DataFrame, where: Where) -> Votes:
+    k = {len(columns) for columns in distance_columns(frame.columns).values()}
+    return (Pairs if k == {1} else Triplets)._validated(frame, where)
+
+
+@contextmanager
+def _named(paths: Sequence[str | Path]) -> Iterator[None]:
+    """Put the name of a single file before what is wrong with it."""
     try:
-        k = {len(columns) for columns in distance_columns(frame.columns).values()}
-        kind = Pairs if k == {1} else Triplets
-        return kind._validated(frame, where)
+        yield
     except DataError as error:
         named = len(paths) > 1 or str(paths[0]) in str(error)
         raise DataError(str(error) if named else f"{paths[0]}: {error}") from error
 
 
 def _no_distance(k: int, columns: Sequence[str]) -> str:
-    found = f"found {', '.join(columns)}"
+    """Say that a table has no distance and, if so, no votes: all that is missing at once."""
+    votes = missing_votes(columns)
+    votes = f" and no {votes} (or choice)" if votes else ""
+    found = found_columns(columns)
     if k == 1:
-        return f"no distance of pairs in the table; expected a column d, or NAME_d; {found}"
+        return f"no distance of pairs{votes} in the table; expected a column d, or NAME_d; {found}"
     hint = "; NAME_d is a distance of pairs: see Pairs" if any(c == "d" or c.endswith("_d") for c in columns) else ""
-    return f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {found}{hint}"
+    images = "" if hint or not {"ref", "x0", "x1"} <= set(columns) else "; twoafc measure computes distances of images"
+    return f"no distance{votes} in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {found}{hint}{images}"
 
 
 def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:

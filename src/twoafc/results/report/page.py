@@ -65,7 +65,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         profiles=parts.profiles(result, ranked, pictures) if ranked else [],
         dots=0 if result.triplets is None or not ranked else min(parts.DOTS, ranked[0].get("triplets", 0)),
         reading=[
-            tables.reading(result.comparisons),
+            tables.reading(result.scores),
             f"error bars: {result.error_bars}",
             *tables.ceiling_sentences(result.ceiling),
         ],

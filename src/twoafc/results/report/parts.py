@@ -89,7 +89,7 @@ def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None
     if result.row != "triplet" or result.triplets is None:
         return []
     name, estimator = _key(ranked[0])
-    rows = result.outcomes(name, estimator)
+    rows = result.outcome_rows(name, estimator)
     guess = -log_likelihood(rows["n"].to_numpy(), rows["M"].to_numpy(), np.full(len(rows), 0.5))
     best = rows[int(np.argmax(guess - rows["nll"].to_numpy()))].row(0, named=True)
     worst = most_surprising(rows)
@@ -153,7 +153,7 @@ def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None
         goodness = result.goodness.get(_key(record))
         worst = None
         if single:
-            worst = most_surprising(result.outcomes(*_key(record)))
+            worst = most_surprising(result.outcome_rows(*_key(record)))
             worst |= {"pictures": images_of(worst, pictures, SMALL)}
         shown.append(
             {
@@ -183,7 +183,7 @@ def _fitted(result: Result, record: Record) -> list[Panel]:
         return [
             ("curve", drawings.curve(values, f"Chance of same by {name}"), f"P {values.P[0]:.2f} to {values.P[-1]:.2f}")
         ]
-    tested = None if result.triplets is None else result.outcomes(*_key(record))
+    tested = None if result.triplets is None else result.outcome_rows(*_key(record))
     uniform = None if fit is None else map_of(fit, tested)
     if uniform is None:
         return [("surface", None, "the estimator saves no model"), ("standard error", None, "")]

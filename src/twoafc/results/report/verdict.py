@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
-from twoafc.inference import COMPARED, Goodness, Record, advantage, preference_matters
+from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, preference_matters
 from twoafc.results.tables import explained, is_shown
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ def verdict(result: Result) -> list[str]:
     best = ranked[0]
     goodness = result.goodness.get((best["distance"], best["estimator"]))
     return [
-        _lead(best, ranked, result.comparisons),
+        *_lead(best, ranked, result),
         _score(best),
+        *_choices(ranked, result.ceiling),
         *_other_estimators(best, ranked),
-        *_bare(ranked),
-        *([] if goodness is None else [_whole(goodness.sentences()[0]), *_side(goodness)]),
+        *([] if goodness is None else _faults(goodness)),
         *(f"Caution: {caveat}." for caveat in result.caveats),
     ]
 
@@ -37,12 +37,13 @@ def _no_score(result: Result) -> str:
     return "No distance has a score: every run diverged."
 
 
-def _side(goodness: Goodness) -> list[str]:
-    """A preference for one side that no distance explains, where it is large."""
+def _faults(goodness: Goodness) -> list[str]:
+    """P that is over- or underconfident, and a preference for one side that no distance explains, where it is large."""
+    calibration = [_whole(goodness.sentences()[0])] if goodness.calibration.is_off else []
     preference = goodness.asymmetry
     if preference is None or not preference_matters(preference):
-        return []
-    return [_whole(str(preference["sentence"]))]
+        return calibration
+    return [*calibration, _whole(str(preference["sentence"]))]
 
 
 def _whole(text: str) -> str:
@@ -87,7 +88,36 @@ SAME = 1e-12
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def _lead(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record]) -> str:
+def _lead(best: Record, ranked: Sequence[Record], result: Result) -> list[str]:
+    """Answer what was asked: the planned comparisons, or else which distances lead."""
+    tested = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", best["estimator"])]
+    if result.card.get("baseline"):
+        return [_against(str(result.card["baseline"]), ranked, tested)]
+    if result.card.get("planned"):
+        return [f"{record['sentence']}." for record in tested]
+    return [_leading(best, ranked, tested)]
+
+
+def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) -> str:
+    """Count the distances that are better and worse than the baseline."""
+    kinds: dict[str, list[str]] = {"better": [], "alike": [], "worse": []}
+    for name in dict.fromkeys(record["distance"] for record in ranked):
+        record = next((r for r in tested if {r["a"], r["b"]} == {name, baseline}), None)
+        if record is not None:
+            kinds["alike" if not record["different"] else "better" if record["a"] == name else "worse"].append(name)
+    better, alike, worse = (_names(names) for names in kinds.values())
+    return (
+        f"Against {baseline}, the baseline, the votes are explained better by {better} and worse by {worse}; "
+        f"{alike} cannot be told apart from it."
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    """Count names and list the first of them."""
+    return f"{_number(len(names))} ({join_names(names, 6)})" if names else "none"
+
+
+def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -> str:
     """Name the leading set: the distance with the lowest NLL and those that cannot be told apart from it."""
     name, k = best["distance"], 1 if "pairs" in best else 2
     order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] != name]
@@ -96,8 +126,7 @@ def _lead(best: Record, ranked: Sequence[Record], comparisons: Sequence[Record])
     total = _number(1 + len(order))
     mine = {
         other: record
-        for record in comparisons
-        if (record["measure"], record["estimator"]) == ("nll", best["estimator"])
+        for record in tested
         for other in ({record["a"], record["b"]} - {name})
         if name in (record["a"], record["b"])
     }
@@ -124,8 +153,10 @@ def _ahead(record: Record, k: int) -> str:
     """The advantage of the better of two distances in NLL."""
     if record["p_holm"] is None:
         return "an amount that has no error bar"
-    interval = [record[end] for end in ("difference", "se", "low", "high")]
-    return advantage(COMPARED[k]["nll"], interval, record["p_holm"])
+    interval = [record["difference"], record["se"], record.get("low_holm"), record.get("high_holm")]
+    if interval[2] is None:  # of a folder of results without corrected intervals
+        interval[2:] = [record["low"], record["high"]]
+    return advantage(COMPARED[k]["nll"], interval, record["p_holm"], tests=record.get("tests", 2))
 
 
 def _score(best: Record) -> str:
@@ -138,7 +169,7 @@ def _score(best: Record) -> str:
         return f"{first}."
     if share == "worse than guessing":
         return f"{first}; {share}: its NLL lies above that of P = 1/2."
-    return f"{first}; {share} % of what any function of a triplet could explain."
+    return f"{first}; that is {share} % of what any function of a triplet could explain."
 
 
 def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:
@@ -151,17 +182,20 @@ def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:
     return sentences
 
 
-def _bare(ranked: Sequence[Record]) -> list[str]:
-    """Where the bare distances rank otherwise: a reader who knows 2AFC scores will look for that first."""
+def _choices(ranked: Sequence[Record], ceiling: Ceiling | None) -> list[str]:
+    """How often the bare distances choose as people do, and people as each other."""
     best = ranked[0]
     same = [r for r in ranked if r["estimator"] == best["estimator"] and r.get("score_2afc_distance") is not None]
-    if len(same) < 2:
+    if best not in same:
         return []
     first = max(same, key=lambda record: float(record["score_2afc_distance"]))
-    score = f"2AFC score {first['score_2afc_distance']:.1f} %"
-    if first["distance"] == best["distance"]:
-        return [f"It also agrees with the most votes as a bare distance ({score})."]
-    return [
-        f"As a bare distance {first['distance']} agrees with more votes ({score}; "
-        f"{best['distance']} {best['score_2afc_distance']:.1f} %)."
-    ]
+    value = with_error(best["score_2afc_distance"], best.get("score_2afc_distance_se"))
+    sentences = [f"As a bare distance {best['distance']} agrees with {value} % of votes (2AFC)"]
+    if first["distance"] != best["distance"]:
+        sentences[0] += f"; {first['distance']}, the first by that score, with {first['score_2afc_distance']:.1f} %"
+    people = None if ceiling is None or not ceiling.pairs else ceiling.human_triplets
+    if people is not None and math.isfinite(people):
+        sentences[0] += f"; one person agrees with another on {people:.1f} %"
+        if first["score_2afc_distance"] > people:
+            sentences.append("A distance can agree with votes more often than people do: it can predict the majority")
+    return [f"{sentence}." for sentence in sentences]
