@@ -35,7 +35,7 @@ class Chart:
 
 
 def chart(result: Result, ranked: Sequence[Record]) -> Chart:
-    """Compare all distances with the leader or the baseline; or show the planned pairs, or scores where none was tested."""
+    """Compare all distances with the leader or the baseline; or show planned pairs, or scores if none was tested."""
     best = _of_leading_estimator(ranked)
     unit = f"nats per {result.row}"
     if len(best) < len({(record["distance"], record["estimator"]) for record in ranked}):
