@@ -11,6 +11,7 @@ from twoafc.distances import distance
 
 # Kernels of the tutorials find `running` there, with which a failing command fails its page.
 here = Path(__file__).parent
+sys.argv[0] = "twoafc"  # the program that the usage lines of commands name
 sys.path.insert(0, str(here))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(here), os.environ.get("PYTHONPATH")]))
 
@@ -20,13 +21,14 @@ release = version = twoafc.__version__
 html_title = "twoafc"
 
 extensions = [
+    "cyclopts.ext.sphinx",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]  # both are written by a build in this folder
 templates_path: list[str] = []
 
 html_theme = "furo"

@@ -19,7 +19,7 @@ from trees import write_bapps
 from twoafc.cli import main
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
+PAGES = sorted(page for page in DOCS.rglob("*.md") if not {"_build", "jupyter_execute"} & set(page.parts))
 NOTEBOOK = "file_format: mystnb"
 
 

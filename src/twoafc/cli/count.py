@@ -25,7 +25,7 @@ def count(
     Parameters
     ----------
     votes
-        Tables (.parquet, .csv), or patterns such as 'votes/*.parquet', with n, M (or choice) and NAME_d0, NAME_d1.
+        Tables (.parquet, .csv), or patterns such as 'votes/part*.parquet', with n, M (or choice) and NAME_d0, NAME_d1.
     out
         Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
     distance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, print_result, progress, say
+from twoafc.cli.show import Switch, print_result, progress, say, tell_where
 
 
 def demo(
@@ -39,6 +39,7 @@ def demo(
     if json or quiet:
         return
     say(STORY)
-    print_result(evaluation, out)
+    print_result(evaluation)
+    tell_where(out)
     print(f"Tables: {out / 'train.csv'}, {out / 'test.csv'}. To repeat the evaluation:")
     print(f"  twoafc evaluate --train {out / 'train.csv'} --test {out / 'test.csv'} --out my-results")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming, tell_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ def evaluate(
     ----------
     train
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 (pairs: NAME_d) for each distance; or a
-        pattern, 'votes/*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
+        pattern, 'votes/part*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
     rename
@@ -166,11 +166,14 @@ def evaluate(
         for role, paths in parts.items():
             found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
+    shown = not (json or quiet)
+    if shown:  # before the files, which take as long as the statistics
+        print_result(found)
     found.write(out, images=images)
-    if json:
+    if shown:
+        tell_where(out)
+    elif json:
         print((out / "scores.json").read_text(encoding="utf-8"))
-    elif not quiet:
-        print_result(found, out)
 
 
 def _evaluate_counts(

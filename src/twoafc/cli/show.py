@@ -54,8 +54,8 @@ AROUND = 3
 """Signs between two columns of a table."""
 
 
-def print_result(result: Result, out: Path) -> None:
-    """Print the verdict, the table of scores, the notes, and where the results are."""
+def print_result(result: Result) -> None:
+    """Print the verdict, the table of scores and the notes."""
     from twoafc.inference import COMPARED
     from twoafc.results import ceiling_sentences, reading, short, summary_table
 
@@ -69,7 +69,7 @@ def print_result(result: Result, out: Path) -> None:
     if result.error_bars:
         say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
     say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
-    tell_where(out)
+    sys.stdout.flush()
 
 
 def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import toeplitz
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.kernel import rows_by_votes
@@ -135,6 +134,8 @@ def _mirrored(sums: FloatArray) -> FloatArray:
 
 def _smoothed(sums: FloatArray, sigma: float) -> FloatArray:
     """Sum the kernel over the cells, at each of them: shape (2, *shape) to the same."""
+    from scipy.linalg import toeplitz  # here, since it is slow to import
+
     size = sums.shape[-1]
     K = toeplitz(np.exp(-((np.arange(size) / size / sigma) ** 2) / 2))
     return np.asarray(sums @ K if sums.ndim == 2 else K @ sums @ K)

@@ -13,7 +13,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh, toeplitz
 from scipy.special import ndtri
 
 from twoafc.arrays import FloatArray, IntArray
@@ -129,6 +128,8 @@ def spline_basis(size: int) -> Basis:
     >>> functions.roughness.round(1)[:4]
     array([ 0. ,  0. ,  7. , 37.3])
     """
+    from scipy.linalg import eigh  # here, since it is slow to import
+
     knots = np.linspace(-LAST_KNOT, LAST_KNOT, size)
     curvature, penalty = _natural(knots)
     z = np.linspace(-4, 4, 2001)
@@ -147,6 +148,8 @@ def spline_basis(size: int) -> Basis:
 
 def _natural(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Second derivatives at the knots as a matrix on the values there, and the integral of their square."""
+    from scipy.linalg import toeplitz  # here, since it is slow to import
+
     size, h = len(knots), knots[1] - knots[0]
     second = np.diff(np.eye(size), 2, axis=0) / h
     band = toeplitz(np.concatenate([[2 * h / 3, h / 6], np.zeros(size - 4)]))

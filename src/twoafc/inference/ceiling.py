@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import entr, stdtr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
@@ -553,6 +552,7 @@ def _limit(
 
 def _p_above_zero(values: FloatArray, count: IntArray, bottom: float, variance: float, units: float) -> float:
     """One-sided p-value of a mean that is at most 0 in expectation: the risk at which its lower limit is 0."""
+    from scipy.optimize import brentq  # here, since it is slow to import
 
     def limit(divergence: float) -> float:
         return -largest_mean(-values, count / count.sum(), -bottom, divergence)
@@ -583,6 +583,8 @@ def largest_mean(values: FloatArray, share: FloatArray, top: float, excess: floa
     >>> round(largest_mean(np.array([0.0]), np.array([1.0]), 1.0, 3 / 100), 3)
     0.03
     """
+    from scipy.optimize import brentq  # here, since it is slow to import
+
     span = top - float(values.min())
     if span <= 1e-12 * max(1.0, abs(top)):
         return top

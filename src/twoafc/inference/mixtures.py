@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import nnls
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import pmf_table
@@ -144,6 +143,8 @@ def bounding_function(
     >>> round(float(g @ chance), 3)
     0.75
     """
+    from scipy.optimize import nnls  # here, since it is slow to import
+
     pmf = folded_pmf(m)
     shift = np.zeros(len(chance)) if known is None else known
     values = f - shift @ pmf

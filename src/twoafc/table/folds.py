@@ -7,10 +7,9 @@ reference, and `split_note` says how many of the rows left out share an image wi
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from twoafc.arrays import BoolArray, IntArray
 from twoafc.errors import DataError
@@ -42,14 +41,18 @@ def _numbered(table: Votes, columns: tuple[str, ...]) -> IntArray:
     return np.asarray(codes, dtype=np.int64).reshape(len(columns), -1)
 
 
-def _graph(references: IntArray) -> csr_array:
+def _graph(references: IntArray) -> Any:
     """References, linked where they share a row; `references` has shape (2, T)."""
+    from scipy.sparse import csr_array  # here, since it is slow to import
+
     size = int(references.max()) + 1
     return csr_array((np.ones(references.shape[1]), tuple(references)), shape=(size, size))
 
 
 def _linked_sets(references: IntArray) -> IntArray:
     """Number the sets of rows that hang together by any reference that they share, first or second."""
+    from scipy.sparse.csgraph import connected_components  # here, since it is slow to import
+
     return np.asarray(connected_components(_graph(references), directed=False)[1][references[0]], dtype=np.int64)
 
 
@@ -141,6 +144,8 @@ def _cut(
 
 def _walk(references: IntArray, rows: BoolArray) -> IntArray:
     """Place of each reference of some rows on a walk from one to its neighbours, and on to theirs, set by set."""
+    from scipy.sparse.csgraph import breadth_first_order, connected_components  # here, since it is slow to import
+
     graph = _graph(references)
     place = np.full(graph.shape[0], -1, dtype=np.int64)
     _, known = connected_components(graph, directed=False)
