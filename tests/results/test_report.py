@@ -347,7 +347,7 @@ def test_planned_comparisons_are_drawn_and_nothing_else(result: Result) -> None:
     assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
 
 
-def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result) -> None:
+def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = ranking(result)
     (shown,) = parts.matrices(result, ranked)
     order = [record["distance"] for record in ranked]
@@ -368,6 +368,10 @@ def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result) -> N
             (record,) = [r for r in result.comparisons if r["measure"] == measure and {r["a"], r["b"]} == pair]
             assert cell["differ"] == record["different"]
     assert parts.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
+    monkeypatch.setattr(parts, "NAMED_CELLS", 5)
+    (marked,) = parts.matrices(result, ranked)
+    for (_, cells), (_, marks) in zip(shown["rows"], marked["rows"], strict=True):
+        assert [each and "●○"[not each["differ"]] for each in cells] == [each and each["text"] for each in marks]
 
 
 def test_marks_beyond_an_axis_are_named_with_an_arrow() -> None:
