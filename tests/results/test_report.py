@@ -124,6 +124,17 @@ def test_the_heading_names_the_data(result: Result) -> None:
     assert heading([], {}) == "No scores"
 
 
+def test_figures_fit_print(finished: Path) -> None:
+    widths = {"differences": 3.35, "reliability-density": 7.0, "residuals-density": 7.0, "surfaces-density": 7.0}
+    assert {path.stem for path in (finished / "figures").iterdir()} == set(widths)
+    for name, width in widths.items():
+        text = (finished / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert float(ElementTree.fromstring(text).attrib["width"].removesuffix("pt")) == pytest.approx(72 * width)
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: ?([\d.]+)px", text)]
+        assert sizes
+        assert min(sizes) >= 7
+
+
 def test_text_is_escaped_wherever_it_stands(finished: Path) -> None:
     text = (finished / "report.html").read_text(encoding="utf-8")
     assert "<script" not in text
@@ -296,41 +307,47 @@ def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
 
 
 def test_intervals_that_belong_to_the_corrected_p_are_drawn_where_there_are_any(result: Result) -> None:
-    wider = [record | {"low_holm": record["low"] - 1, "high_holm": record["high"] + 1} for record in result.comparisons]
-    narrow, wide = (chart(result.replace(comparisons=each), ranking(result)) for each in (result.comparisons, wider))
-    for one, other in zip(narrow.rows[1:], wide.rows[1:], strict=True):
-        assert (other.low, other.high) == pytest.approx((one.low - 1, one.high + 1))
-    said = "a distance whose bar crosses 0 cannot be told apart from"
-    assert said in body(report_page(result.replace(comparisons=wider)))
     plain = [{k: v for k, v in r.items() if k not in ("low_holm", "high_holm")} for r in result.comparisons]
-    assert said not in body(report_page(result.replace(comparisons=plain)))
+    older = result.replace(comparisons=plain)
+    narrow, wide = (chart(each, ranking(result)) for each in (older, result))
+    different = {frozenset((r["a"], r["b"])): r["different"] for r in result.comparisons if r["measure"] == "nll"}
+    for one, other in zip(narrow.rows[1:], wide.rows[1:], strict=True):
+        assert other.low <= one.low < one.high <= other.high
+        assert (other.low > 0 or other.high < 0) == different[frozenset((other.name, wide.to))]
+    said = "a distance whose bar crosses 0 cannot be told apart from"
+    assert said in body(report_page(result))
+    assert said not in body(report_page(older))
 
 
-def test_planned_comparisons_are_drawn_and_nothing_else(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Result, "verdict", lambda self: [])  # has tests of its own
+def test_planned_comparisons_are_drawn_and_nothing_else(result: Result) -> None:
     ranked = ranking(result)
     order = [record["distance"] for record in ranked]
-    against = result.replace(comparisons=[r for r in result.comparisons if "worse" in (r["a"], r["b"])])
+
+    def planned(pairs: list[set[str]], baseline: str | None = None) -> Result:
+        kept = [r | {"tests": len(pairs)} for r in result.comparisons if {r["a"], r["b"]} in pairs]
+        card = result.card | {"baseline": baseline, "planned": [sorted(pair) for pair in pairs]}
+        return result.replace(comparisons=kept, card=card)
+
+    against = planned([{"worse", other} for other in order if other != "worse"], "worse")
     shown = chart(against, ranked)
     assert (shown.to, [row.name for row in shown.rows]) == ("worse", order)
     assert shown.rows[0][1:4] == pytest.approx(slow_difference(result, order[0], "worse"))
-    assert parts.matrices(against, ranked) == []
     pairs = [{"good", "alike"}, {"worse", order[2]}]
-    planned = result.replace(comparisons=[r | {"tests": 1} for r in result.comparisons if {r["a"], r["b"]} in pairs])
-    shown = chart(planned, ranked)
+    shown = chart(planned(pairs), ranked)
     assert shown.to is None
     assert [set(row.name.split(" – ")) for row in shown.rows] == pairs
     assert not shown.reference
-    assert "(Holm)" not in " ".join(shown.p.values())
-    single = result.replace(comparisons=[r for r in result.comparisons if {r["a"], r["b"]} == pairs[0]])
-    assert {row.name for row in chart(single, ranked).rows} == pairs[0]
-    for each in (against, planned, single):
+    single = chart(planned(pairs[1:]), ranked)
+    assert [set(row.name.split(" – ")) for row in single.rows] == pairs[1:]
+    assert [["(Holm)" in p for p in each.p.values()] for each in (shown, single)] == [[True, True], [False]]
+    for each in (against, planned(pairs), planned(pairs[1:])):
+        assert parts.matrices(each, ranked) == []
         assert "All pairs" not in body(report_page(each))
     scores = chart(result.replace(comparisons=[]), ranked)
     assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
 
 
-def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result) -> None:
+def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = ranking(result)
     (shown,) = parts.matrices(result, ranked)
     order = [record["distance"] for record in ranked]
@@ -351,6 +368,10 @@ def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result) -> N
             (record,) = [r for r in result.comparisons if r["measure"] == measure and {r["a"], r["b"]} == pair]
             assert cell["differ"] == record["different"]
     assert parts.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
+    monkeypatch.setattr(parts, "NAMED_CELLS", 5)
+    (marked,) = parts.matrices(result, ranked)
+    for (_, cells), (_, marks) in zip(shown["rows"], marked["rows"], strict=True):
+        assert [each and "●○"[not each["differ"]] for each in cells] == [each and each["text"] for each in marks]
 
 
 def test_marks_beyond_an_axis_are_named_with_an_arrow() -> None:

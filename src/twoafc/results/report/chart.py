@@ -35,7 +35,7 @@ class Chart:
 
 
 def chart(result: Result, ranked: Sequence[Record]) -> Chart:
-    """Choose what is compared: all distances with the leader or the baseline, else the planned pairs, else nothing."""
+    """Compare all distances with the leader or the baseline; or show planned pairs, or scores if none was tested."""
     best = _of_leading_estimator(ranked)
     unit = f"nats per {result.row}"
     if len(best) < len({(record["distance"], record["estimator"]) for record in ranked}):
@@ -49,14 +49,11 @@ def chart(result: Result, ranked: Sequence[Record]) -> Chart:
     if not compared:
         rows = [plots.ForestRow(name, *ends(record, "nll")) for name, record in best.items()]
         return Chart("scores", f"NLL, {unit}", rows, _references(result, ranked[0]))
-    leader, common = next(iter(best)), set(best).intersection(*(pair for _, pair in compared))
-    # Without planned comparisons each distance is compared with each, and so with the leader.
-    everyone = set().union(*(pair for _, pair in compared if leader in pair)) == set(best)
-    if not everyone and not common:
+    to = str(result.card.get("baseline") or next(iter(best)))
+    if result.card.get("planned") and not all(to in pair for _, pair in compared):
         rows = [_difference(record, record["a"], f"{record['a']} – {record['b']}") for record, _ in compared]
         p = {row.name: p_text(record) for row, (record, _) in zip(rows, compared, strict=True)}
         return Chart("pairs", f"difference of NLL, {unit}", rows, p=p)
-    to = leader if everyone else next(name for name in best if name in common)
     mine = {next(iter(pair - {to})): record for record, pair in compared if to in pair}
     rows = [
         _difference(mine[name], name, name) if name != to else plots.ForestRow(name, 0.0, math.nan, math.nan)
@@ -130,9 +127,11 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
                 "people": ceiling.human_triplets,
             }
         bare = drawings.Axis.over([end for each in scores.values() for end in each], marks.items())
+    narrowest = min((half for row in shown.rows if (half := (row.high - row.low) / 2) > 0), default=0.01)
+    places = min(max(1 - math.floor(math.log10(narrowest)), 2), 6)
     lines = []
     for row in shown.rows:
-        words, score = _words(row, shown, records), scores.get(row.name)
+        words, score = _words(row, shown, records, places), scores.get(row.name)
         line = {"name": row.name, "words": words, "p": shown.p.get(row.name, ""), "score": ""}
         line["drawing"] = drawings.interval(axis, row[1:4], f"{row.name}: {words}")
         if bare is not None and score is not None:
@@ -149,12 +148,11 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _words(row: plots.ForestRow, shown: Chart, records: Mapping[str, Record]) -> str:
+def _words(row: plots.ForestRow, shown: Chart, records: Mapping[str, Record], places: int) -> str:
     """The value of a line with its interval; of the distance that the others are compared with, its NLL."""
     if row.name == shown.to:
         record = records[row.name]
         return f"NLL {with_error(record['nll'], record.get('nll_se', record.get('nll_sd')))}"
-    sign, half = "" if shown.kind == "scores" else "+", (row.high - row.low) / 2
-    places = min(max(1 - math.floor(math.log10(half)), 2), 6) if half > 0 else 4
+    sign = "" if shown.kind == "scores" else "+"
     value, low, high = (f"{each:{sign}.{places}f}".replace("-", drawings.MINUS) for each in row[1:4])
     return f"{value} ({low} to {high})" if math.isfinite(row.low) else value
