@@ -162,3 +162,13 @@ def test_quiet_is_silent_and_json_is_all(
     with plain_results():
         main(["demo", "--triplets", "40", "--quiet", "--json"])
     assert json.loads(capsys.readouterr().out) == json.loads(Path("demo", "scores.json").read_text())
+
+
+def test_results_are_written_where_the_reader_has_seen_enough(evaluated: tuple[Path, str, str]) -> None:
+    folder = evaluated[0]
+    command = f"{sys.executable} -m twoafc evaluate --train t.csv --folds 2 --out unread | head -n 1"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.count(b"\n") == 1
+    assert (folder / "unread" / "scores.json").is_file()

@@ -251,7 +251,7 @@ def test_a_fit_that_fails_leaves_the_constant_bound(monkeypatch: pytest.MonkeyPa
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("twoafc.inference.mixtures.nnls", fails)
+    monkeypatch.setattr("scipy.optimize.nnls", fails)
     assert bounding_function(q_grid(VALUES), 4, np.full(3, 1 / 3), 1.0) == pytest.approx(1)
 
 

@@ -10,6 +10,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 import twoafc
+from twoafc.cli.show import unread
 from twoafc.files import legible
 
 app = App(
@@ -49,11 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
     # A terminal that knows no arrows gets question marks, not an error.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()  # here, where a full disk is reported, and not at exit
-    except BrokenPipeError:
-        # The reader has seen enough (| head); what is left unsaid must not become an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with unread():  # flushes here, where a full disk is reported, and not at exit
+            app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except KeyboardInterrupt:
         _fail("interrupted", code=130)
     except (CycloptsError, ValueError, OSError, ImportError) as error:

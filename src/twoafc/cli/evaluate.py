@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_result, progress, renaming, tell_where
+from twoafc.cli.show import (
+    Several,
+    Switch,
+    changed_tables,
+    listed,
+    print_result,
+    progress,
+    renaming,
+    tell_where,
+    unread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -168,7 +178,8 @@ def evaluate(
     found = found.replace(findings=[*changed, *found.findings])
     shown = not (json or quiet)
     if shown:  # before the files, which take as long as the statistics
-        print_result(found)
+        with unread():
+            print_result(found)
     found.write(out, images=images)
     if shown:
         tell_where(out)

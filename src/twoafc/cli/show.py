@@ -14,6 +14,8 @@ from cyclopts import Parameter
 from twoafc.files import legible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from twoafc.diagnostics import Finding
     from twoafc.evaluation import Progress
     from twoafc.results import Result
@@ -54,6 +56,27 @@ AROUND = 3
 """Signs between two columns of a table."""
 
 
+def _console(**settings: Any) -> Console:
+    """Open a console; where nobody reads it, it raises `BrokenPipeError` instead of ending the program."""
+    from rich.console import Console
+
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Ours(highlight=False, **settings)
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Go on where the reader has seen enough (| head): what is left unsaid must not become an error."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def print_result(result: Result) -> None:
     """Print the verdict, the table of scores and the notes."""
     from twoafc.inference import COMPARED
@@ -69,7 +92,6 @@ def print_result(result: Result) -> None:
     if result.error_bars:
         say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
     say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
-    sys.stdout.flush()
 
 
 def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:
@@ -98,10 +120,9 @@ def say(*texts: str) -> None:
         for text in texts:
             print(legible(text, keep="\n"))
         return
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = _console()
     for text in texts:
         line = Text(legible(" ".join(text.split())))
         lead = line.plain.partition(":")[0]
@@ -116,7 +137,6 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
     The columns that name a row, distance and estimator or else the first, begin every part.
     """
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -126,7 +146,7 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
     named = header[0] == "distance"
     names, on_terminal = 2 if named else 1, sys.stdout.isatty()
     widths = _widths(header, rows, whole=not on_terminal)
-    room = Console().width if on_terminal else 1 + sum(widths)
+    room = _console().width if on_terminal else 1 + sum(widths)
     for place, columns in enumerate(parts(widths, names, room)):
         title = None if place else Text(caption, style="bold")
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
@@ -137,7 +157,7 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
         for row in rows:
             table.add_row(*(Text(row[column]) for column in columns))
         # As wide as it is: a terminal with no room for two columns breaks lines, which is better than losing ends.
-        Console(highlight=False, width=max(1 + sum(widths[column] for column in columns), room)).print(table)
+        _console(width=max(1 + sum(widths[column] for column in columns), room)).print(table)
 
 
 def parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
