@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from twoafc.plots import style
-from twoafc.results import folder
+from twoafc.results import Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,6 @@ def quick_pdf() -> Iterator[None]:
 def plain_results() -> Iterator[None]:
     """Write folders of results without figures and with an empty page, for tests of what is made of the rest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "_figures", lambda *_: {})
-        patch.setattr(folder, "report_page", lambda *_: "")
+        patch.setattr(Figures, "files", lambda _: {})
+        patch.setattr("twoafc.results.report.page.report_page", lambda *_: "")
         yield

@@ -25,6 +25,7 @@ from conftest import random_table
 from twoafc import plots
 from twoafc.cli import main
 from twoafc.diagnostics import Finding
+from twoafc.errors import DataError
 from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
@@ -626,3 +627,20 @@ def test_a_fit_without_a_map_is_drawn_over_the_tested_distances(tmp_path: Path) 
     assert "surface P 0." in body(text)
     assert (tmp_path / "r" / "figures" / "surfaces-raw.svg").is_file()
     assert report_page(Result.read(tmp_path / "r")) == text
+
+
+def test_a_result_draws_itself(finished: Path, result: Result) -> None:
+    assert set(result.plot.files()) == {path.stem for path in (finished / "figures").glob("*.svg")}
+    assert len(result.plot.surfaces(distances="good").axes) == 2  # the surface and its colour bar
+    axes = result.plot.reliability(distances=["worse", "good"]).axes
+    assert [ax.get_title() for ax in axes if ax.get_title()] == ["good", "worse"]
+    named = result.rows["triplet"][0]
+    assert result.plot.triplet(named, "good").axes
+    for draw, message in (
+        (lambda: result.plot.surfaces("spline"), "no estimator 'spline' in "),
+        (lambda: result.plot.residuals(distances="none"), "no distance 'none' in "),
+        (lambda: result.plot.curves(), "curves are drawn of pairs; this result has triplets: "),
+    ):
+        with pytest.raises(DataError) as caught:
+            draw()
+        assert str(caught.value).startswith(message)

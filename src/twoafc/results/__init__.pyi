@@ -20,11 +20,12 @@ from .failures import disagreements as disagreements
 from .failures import most_surprising as most_surprising
 from .failures import surprise as surprise
 from .failures import surprising as surprising
+from .figures import Figures as Figures
+from .figures import surfaces_of as surfaces_of
 from .folder import check_folder as check_folder
 from .folder import file_names as file_names
 from .folder import model_files as model_files
 from .folder import plain as plain
-from .folder import surfaces_of as surfaces_of
 from .folder import write_report as write_report
 from .format import HALVES as HALVES
 from .pictures import Pictures as Pictures

@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import twoafc
-from twoafc import plots
-from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.files import OutputFolder, legible, recover, whole_file
 from twoafc.results import format, tables
-from twoafc.results.report import parts
-from twoafc.results.report.chart import Chart, chart
-from twoafc.results.report.page import REPORT, report_page, write_page
-from twoafc.results.report.verdict import ranking
-from twoafc.table import Pairs, write_frame
+from twoafc.table import write_frame
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from twoafc.results.result import Result, Run
+    from twoafc.results.result import Result
 
 Key = tuple[str, str, int | None]
 """Distance, estimator and seed of a fit."""
@@ -69,6 +61,9 @@ def write_result(
     images: str | Path | None = None,
 ) -> None:
     """Write a result to a folder: see `Result.write`."""
+    from twoafc import plots
+    from twoafc.results.report.page import REPORT, report_page, write_page  # here, since it is slow to import
+
     with RESULTS.whole(folder) as partial:
         for name, frame in (data or {}).items():
             write_frame(frame, partial / name)
@@ -86,8 +81,9 @@ def write_result(
         for name, run in zip(model_files(keys), result.runs, strict=True):
             if hasattr(run.fit, "save"):
                 run.fit.save(partial / "models" / name)
-        for name, figure in _figures(result).items():
-            plots.save(figure, *(partial / "figures" / f"{name}.{ending}" for ending in ("svg", "pdf")), dpi=150)
+        for name, figure in result.plot.files().items():
+            files = (partial / "figures" / f"{plain(name)}.{ending}" for ending in ("svg", "pdf"))
+            plots.save(figure, *files, dpi=150)
         write_page(partial / REPORT, report_page(result, images))
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
         RESULTS.write_card(partial, card, _content(result))
@@ -114,77 +110,10 @@ def _tables(result: Result) -> str:
     return "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
 
 
-def _figures(result: Result) -> dict[str, Figure]:
-    """Draw the chart of the report and, for each estimator, reliability, and residuals and surfaces (curves, of pairs).
-
-    Distances are in the order of their scores.
-    """
-    ranked = ranking(result)
-    figures: dict[str, Figure | None] = {}
-    if len(ranked) > 1:
-        shown = chart(result, ranked)
-        figures["scores" if shown.kind == "scores" else "differences"] = _forest(shown)
-    for estimator in dict.fromkeys(label for _, label, _ in result.fits):
-        runs = [run for run in result.runs if run.estimator == estimator]
-        scored = [record["distance"] for record in ranked if record["estimator"] == estimator]
-        fitted = [name for name, label, _ in result.fits if label == estimator]
-        order = list(dict.fromkeys([*scored, *fitted, *(run.distance for run in runs)]))
-        runs.sort(key=lambda run: order.index(run.distance))
-        suits = {name: result.goodness[name, estimator] for name in order if (name, estimator) in result.goodness}
-        bins = {name: each.calibration.bins for name, each in suits.items()}
-        of, file = "same" if result.row == "pair" else "x1", plain(estimator)
-        figures[f"reliability-{file}"] = plots.reliabilities(bins, of=of)
-        if result.row == "pair":
-            figures[f"curves-{file}"] = plots.curves(_curves(result, runs)) if runs else None
-            continue
-        maps = {name: each.residuals for name, each in suits.items() if each.residuals is not None}
-        figures[f"surfaces-{file}"] = plots.surfaces(surfaces_of(runs, parts.NODES, rows=result.triplets))
-        figures[f"residuals-{file}"] = plots.residual_maps(maps)
-    return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def _forest(shown: Chart) -> Figure:
-    """The chart of the report at the width of a column."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(plots.COLUMN, 0.75 + 0.17 * len(shown.rows)), layout="constrained")
-    ax = plots.forest(shown.rows, figure.subplots(), label=shown.label, reference=shown.reference)
-    if shown.kind != "scores":
-        ax.axvline(0, color="black", linewidth=0.6, zorder=0)
-    return figure
-
-
-def _curves(result: Result, runs: Sequence[Run]) -> dict[str, plots.Curve]:
-    """Curves over the tested pairs, by distance."""
-    firsts = {run.distance: run for run in reversed(runs)}
-    tested = {
-        name: result.rows.filter(distance=name, estimator=run.estimator).select("n", "M", "d")
-        for name, run in reversed(firsts.items())
-    }
-    return {name: plots.curve_values(firsts[name].fit, Pairs.from_frame(rows)) for name, rows in tested.items()}
-
-
-def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:
-    """P over the uniformised plane, by distance; with several seeds, the first.
-
-    Parameters
-    ----------
-    rows : polars.DataFrame, optional
-        The tested rows, whose distances give the plane of saved fits that have no map of their own.
-    """
-    surfaces: dict[str, FloatArray] = {}
-    for run in runs:
-        if not run.diverged and run.distance not in surfaces:
-            saved = rows if hasattr(run.fit, "save") else None
-            tested = None if saved is None else saved.filter(distance=run.distance, estimator=run.estimator)
-            uniform = parts.map_of(run.fit, tested)
-            if uniform is not None:
-                surfaces[run.distance] = parts.over_plane(run.fit.probability, uniform, size)
-    return surfaces
-
-
 def write_report(result: Result, images: str | Path | None = None) -> Path:
     """Write report.html into the folder of a result, in the place of an earlier one, and return its path."""
+    from twoafc.results.report.page import REPORT, report_page, write_page  # here, since it is slow to import
+
     assert result.folder is not None
     text = report_page(result, images)
     content = read_json(result.folder)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -25,9 +25,11 @@ from twoafc.results import tables
 from twoafc.results.compare import Comparison, compare_results
 from twoafc.results.folder import Key
 from twoafc.results.format import HALVES
-from twoafc.results.report.page import report_page, write_page
 from twoafc.results.report.verdict import verdict
 from twoafc.table import ENDS, read_frame, to_native
+
+if TYPE_CHECKING:
+    from twoafc.results.figures import Figures
 
 COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
 """Columns of the tested rows, beside their names and distances."""
@@ -176,7 +178,16 @@ class Result:
         images : path, optional
             Folder of the images that the tested table names.
         """
+        from twoafc.results.report.page import report_page, write_page  # here, since it is slow to import
+
         return write_page(Path(path), report_page(self, images))
+
+    @property
+    def plot(self) -> Figures:
+        """Figures of the result: ``result.plot.differences()``, ``result.plot.surfaces()``, ..."""
+        from twoafc.results.figures import Figures  # here, since it is slow to import
+
+        return Figures(self)
 
     def replace(self, **changes: Any) -> Result:
         """Return a copy with other values of some attributes."""

@@ -1,0 +1,160 @@
+"""The figures of a result, one method each; its folder holds all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from twoafc import plots
+from twoafc.arrays import FloatArray
+from twoafc.errors import DataError
+from twoafc.inference import Goodness
+from twoafc.results.report import parts
+from twoafc.results.report.chart import chart
+from twoafc.results.report.verdict import ranking
+from twoafc.table import Pairs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from twoafc.results.result import Result, Run
+
+
+class Figures:
+    """Draw a result: every method returns a matplotlib figure, with the best distance first.
+
+    `estimator` is the first of the result by default, `distances` all of it. `twoafc.plots.save` writes a figure.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def __repr__(self) -> str:
+        return f"figures: {', '.join(name for name in dir(self) if not name.startswith('_'))}"
+
+    def differences(self) -> Figure:
+        """Paired differences of NLL from the leader or the baseline, or of planned pairs; else the scores."""
+        from matplotlib.figure import Figure
+
+        shown = chart(self._result, ranking(self._result))
+        figure = Figure(figsize=(plots.COLUMN, 0.75 + 0.17 * len(shown.rows)), layout="constrained")
+        ax = plots.forest(shown.rows, figure.subplots(), label=shown.label, reference=shown.reference)
+        if shown.kind != "scores":
+            ax.axvline(0, color="black", linewidth=0.6, zorder=0)
+        return figure
+
+    def surfaces(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+        """P(d0, d1) over the plane of the two distances, each mapped to [0, 1] by its own distribution."""
+        self._require("triplet", "surfaces")
+        runs = self._runs(*self._asked(estimator, distances))
+        return _drawn(plots.surfaces(surfaces_of(runs, parts.NODES, rows=self._result.triplets)), "surface")
+
+    def curves(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+        """P(same | d) of pairs, with the tested pairs."""
+        self._require("pair", "curves")
+        firsts = {run.distance: run for run in reversed(self._runs(*self._asked(estimator, distances)))}
+        values = {
+            name: plots.curve_values(run.fit, Pairs.from_frame(self._tested(run).select("n", "M", "d")))
+            for name, run in reversed(firsts.items())
+        }
+        return _drawn(plots.curves(values) if values else None, "curve")
+
+    def reliability(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+        """Share of votes against P, in bins of equal numbers of rows."""
+        suits = self._goodness(*self._asked(estimator, distances))
+        bins = {name: each.calibration.bins for name, each in suits.items()}
+        return _drawn(plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1"), "calibration")
+
+    def residuals(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+        """Where over the plane people chose x1 more or less often than P says."""
+        self._require("triplet", "residuals")
+        suits = self._goodness(*self._asked(estimator, distances))
+        maps = {name: each.residuals for name, each in suits.items() if each.residuals is not None}
+        return _drawn(plots.residual_maps(maps), "map of residuals")
+
+    def triplet(self, name: str, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
+        """One tested triplet: images, votes, P, and the NLL of every count."""
+        from twoafc.results.cards import draw_card, pictures_of
+        from twoafc.results.query import ask_triplet
+
+        self._require("triplet", "cards")
+        asked = ask_triplet(self._result, name, names=None if distance is None else [distance])
+        first = next(iter(asked["answers"]))
+        pictures = pictures_of(self._result, None if images is None else Path(images))
+        return draw_card(asked, {first: asked["answers"][first]}, pictures)
+
+    def files(self) -> dict[str, Figure]:
+        """All figures, by the names of their files in a folder of results."""
+        figures: dict[str, Figure] = {}
+        kinds = ("reliability", "curves") if self._result.row == "pair" else ("reliability", "surfaces", "residuals")
+        ranked = ranking(self._result)
+        if len(ranked) > 1:
+            tested = chart(self._result, ranked).kind != "scores"
+            figures["differences" if tested else "scores"] = self.differences()
+        for estimator in dict.fromkeys(label for _, label, _ in self._result.fits):
+            for kind in kinds:
+                try:
+                    figures[f"{kind}-{estimator}"] = getattr(self, kind)(estimator)
+                except DataError:  # an estimator that saves no model has no surface, one that diverged no calibration
+                    continue
+        return figures
+
+    def _require(self, row: str, what: str) -> None:
+        if self._result.row != row:
+            other = "reliability, curves, differences" if row == "triplet" else "reliability, surfaces, differences"
+            raise DataError(f"{what} are drawn of {row}s; this result has {self._result.row}s: {other}")
+
+    def _asked(self, estimator: str | None, distances: str | Sequence[str] | None) -> tuple[str, list[str]]:
+        """The estimator, and the distances, the best first."""
+        labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
+        label = labels[0] if estimator is None else estimator
+        if label not in labels:
+            raise DataError(f"no estimator {label!r} in {self._result.name}; it has {', '.join(labels)}")
+        scored = [record["distance"] for record in ranking(self._result) if record["estimator"] == label]
+        known = list(dict.fromkeys([*scored, *(name for name, own, _ in self._result.fits if own == label)]))
+        wanted = known if distances is None else [distances] if isinstance(distances, str) else list(distances)
+        unknown = next((name for name in wanted if name not in known), None)
+        if unknown is not None:
+            raise DataError(f"no distance {unknown!r} in {self._result.name}; it has {', '.join(known)}")
+        return label, [name for name in known if name in wanted]
+
+    def _runs(self, estimator: str, distances: Sequence[str]) -> list[Run]:
+        runs = [run for run in self._result.runs if run.estimator == estimator and run.distance in distances]
+        return sorted(runs, key=lambda run: distances.index(run.distance))
+
+    def _tested(self, run: Run) -> pl.DataFrame:
+        return self._result.rows.filter(distance=run.distance, estimator=run.estimator)
+
+    def _goodness(self, estimator: str, distances: Sequence[str]) -> dict[str, Goodness]:
+        known = self._result.goodness
+        return {name: known[name, estimator] for name in distances if (name, estimator) in known}
+
+
+def _drawn(figure: Any, what: str) -> Figure:
+    """Refuse a figure with nothing on it."""
+    if figure is None:
+        raise DataError(f"there is no {what} to draw: none was kept, or every run diverged")
+    drawn: Figure = figure
+    return drawn
+
+
+def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:
+    """P over the uniformised plane, by distance; with several seeds, the first.
+
+    Parameters
+    ----------
+    rows : polars.DataFrame, optional
+        The tested rows, whose distances give the plane of saved fits that have no map of their own.
+    """
+    surfaces: dict[str, FloatArray] = {}
+    for run in runs:
+        if not run.diverged and run.distance not in surfaces:
+            saved = rows if hasattr(run.fit, "save") else None
+            tested = None if saved is None else saved.filter(distance=run.distance, estimator=run.estimator)
+            uniform = parts.map_of(run.fit, tested)
+            if uniform is not None:
+                surfaces[run.distance] = parts.over_plane(run.fit.probability, uniform, size)
+    return surfaces
