@@ -49,6 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     # A terminal that knows no arrows gets question marks, not an error.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
+        _require_text(sys.argv[1:] if arguments is None else arguments)
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # here, where a full disk is reported, and not at exit
     except BrokenPipeError:
@@ -58,6 +59,13 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("interrupted", code=130)
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
+
+
+def _require_text(arguments: list[str]) -> None:
+    """Refuse names of files that are no text, which no table or card could hold."""
+    for argument in arguments:
+        if argument != argument.encode(errors="replace").decode():
+            raise ValueError(f"names must be text in UTF-8; {os.fsencode(argument)!r} is not: rename the file")
 
 
 def _open_streams() -> None:
