@@ -356,3 +356,9 @@ def test_strict_takes_warnings_as_errors(capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("results").exists()
     main(["evaluate", "--train", "flipped.csv"])
     assert "\nwarning: train, distance: the votes are flipped" in capsys.readouterr().out
+
+
+def test_an_error_that_cannot_be_written_is_in_the_exit_code() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "twoafc", "check", "nothing.csv"]
+        assert subprocess.run(command, stderr=full).returncode == 2

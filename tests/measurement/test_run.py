@@ -412,14 +412,28 @@ def test_callables_that_only_this_process_has(here: Path) -> None:
         (["rmse"], {"device": "gpu"}, "torch cannot use the device 'gpu' ("),
         (["rmse"], {"out": "t.txt"}, "a table is written as .csv or .parquet; found t.txt"),
         (["rmse"], {"out": "images.csv"}, "images.csv is a folder; name a table, .csv or .parquet"),
+        (["rmse"], {"out": "card.csv"}, "card.csv.json is a folder; name a table, .csv or .parquet"),
     ],
 )
 def test_mistakes_are_told_before_any_work(here: Path, distances: Any, options: dict[str, Any], said: str) -> None:
     trees.write_table(here, 2)
     Path("images.csv").mkdir()
+    Path("card.csv.json").mkdir()
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         measure("table.csv", distances, **options)
     assert not list(here.glob("t.*"))
+
+
+def test_a_link_that_leads_nowhere_is_no_place_for_a_table(here: Path) -> None:
+    trees.write_table(here, 2)
+    Path("t.csv").symlink_to("nowhere/t.csv")
+    with pytest.raises(OSError, match=f"^no such folder: {here / 'nowhere'}$"):
+        measure("table.csv", ["rmse"], "t.csv")
+
+
+def test_more_shards_than_a_number_can_hold(here: Path) -> None:
+    trees.write_table(here, 2)
+    assert measure("table.csv", ["rmse"], shard=(2, 10**30), batch_size=1).items == 1
 
 
 def test_other_mistakes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

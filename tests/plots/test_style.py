@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import matplotlib
@@ -95,3 +96,15 @@ def test_no_type_is_too_small_for_print() -> None:
         drawn.draw_without_rendering()
         sizes = [text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()]
         assert min(sizes) >= style.LEAST
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path, kind: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match=f"a.{kind} could not be written: File too large$"):
+            plots.save(small(), tmp_path / f"a.{kind}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []

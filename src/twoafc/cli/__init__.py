@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import sys
+from contextlib import suppress
 
 from cyclopts import App, CycloptsError
 
@@ -80,5 +81,6 @@ def _open_streams() -> None:
 def _fail(message: str, code: int = 2) -> None:
     half = LONGEST // 2
     shown = re.sub(rf"\S{{{LONGEST},}}", lambda long: f"{long[0][:half]}...{long[0][-half:]}", message)
-    print(f"twoafc: {legible(shown)}", file=sys.stderr)
+    with suppress(OSError):  # where it cannot be written, the exit code says it
+        print(f"twoafc: {legible(shown)}", file=sys.stderr, flush=True)
     raise SystemExit(code)

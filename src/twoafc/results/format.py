@@ -107,10 +107,7 @@ class Column(NamedTuple):
 
 WHOLE, DECIMAL = (lambda kind: kind.is_integer()), (lambda kind: kind.is_float())
 COLUMNS = {
-    **dict.fromkeys(
-        (*LABELS, *PAIR_LABELS), Column("text", lambda kind: kind in (pl.String, pl.Null), lambda _: pl.lit(True))
-    ),
-    **dict.fromkeys(("triplet", "pair", "distance", "estimator"), Column("text", lambda kind: kind == pl.String)),
+    **dict.fromkeys((*LABELS, *PAIR_LABELS, "distance", "estimator"), Column("text", lambda kind: kind == pl.String)),
     **dict.fromkeys(("diverged", "swapped"), Column("true or false", lambda kind: kind == pl.Boolean)),
     **dict.fromkeys(("d", "d0", "d1"), Column("finite numbers", DECIMAL, pl.Expr.is_finite)),
     "seed": Column("whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
