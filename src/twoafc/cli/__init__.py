@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import sys
+import threading
 from contextlib import suppress
 
 from cyclopts import App, CycloptsError
@@ -60,6 +61,18 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("interrupted", code=130)
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
+    finally:
+        if arguments is None:
+            _end_threads()
+
+
+def _end_threads() -> None:
+    """End the program if somebody's code has left threads behind: Python would wait for them, maybe for ever."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        error = sys.exc_info()[1]
+        with suppress(OSError):
+            sys.stderr.flush()
+        os._exit(0 if error is None else error.code if isinstance(error, SystemExit) else 1)  # type: ignore[arg-type]
 
 
 def _require_text(arguments: list[str]) -> None:
