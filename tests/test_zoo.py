@@ -156,8 +156,8 @@ def test_every_bad_file_gets_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TWOAFC_DATA", str(tmp_path / "data"))
     before = sorted(os.walk(zoo))
-    for name in (*FILES, *RESULTS, *SPECIAL, "missing.csv"):
-        said = refused(capfd, *COMMANDS[command].replace("FILE", str(zoo / name)).split())
+    for name in (*FILES, *RESULTS, *SPECIAL, "missing.csv", "no text \udcff.csv", "two\nlines.csv", "nul\0.csv"):
+        said = refused(capfd, *(word.replace("FILE", str(zoo / name)) for word in COMMANDS[command].split()))
         assert "Traceback" not in said, name
         assert os.listdir(tmp_path) == [], name
     assert sorted(os.walk(zoo)) == before

@@ -413,3 +413,9 @@ def test_a_study_is_evaluated_under_its_own_names(tmp_path: Path, capsys: pytest
         main(["evaluate", "--train", path, "--rename", "Response=choice", "--folds", "2", "--quiet", *out])
     main(["check", path, "--rename", "Response=choice"])
     assert capsys.readouterr().out.splitlines()[0] == "train: 60 triplets, 60 votes, M = 1, distances: distance"
+
+
+def test_an_error_that_cannot_be_written_is_in_the_exit_code() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "twoafc", "check", "nothing.csv"]
+        assert subprocess.run(command, stderr=full).returncode == 2

@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -412,14 +413,28 @@ def test_callables_that_only_this_process_has(here: Path) -> None:
         (["rmse"], {"device": "gpu"}, "torch cannot use the device 'gpu' ("),
         (["rmse"], {"out": "t.txt"}, "a table is written as .csv or .parquet; found t.txt"),
         (["rmse"], {"out": "images.csv"}, "images.csv is a folder; name a table, .csv or .parquet"),
+        (["rmse"], {"out": "card.csv"}, "card.csv.json is a folder; name a table, .csv or .parquet"),
     ],
 )
 def test_mistakes_are_told_before_any_work(here: Path, distances: Any, options: dict[str, Any], said: str) -> None:
     trees.write_table(here, 2)
     Path("images.csv").mkdir()
+    Path("card.csv.json").mkdir()
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         measure("table.csv", distances, **options)
     assert not list(here.glob("t.*"))
+
+
+def test_a_link_that_leads_nowhere_is_no_place_for_a_table(here: Path) -> None:
+    trees.write_table(here, 2)
+    Path("t.csv").symlink_to("nowhere/t.csv")
+    with pytest.raises(OSError, match=f"^no such folder: {here / 'nowhere'}$"):
+        measure("table.csv", ["rmse"], "t.csv")
+
+
+def test_more_shards_than_a_number_can_hold(here: Path) -> None:
+    trees.write_table(here, 2)
+    assert measure("table.csv", ["rmse"], shard=(2, 10**30), batch_size=1).items == 1
 
 
 def test_other_mistakes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -680,7 +695,7 @@ def test_a_single_failure_and_a_warning_of_pillow(here: Path, capfd: pytest.Capt
 
 
 ODD = """
-import ctypes, os, subprocess, sys
+import ctypes, os, subprocess, sys, threading, time
 import numpy as np
 
 def same(ref, x):
@@ -721,6 +736,15 @@ def aborting(ref, x):
 
 def leaving(ref, x):
     ctypes.CDLL(None)._exit(3)
+
+def complex_numbers(ref, x):
+    return same(ref, x) + 0j
+
+def restless(ref, x):
+    sys.stdin.read()
+    os.chdir("/")
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return same(ref, x)
 
 def starting(ref, x):
     if os.fork() == 0:  # what it starts belongs to nobody, in a session of its own
@@ -819,6 +843,22 @@ def test_a_distance_that_crashes_gets_one_line(
         "without it"
     )
     assert not Path("t.csv.parts").exists()
+
+
+@pytest.mark.usefixtures("odd")
+def test_complex_numbers_are_no_distances(capfd: pytest.CaptureFixture[str]) -> None:
+    said = failure(capfd, "table.csv", "--distance", "odd:complex_numbers", "--out", "t.csv", "--device", "cpu")
+    assert said.startswith("a distance gives one value for each image; odd:complex_numbers gave complex numbers, on ")
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_distance_that_reads_moves_and_leaves_threads_stops_nothing() -> None:
+    command = [sys.executable, "-m", "twoafc", "measure", "table.csv", "--distance", "odd:restless", "--out", "t.csv"]
+    done = subprocess.run([*command, "--device", "cpu"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(pl.read_csv("t.csv")) == 6
+    done = subprocess.run([*command, "--device", "cpu", "--shard", "2/1"], capture_output=True, timeout=60)
+    assert done.returncode == 2
 
 
 @pytest.mark.usefixtures("odd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import matplotlib
@@ -111,3 +112,15 @@ def test_figures_are_as_wide_as_one_column_of_print_or_two(panels: int, width: f
     assert shown.y1 <= figure.get_figheight()
     titles = [ax.title.get_window_extent() for ax in figure.axes[:panels]]
     assert not any(one.overlaps(other) for k, one in enumerate(titles) for other in titles[k + 1 :])
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path, kind: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match=f"a.{kind} could not be written: File too large$"):
+            plots.save(small(), tmp_path / f"a.{kind}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from commands import refused
@@ -132,3 +133,33 @@ def test_what_later_versions_add_is_not_refused(folder: Path, tmp_path: Path) ->
     read, whole = Result.read(tmp_path), Result.read(folder)
     assert [repr(read.ceiling), read.findings] == [repr(whole.ceiling), whole.findings]
     assert [one.sentences() for one in read.goodness.values()] == [one.sentences() for one in whole.goodness.values()]
+
+
+COLUMNS = {
+    "triplet": (pl.lit(3), "text"),
+    "ref": (pl.lit(b"x"), "text"),
+    "distance": (pl.lit(None), "text"),
+    "diverged": (pl.lit(0.5), "true or false"),
+    "d0": (pl.lit(math.inf), "finite numbers"),
+    "d1": (pl.concat_list("d1"), "finite numbers"),
+    "M": (pl.lit(10**18), "whole numbers from 1 to 1e+09"),
+    "n": (pl.col("M") + 1, "whole numbers from 0 to M"),
+    "P": (pl.when(pl.int_range(pl.len()) == 3).then(1.5).otherwise("P"), "numbers in [0, 1]"),
+    "nll": (pl.lit(math.nan), "numbers"),
+    "seed": (pl.lit("0"), "whole numbers"),
+}
+
+
+@pytest.mark.parametrize("column", [*COLUMNS, "no rows"])
+def test_every_command_refuses_altered_triplets(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str
+) -> None:
+    shutil.copytree(folder, tmp_path / "results")
+    path = tmp_path / "results" / "triplets.parquet"
+    frame, (to, words) = pl.read_parquet(path), COLUMNS.get(column, (None, ""))
+    (frame.head(0) if to is None else frame.with_columns(to.alias(column))).write_parquet(path)
+    reason = f"{column} must be {words}" if words else "it has no rows"
+    said = f"{path} was not written by twoafc evaluate; {reason}; run it again"
+    for command in ("report", "failures", "query --triplet 3", "explore", f"compare {folder}"):
+        name, *options = command.split()
+        assert refused(capsys, name, str(path.parent), *options) == said

@@ -6,6 +6,8 @@ import importlib
 import os
 import re
 import sys
+import threading
+from contextlib import suppress
 
 from cyclopts import App, CycloptsError
 
@@ -51,11 +53,31 @@ def main(arguments: list[str] | None = None) -> None:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         with unread():  # flushes here, where a full disk is reported, and not at exit
+            _require_text(sys.argv[1:] if arguments is None else arguments)
             app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except KeyboardInterrupt:
         _fail("interrupted", code=130)
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
+    finally:
+        if arguments is None:
+            _end_threads()
+
+
+def _end_threads() -> None:
+    """End the program if somebody's code has left threads behind: Python would wait for them, maybe for ever."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        error = sys.exc_info()[1]
+        with suppress(OSError):
+            sys.stderr.flush()
+        os._exit(0 if error is None else error.code if isinstance(error, SystemExit) else 1)  # type: ignore[arg-type]
+
+
+def _require_text(arguments: list[str]) -> None:
+    """Refuse names of files that are no text, which no table or card could hold."""
+    for argument in arguments:
+        if argument != argument.encode(errors="replace").decode():
+            raise ValueError(f"names must be text in UTF-8; {os.fsencode(argument)!r} is not: rename the file")
 
 
 def _open_streams() -> None:
@@ -70,5 +92,6 @@ def _open_streams() -> None:
 def _fail(message: str, code: int = 2) -> None:
     half = LONGEST // 2
     shown = re.sub(rf"\S{{{LONGEST},}}", lambda long: f"{long[0][:half]}...{long[0][-half:]}", message)
-    print(f"twoafc: {legible(shown)}", file=sys.stderr)
+    with suppress(OSError):  # where it cannot be written, the exit code says it
+        print(f"twoafc: {legible(shown)}", file=sys.stderr, flush=True)
     raise SystemExit(code)

@@ -79,6 +79,8 @@ class Own:
         if values.size != len(ref) or values.shape[:1] != (len(ref),):
             problem = wrong_shape(values, len(ref))
             raise ValueError(f"a distance gives one value for each image; {self.name} gave {problem}")
+        if values.dtype.kind == "c":
+            raise ValueError(f"a distance gives one value for each image; {self.name} gave complex numbers")
         flat = values.reshape(-1).astype(np.float64)
         if isinstance(ref, np.ndarray):
             return flat
@@ -203,7 +205,7 @@ def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
 def call_with_copies(function: Distance, takes: Kind, device: str, *batches: Batch) -> Any:
     """Call a function with copies of batches, as arrays or as tensors, and return its result as it is."""
     try:
-        with _no_exit():
+        with _contained():
             if takes == "numpy":
                 return function(*(np.array(as_array(images)) for images in batches))
             torch = require("torch", extra="torch")
@@ -214,9 +216,14 @@ def call_with_copies(function: Distance, takes: Kind, device: str, *batches: Bat
 
 
 @contextlib.contextmanager
-def _no_exit() -> Iterator[None]:
-    """Raise where a user's function would end the program at once, without a message; processes it forks may end."""
-    leave, caller = os._exit, (os.getpid(), threading.get_ident())
+def _contained() -> Iterator[None]:
+    """Raise where a user's function would end the program without a message; go back to the folder that it left.
+
+    Processes that it forks may end.
+    """
+    leave, caller, folder = os._exit, (os.getpid(), threading.get_ident()), None
+    with contextlib.suppress(OSError):  # the folder may have been removed
+        folder = os.getcwd()
 
     def refuse(code: int) -> None:
         if (os.getpid(), threading.get_ident()) != caller:
@@ -228,6 +235,8 @@ def _no_exit() -> Iterator[None]:
         yield
     finally:
         os._exit = leave
+        if folder is not None:
+            os.chdir(folder)
 
 
 def as_array(values: Any) -> NDArray[Any]:

@@ -447,6 +447,7 @@ def serve(file: int = -1, size: int = 0) -> None:
     # What a distance prints must not come between answers.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # and what it reads must be no message
     # What is wrong with an image is in the list of failures; Pillow would say it again.
     warnings.filterwarnings("ignore", module=r"PIL\b")
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()

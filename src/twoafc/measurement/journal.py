@@ -180,12 +180,14 @@ def check_name(path: Path) -> None:
     """Refuse a table that could not be written, before any work is done."""
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name a table, .csv or .parquet")
+    for written in (path, beside(path, "json"), beside(path, "failures.csv")):
+        if written.is_dir():
+            raise DataError(f"{written} is a folder; name a table, .csv or .parquet")
     if path.exists():
         require_file(path)
-    if not path.parent.is_dir():
-        raise OSError(f"no such folder: {path.parent}")
+    folder = Path(os.path.realpath(path)).parent  # of a link, where it leads to
+    if not folder.is_dir():
+        raise OSError(f"no such folder: {folder if path.is_symlink() else path.parent}")
 
 
 def read_table(path: Path, fingerprint: str) -> Earlier | None:

@@ -161,4 +161,4 @@ def block_size(device: str, image: Size | None) -> int:
 def in_shard(items: int, size: int, shard: Shard | None) -> BoolArray:
     """Return which of so many items, in blocks of some size, belong to a shard: every n-th block from the i-th on."""
     i, n = shard or (1, 1)
-    return np.asarray(np.arange(items) // size % n == i - 1)
+    return np.asarray(np.arange(items) // size % min(n, items) == i - 1)

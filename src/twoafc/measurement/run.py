@@ -376,7 +376,7 @@ class Twice:
             if size is not None:
                 items[size].append(item)
         trials = []
-        for size, some in items.items():
+        for size, some in ((size, some) for size, some in items.items() if some):
             tried = [name for name in names if (name, size) in self.proven]
             # In halves: what a distance does with the extreme image of a batch shows in the half that lacks it.
             back, half = some[::-1], (len(some) + 1) // 2

@@ -184,14 +184,15 @@ def save(figure: Figure, *paths: str | Path, dpi: float = DPI) -> None:
 
 
 def _write(figure: Figure, path: Path, kind: str, dpi: float) -> None:
+    drawn = io.BytesIO()  # first: on a full disk matplotlib fails in ways of its own
+    with _reproducible():
+        figure.savefig(drawn, format=kind, dpi=dpi, metadata=METADATA[kind])
+    content = drawn.getvalue()
+    if kind == "svg":
+        # Names may contain characters that are invalid in XML, and matplotlib writes them.
+        content = legible(content.decode(), keep=BREAKS).encode()
     with whole_file(path) as partial:
-        with _reproducible():
-            figure.savefig(partial, format=kind, dpi=dpi, metadata=METADATA[kind])
-        if kind == "svg":
-            # Names may contain characters that are invalid in XML, and matplotlib writes them.
-            written = partial.read_text(encoding="utf-8")
-            if (valid := legible(written, keep=BREAKS)) != written:
-                partial.write_text(valid, encoding="utf-8")
+        partial.write_bytes(content)
 
 
 def svg(figure: Figure, *, dpi: float = 150) -> str:

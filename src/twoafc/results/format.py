@@ -1,14 +1,19 @@
-"""The form of scores.json, kept beside what reads it: a foreign or damaged file is refused in one line.
+"""The form of the files of a result, kept beside what reads them: a foreign or damaged file is refused in one line.
 
-A form is a tuple of types, ``[form]`` for a list, a mapping of names to forms for a record, or `OrNull` of one of
-these. A name that ends in ``?`` may be missing; `OTHERS` is the form of all names that are not listed, and without it
-they may be anything: what later versions add is not refused.
+In scores.json a form is a tuple of types, ``[form]`` for a list, a mapping of names to forms for a record, or `OrNull`
+of one of these. A name that ends in ``?`` may be missing; `OTHERS` is the form of all names that are not listed, and
+without it they may be anything: what later versions add is not refused.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import polars as pl
+
+from twoafc.table import LABELS, MOST_VOTES, PAIR_LABELS
 
 TEXT, COUNT, NUMBER, FLAG, NULL = (str,), (int,), (int, float), (bool,), (type(None),)
 MAYBE = (*NUMBER, *NULL)
@@ -97,6 +102,45 @@ FORM = {
     "findings?": [FINDING],
     "goodness?": [GOODNESS],
 }
+
+
+class Column(NamedTuple):
+    """The form of a column of single triplets or votes: in words, by its type, and by its values."""
+
+    words: str
+    is_kind: Callable[[pl.DataType], bool]
+    is_right: Callable[[pl.Expr], pl.Expr] = pl.Expr.is_not_null
+
+
+WHOLE, DECIMAL = (lambda kind: kind.is_integer()), (lambda kind: kind.is_float())
+COLUMNS = {
+    **dict.fromkeys((*LABELS, *PAIR_LABELS, "distance", "estimator"), Column("text", lambda kind: kind == pl.String)),
+    **dict.fromkeys(("diverged", "swapped"), Column("true or false", lambda kind: kind == pl.Boolean)),
+    **dict.fromkeys(("d", "d0", "d1"), Column("finite numbers", DECIMAL, pl.Expr.is_finite)),
+    "seed": Column("whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
+    "choice": Column("0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
+    "M": Column(f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
+    "n": Column("whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
+    "P": Column("numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
+    "nll": Column("numbers", DECIMAL, pl.Expr.is_not_nan),
+}
+
+
+def frame_problem(frame: pl.DataFrame) -> str | None:
+    """Say which column of single triplets or votes has not its form; None where all have.
+
+    Examples
+    --------
+    >>> frame_problem(pl.DataFrame({"M": [2, 3], "n": [2, 4]}))
+    'n must be whole numbers from 0 to M'
+    """
+    for name, column in COLUMNS.items():
+        if name in frame.columns and not (
+            column.is_kind(frame.schema[name])
+            and frame.select(column.is_right(pl.col(name)).fill_null(False).all()).item()
+        ):
+            return f"{name} must be {column.words}"
+    return None if len(frame) else "it has no rows"
 
 
 def problem(content: Any) -> str | None:

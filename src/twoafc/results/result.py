@@ -24,7 +24,7 @@ from twoafc.results import folder as folders
 from twoafc.results import tables
 from twoafc.results.compare import Comparison, compare_results
 from twoafc.results.folder import Key
-from twoafc.results.format import HALVES
+from twoafc.results.format import HALVES, frame_problem
 from twoafc.results.report.verdict import verdict
 from twoafc.table import ENDS, read_frame, to_native
 
@@ -204,23 +204,26 @@ class Result:
     @cached_property
     def triplets(self) -> pl.DataFrame | None:
         """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
-        assert self.folder is not None
-        path = self.folder / f"{self.row}s.parquet"
-        if not path.is_file():
-            return None
-        frame, _ = read_frame(path)
-        needed = COLUMNS | {self.row, *ENDS[self.k]}
-        if not set(frame.columns) >= needed:
-            missing = ", ".join(sorted(needed - set(frame.columns)))
-            raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
-        return frame
+        return self._read(f"{self.row}s.parquet", COLUMNS | {self.row, *ENDS[self.k]})
 
     @cached_property
     def votes(self) -> pl.DataFrame | None:
         """The single votes on the tested rows, where their observers are known."""
+        return self._read("votes.parquet", {self.row, "choice", "swapped", "observer"})
+
+    def _read(self, name: str, needed: set[str]) -> pl.DataFrame | None:
+        """Read a frame of the folder, and refuse one that no evaluation has written; None where there is none."""
         assert self.folder is not None
-        path = self.folder / "votes.parquet"
-        return read_frame(path)[0] if path.is_file() else None
+        path = self.folder / name
+        if not path.is_file():
+            return None
+        frame, _ = read_frame(path)
+        if not set(frame.columns) >= needed:
+            missing = ", ".join(sorted(needed - set(frame.columns)))
+            raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
+        if problem := frame_problem(frame):
+            raise DataError(f"{path} was not written by twoafc evaluate; {problem}; run it again")
+        return frame
 
     @cached_property
     def runs(self) -> list[Run]:
