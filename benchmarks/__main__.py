@@ -10,6 +10,7 @@ import sys
 
 ALL = (
     "startup",
+    "answer",
     "density",
     "network",
     "estimators",
