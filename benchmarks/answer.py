@@ -1,7 +1,7 @@
-"""How long an answer takes: to import, to the verdict, to the whole folder, and the demo; of this version and of others.
+"""How long an answer takes: to import, to the verdict, to the whole folder, and the demo; of this version and others.
 
 Ten distances on 22,801 training and 3,000 test triplets, simulated.
-Run: python -m benchmarks answer, or python -m benchmarks answer COMMIT ... to compare with earlier commits (a minute each)
+Run: python -m benchmarks answer [COMMIT ...], to compare with earlier commits (a minute each)
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def write_tables(folder: Path) -> None:
         votes = worlds.simulate("weber", triplets=T, votes=4, seed=seed)
         columns = [votes["n"], votes["M"], pl.Series("ref", [f"{role}{k % 100}" for k in range(T)])]
         for k in range(DISTANCES):
-            for end in ("d0", "d1"):
-                columns.append((votes[end] * np.exp(0.1 * k * rng.normal(size=T))).alias(f"noise{k}_{end}"))
+            noise = np.exp(0.1 * k * rng.normal(size=(2, T)))
+            columns += [(votes[f"d{i}"] * noise[i]).alias(f"noise{k}_d{i}") for i in (0, 1)]
         pl.DataFrame(columns).write_csv(folder / f"{role}.csv")
 
 
@@ -75,9 +75,8 @@ def main(commits: list[str] | None = None) -> None:
                     print(f"{job:32s} {version:14s} {times[0]:9.2f} {times[1]:6.2f} {times[2]:6.2f}", flush=True)
         finally:
             for source in list(sources.values())[1:]:
-                subprocess.run(
-                    ["git", "-C", str(ROOT), "worktree", "remove", "--force", str(source.parent)], check=True
-                )
+                remove = ["git", "-C", str(ROOT), "worktree", "remove", "--force", str(source.parent)]
+                subprocess.run(remove, check=True)
 
 
 if __name__ == "__main__":
