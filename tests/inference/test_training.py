@@ -137,10 +137,11 @@ def test_noise_that_is_left_out_and_few_rows_get_a_caution() -> None:
 
 def test_tables_too_small_for_halves_and_estimators_that_need_more_rows() -> None:
     rng = np.random.default_rng(10)
-    for rows in (1, 2, 3):
-        result = evaluate(drawn(rows, rng), drawn(50, rng), estimators=["density"])
-        assert "noise of training left out" in result.error_bars
-    assert evaluate(drawn(3, rng), estimators=["density"]).notes[0].startswith("no test table: 3-fold")
+    assert "noise of training included" in evaluate(drawn(5, rng), drawn(50, rng), estimators="density").error_bars
+    assert evaluate(drawn(5, rng), estimators="density").notes[0].startswith("no test table: 5-fold")
+    for rows in (1, 4):
+        with pytest.raises(DataError, match=rf"^train has {rows} triplets?; at least 5 are needed, and some hundreds "):
+            evaluate(drawn(rows, rng), drawn(50, rng))
 
     class Picky(Density):
         def fit(self, table: Any, **options: Any) -> Any:

@@ -227,6 +227,9 @@ def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) ->
     )
     assert refused(capsys, "merge", a, a, "--out", "none/out.npz") == "no such folder: none"
     assert refused(capsys, "count", "--out", "c") == "name at least one table of votes, or a pattern"
+    assert refused(capsys, "count", "a.parquet", "--out", "c.npz") == (
+        "counts are written to a folder, one file for each distance; c.npz is the name of a file"
+    )
     assert refused(capsys, "count", "a.parquet", "--out", "a.parquet") == (
         "a.parquet is a file; counts are written to a folder"
     )

@@ -50,6 +50,8 @@ def count(
         raise ValueError("name at least one table of votes, or a pattern")
     if out.exists() and not out.is_dir():
         raise OSError(f"{out} is a file; counts are written to a folder")
+    if out.suffix in (".npz", ".parquet", ".csv"):
+        raise ValueError(f"counts are written to a folder, one file for each distance; {out} is the name of a file")
     changed = changed_tables({"votes": [part for named in votes for part in Source.find(named).parts]})
     with progress(quiet) as show:
         found = run(
