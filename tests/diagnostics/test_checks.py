@@ -189,13 +189,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_command_prints_findings_and_exits_by_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "train.csv", "--test", "test.csv", "--strict"])
-    train, test, looked = capsys.readouterr().out.splitlines()
+    train, test, looked, note = capsys.readouterr().out.splitlines()
     assert train == "train: 400 triplets, 800 votes, M = 2, distances: distance"
     assert test == "test: 200 triplets, 400 votes, M = 2, distances: distance"
     assert looked.startswith("Nothing wrong was found; looked for flipped votes, similarities, shuffled rows, ")
+    assert note.startswith("note: test: error bars take triplets as independent: the table has no column ref; ")
     main(["check", "flipped.csv"])
     said = capsys.readouterr().out
-    assert said.count("\n") == 1
+    assert said.count("\n") == 2  # the warning, and that no references are known
     assert said.startswith(
         "warning: train, distance: the votes are flipped (n must count x1), or distance is a similarity"
     )

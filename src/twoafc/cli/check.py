@@ -39,6 +39,7 @@ def check(
         Print nothing but errors, and JSON where it is asked for; with --strict the exit code says it.
     """
     from twoafc.diagnostics import check as look
+    from twoafc.inference import clustering_of
     from twoafc.table import read_votes
 
     given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
@@ -53,5 +54,7 @@ def check(
     elif not quiet:
         sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
         say(*map(str, found) if found else (*sizes, f"Nothing wrong was found; {LOOKED_AT}."))
+        scored, caveats = [*given][-1], clustering_of(tables[-1]).caveats()
+        say(*(f"note: {scored}: {caveat}" for caveat in caveats))
     if strict and any(finding.level == "warning" for finding in found):
         raise SystemExit(1)
