@@ -17,9 +17,10 @@ from unittest import mock
 import numpy as np
 import polars as pl
 from PIL import Image
+from rich.console import Console
 
 from outside.tables import named, pairs, single_votes
-from twoafc.cli import main
+from twoafc.cli import app, main
 
 # To be removed on purpose; `simulated` of the card tells of the second.
 LEFT_OUT = {"--sigma-along", "--simulated-seed", "sigma_along", "simulated_seed", "simulated"}
@@ -36,8 +37,10 @@ def run(*arguments: object) -> str:
 
 
 def helped(*command: str) -> list[str]:
-    with mock.patch.dict(os.environ, {"COLUMNS": "400"}):
-        return run(*command, "--help").splitlines()
+    # With a console of its own: that of the application keeps the width of the first help in this process.
+    printed = io.StringIO()
+    app.help_print(list(command), console=Console(width=400, file=printed))
+    return printed.getvalue().splitlines()
 
 
 def commands() -> list[str]:
