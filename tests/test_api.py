@@ -114,11 +114,11 @@ def test_reprs_have_a_few_lines() -> None:
         assert len(lines) <= 8
         assert len(repr(each)) < 1200
     first, _, header, row = repr(result).splitlines()
-    assert first == "distance is the one distance here."
+    assert first == "distance is the only distance, so nothing is compared."
     assert header.split()[:2] == ["distance", "estimator"]
     assert row.split()[:2] == ["distance", "auto"]
     page = result._repr_html_()
-    assert page.startswith("<p>distance is the one distance here.</p>")
+    assert page.startswith("<p>distance is the only distance, so nothing is compared.</p>")
     assert "<th>NLL ↓</th>" in page
 
 

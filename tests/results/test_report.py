@@ -209,15 +209,17 @@ def test_the_verdict_of_a_clear_first_of_several_alike_and_of_one_alone(result: 
     assert untested[0] == (f"{order[0]} has the lowest NLL of six distances; differences between them were not tested.")
     alone = [record for record in result.scores if record["distance"] == "good"]
     said = verdict(result.replace(comparisons=[], scores=alone))
-    assert said[0] == "good is the one distance here."
-    assert [line.split()[0] for line in said] == ["good", "good", "As", "A", "P"]
+    assert said[0] == "good is the only distance, so nothing is compared."
+    assert [line.split()[0] for line in said] == ["good", "good", "Without", "Two", "P"]
 
 
 def test_a_bare_distance_that_agrees_more_is_told(result: Result) -> None:
     best = ranking(result)[0]["distance"]
     scores = [r if r["distance"] == best else r | {"score_2afc_distance": 99.0} for r in result.scores]
-    (line,) = [line for line in verdict(result.replace(scores=scores)) if line.startswith("As a bare distance")]
-    assert ", the first by that score, with 99.0 %" in line
+    (line,) = [
+        line for line in verdict(result.replace(scores=scores)) if line.startswith("Without a fit, the 2AFC score of ")
+    ]
+    assert "; the highest is 99.0 % (" in line
 
 
 def test_what_diverged_or_was_not_fitted_is_no_candidate(result: Result) -> None:
@@ -616,7 +618,7 @@ def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(
         ]
     )
     said = body(Path("r", "report.html").read_text(encoding="utf-8"))
-    assert "distance is the one distance here. distance has NLL" in said
+    assert "distance is the only distance, so nothing is compared. distance has NLL" in said
     assert "surface the estimator saves no model" in said
 
 

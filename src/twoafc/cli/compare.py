@@ -75,5 +75,5 @@ def print_comparison(compared: Comparison, measures: Sequence[str]) -> None:
             print_table(table.caption, table.header, table.rows)
     say(
         *compared.sentences(measures[0]),
-        "Cells: how far the row is behind the column; * different (paired, Holm, 5 %).",
+        "Cells: how far the row is behind the column; * significant (paired test, Holm, 5 %).",
     )

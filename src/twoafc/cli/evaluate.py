@@ -100,8 +100,9 @@ def evaluate(
     ties
         A tie counts one half, as in the field, or as a choice of x0, as in the paper's formula.
     error_bars
-        For other test triplets and another training table (analytic), or for the fitted surfaces alone (fixed), by
-        formula; or from drawn tables: of test triplets (bootstrap), or of training triplets as well (refit).
+        analytic: by formula, for new test triplets and a new training table. fixed: by formula, for new test triplets
+        only. bootstrap: the test triplets are resampled. refit: the training table is resampled and fitted again; the
+        error over test triplets is added by formula.
     draws
         Tables to draw for bootstrap and refit.
     engine

@@ -32,7 +32,7 @@ def failures(
     results
         A folder of results, as twoafc evaluate writes it.
     distance
-        The distance; default the first of the results.
+        The distance; default the first of the table.
     versus
         Another distance: list where the two disagree most, and who was right.
     estimator
@@ -118,7 +118,7 @@ def _surprised(result: Result, rows: pl.DataFrame) -> list[str]:
     seeds = tested["seed"].n_unique()
     count = len(tested) // seeds
     return [
-        "surprise: in bits, of a count no likelier than this one; ten are as surprising as ten heads in a row",
+        "surprise: -log2 of the mid p-value of the count, in bits; ten bits are as surprising as ten heads in a row",
         f"by chance: how many of all {count} triplets would surprise as much, on average, if P were true",
     ]
 

@@ -15,7 +15,7 @@ def report(results: Path, *, images: Path | None = None, json: Switch = False, q
     results
         Folder that `twoafc evaluate` has written.
     images
-        Folder of the images that the tested table names, to show the most surprising triplets.
+        Folder of the images that the tested table names, to show triplets with their images.
     json
         Print JSON: where the page is, and how large.
     quiet

@@ -38,8 +38,8 @@ def sweep(
     distance
         A distance to sweep, once for each or with commas between them; default all.
     sigma
-        A kernel width to try on 100 nodes an axis, once for each; default 16 in [0.0037, 1]. The paper's 1/44 and the
-        automatic one come to them. Where --grid-size alone is given, none.
+        Kernel width to try, with 100 nodes per axis; once for each. Default: 16 widths in [0.0037, 1], or none if only
+        --grid-size is given. The paper's 1/44 and the automatic width are added.
     grid_size
         Nodes along each axis to try with the paper's sigma, once for each; default 10 in [5, 100]. Where --sigma alone
         is given, none.

@@ -36,7 +36,7 @@ class Settings:
         training triplets; or, "fixed", other test triplets alone. From drawn tables: other test triplets
         ("bootstrap"), or other training triplets as well ("refit", which is cautious).
     draws : int
-        Tables drawn for a bootstrap.
+        Tables drawn for bootstrap and refit.
     """
 
     folds: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ GROUPED = {2: ("nll", "agreement", "score_2afc"), 1: ("nll", "agreement", "avera
 
 
 BARS = "± standard error"
-READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart (paired, Holm, 5 %)"
+READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart"
 MOST_GROUPS = 40
 """A table of more groups than this serves no reader; scores.csv has them all."""
 
@@ -65,7 +66,10 @@ def short(scores: Sequence[Record]) -> list[Column]:
 
 def reading(scores: Sequence[Record]) -> str:
     """How a table of scores is read; there are letters only where all distances were compared."""
-    return READING if any("nll_letters" in record for record in scores) else BARS
+    lettered = Counter(record["estimator"] for record in scores if "nll_letters" in record)
+    if not lettered:
+        return BARS
+    return f"{READING} (paired test{', Holm' if max(lettered.values()) > 2 else ''}, 5 %)"
 
 
 @dataclass(frozen=True)
@@ -203,22 +207,22 @@ def explained(low: float | None, high: float | None) -> str | None:
 
 
 def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
-    """All pairs of distances under one measure, as one row each."""
+    """All compared pairs of distances under one measure, as one row each; interval and p have the same correction."""
     column = next(column for columns in COLUMNS.values() for column in columns if column.name == measure)
     places = column.decimals
+    shown = [record for record in comparisons if record["measure"] == measure]
     rows = tuple(
         (
             f"{r['a']} – {r['b']}",
             r["estimator"],
             "–" if r["difference"] is None else f"{r['difference']:+.{places}f}",
-            "–" if r["se"] is None else f"{r['low']:+.{places}f} to {r['high']:+.{places}f}",
-            "–" if r["p"] is None else f"{r['p']:.2g}",
+            "–" if r["se"] is None else f"{r['low_holm']:+.{places}f} to {r['high_holm']:+.{places}f}",
             "–" if r["p_holm"] is None else f"{r['p_holm']:.2g}",
         )
-        for r in comparisons
-        if r["measure"] == measure
+        for r in shown
     )
-    header = ("distances", "estimator", "difference", "95 % interval", "p", "p (Holm)")
+    holm = " (Holm)" if any(r["tests"] > 1 for r in shown) else ""
+    header = ("distances", "estimator", "difference", f"95 % interval{holm}", f"p{holm}")
     return Table(f"Paired differences of {column.heading}", header, rows)
 
 

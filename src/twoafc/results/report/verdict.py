@@ -108,7 +108,7 @@ def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) 
     words = {
         "better": ("explains the votes better", "explain the votes better"),
         "alike": ("cannot be told apart from it",) * 2,
-        "worse": ("explains them worse", "explain them worse"),
+        "worse": ("explains the votes worse", "explain the votes worse"),
     }
     parts = [
         f"{_number(len(names))} {words[kind][len(names) > 1]} ({join_names(names, 6)})"
@@ -123,7 +123,7 @@ def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -
     name, k = best["distance"], 1 if "pairs" in best else 2
     order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] != name]
     if not order:
-        return f"{name} is the one distance here."
+        return f"{name} is the only distance, so nothing is compared."
     total = _number(1 + len(order))
     mine = {
         other: record
@@ -153,7 +153,7 @@ def _number(number: int) -> str:
 def _ahead(record: Record, k: int) -> str:
     """The advantage of the better of two distances in NLL."""
     if record["p_holm"] is None:
-        return "an amount that has no error bar"
+        return "an unknown amount (no error bar)"
     interval = [record["difference"], record["se"], record.get("low_holm"), record.get("high_holm")]
     if interval[2] is None:  # of a folder of results without corrected intervals
         interval[2:] = [record["low"], record["high"]]
@@ -191,12 +191,13 @@ def _choices(ranked: Sequence[Record], ceiling: Ceiling | None) -> list[str]:
         return []
     first = max(same, key=lambda record: float(record["score_2afc_distance"]))
     value = with_error(best["score_2afc_distance"], best.get("score_2afc_distance_se"))
-    sentences = [f"As a bare distance {best['distance']} agrees with {value} % of votes (2AFC)"]
+    sentence = f"Without a fit, the 2AFC score of {best['distance']} is {value} %"
     if first["distance"] != best["distance"]:
-        sentences[0] += f"; {first['distance']}, the first by that score, with {first['score_2afc_distance']:.1f} %"
+        sentence += f"; the highest is {first['score_2afc_distance']:.1f} % ({first['distance']})"
     people = None if ceiling is None or not ceiling.pairs else ceiling.human_triplets
-    if people is not None and math.isfinite(people):
-        sentences[0] += f"; one person agrees with another on {people:.1f} %"
-        if first["score_2afc_distance"] > people:
-            sentences.append("A distance can agree with votes more often than people do: it can predict the majority")
-    return [f"{sentence}." for sentence in sentences]
+    if people is None or not math.isfinite(people):
+        return [f"{sentence}."]
+    agreement = f"Two people agree on {people:.1f} % of votes"
+    if first["score_2afc_distance"] > people:
+        agreement += "; a distance can exceed that, since it can predict the majority"
+    return [f"{sentence}.", f"{agreement}."]
