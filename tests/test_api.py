@@ -103,6 +103,53 @@ def test_tables_are_taken_as_paths_and_frames_and_frames_come_back_as_they_were(
     assert fit.probability(1.0, 1.0) == pytest.approx(0.5)
 
 
+def test_estimators_and_settings_are_taken_as_people_write_them() -> None:
+    frame = twoafc.worlds.simulate("weber", triplets=100, votes=2, seed=1)
+    result = twoafc.evaluate(frame, estimators=[twoafc.Density(), "auto"], folds=2)
+    assert [record["estimator"] for record in result.summary().to_dicts()] == ["auto", "density"]
+    assert result.card["settings"]["folds"] == 2
+    assert twoafc.evaluate(frame, estimators=twoafc.Density(), folds=2).estimators == ["density"]
+    for asked, message in (
+        ({"estimators": {"mine": 3}}, "an estimator has a method fit(table); mine is int"),
+        ({"settings": {"folds": 3}}, "settings must be twoafc.Settings(...); got dict"),
+        ({"estimator": "density"}, "evaluate has no argument 'estimator'; perhaps estimators"),
+        ({"zzz": 1}, "evaluate has no argument 'zzz'"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            twoafc.evaluate(frame, **asked)  # type: ignore[arg-type]
+        assert str(caught.value) == message
+    twice = pd.concat([pd.DataFrame(frame.to_dict(as_series=False))] * 2, axis=1)
+    with pytest.raises(twoafc.DataError, match=r"^column names must differ; triplet heads 2 columns$"):
+        twoafc.evaluate(twice)
+
+
+def test_what_the_check_warns_of_is_in_the_verdict() -> None:
+    frame = twoafc.worlds.simulate("weber", triplets=200, votes=2, seed=1)
+    frame = frame.with_columns(ref=pl.Series([f"r{k % 40}" for k in range(200)]))
+    seen = twoafc.evaluate(frame, frame)
+    assert "Caution: 200 of 200 (100.0 %) test triplets are also in train" in str(seen)
+    assert "new triplets" not in str(seen)
+    flipped = frame.with_columns(n=frame["M"] - frame["n"])
+    assert "Caution: the votes are flipped (n must count x1), or distance is a similarity" in str(
+        twoafc.evaluate(flipped)
+    )
+
+
+def test_results_in_memory_are_compared_by_their_numbers() -> None:
+    frame = twoafc.worlds.simulate("weber", triplets=200, votes=2, seed=1)
+    one, other = (twoafc.evaluate(pd.DataFrame(frame.to_dict(as_series=False)), folds=2, seed=seed) for seed in (0, 1))
+    compared = one.compare(other)
+    assert {compared.comparisons[0]["a"], compared.comparisons[0]["b"]} == {
+        "distance (result 1)",
+        "distance (result 2)",
+    }
+    assert isinstance(compared.frame(), pd.DataFrame)
+    with pytest.raises(twoafc.DataError, match=r"^a folder of results is given twice$"):
+        one.compare(one)
+    with pytest.raises(TypeError, match=r"^compare takes other results or folders of results; got DataFrame$"):
+        one.compare(frame)
+
+
 def test_reprs_have_a_few_lines() -> None:
     frame = twoafc.worlds.simulate("weber", triplets=300, votes=2, seed=1)
     table = twoafc.Triplets.from_frame(frame)
@@ -111,9 +158,9 @@ def test_reprs_have_a_few_lines() -> None:
     goodness = next(iter(result.goodness.values()))
     for each in (table, result, result.ceiling, goodness, *fits, *twoafc.count(frame).values(), result.compare):
         lines = repr(each).splitlines()
-        assert len(lines) <= 8
+        assert len(lines) <= 10
         assert len(repr(each)) < 1200
-    first, _, header, row = repr(result).splitlines()
+    first, *_, header, row = repr(result).splitlines()
     assert first == "distance is the only distance, so nothing is compared."
     assert header.split()[:2] == ["distance", "estimator"]
     assert row.split()[:2] == ["distance", "auto"]

@@ -30,7 +30,9 @@ def test_the_first_hour(tmp_path: Path) -> None:
     assert first.startswith("nlpd and ssim cannot be told apart: nlpd is ahead by ")
     assert first.endswith(" (Holm)")
     assert last.startswith("ssim agrees with more votes than brightness: ")
-    assert "Both distances share the lead: ssim, euclidean cannot be told apart." in python
+    assert (
+        "Both distances share the lead: ssim is nominally first, and euclidean cannot be told apart from it." in python
+    )
     assert "pandas ['ssim', 'euclidean']" in python
     assert python.splitlines()[-1].startswith("ssim and euclidean cannot be told apart: ssim is ahead by ")
     assert not python.splitlines()[-1].endswith("(Holm)")

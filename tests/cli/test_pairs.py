@@ -136,4 +136,4 @@ def test_from_images_to_scores(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert {r["group"] for r in told["scores"] if r["split"] == "test"} == {"cnn", "traditional", "mean", "all"}
     # The one is a multiple of the other: they put all pairs in one order.
     (same,) = (r for r in told["comparisons"] if r["measure"] == "average_precision")
-    assert same["sentence"] == f"{same['a']} and {same['b']} are the same on every pair"
+    assert same["sentence"] == f"{same['a']} and {same['b']} order the pairs alike"

@@ -115,7 +115,7 @@ def test_no_color_is_heeded(evaluated: tuple[Path, str, str]) -> None:
     terminal = Terminal(80)
     run(evaluated[0], "compare", "results", stdout=terminal.slave, stderr=terminal.slave, NO_COLOR="1")
     shown = terminal.text()
-    assert "are the same on every triplet" in shown
+    assert "have the same NLL on every triplet" in shown
     assert COLOUR.search(shown) is None
 
 

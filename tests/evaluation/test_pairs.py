@@ -132,7 +132,10 @@ def test_sentences() -> None:
     link = clustering_of(table)
     values = values_at_half(table["good"], link)
     alike = compare({"a": values, "b": values}, link, estimator="e")
-    assert [r["sentence"] for r in alike] == ["a and b are the same on every pair"] * 2
+    assert [r["sentence"] for r in alike] == [
+        "a and b have the same NLL on every pair",
+        "a and b order the pairs alike",
+    ]
     assert [(r["p"], r["different"]) for r in alike] == [(1.0, False)] * 2
     unknown = dict.fromkeys(("difference", "se", "low", "high", "p"))
     (record,) = corrected([{"a": "a", "b": "b", "estimator": "e", "measure": "nll", **unknown}], COMPARED[1])

@@ -488,7 +488,7 @@ def test_what_cannot_be_compared_is_told() -> None:
     assert record["sentence"] == "good and wild cannot be compared: a mean or its error is not finite"
     assert lettered([record], {"good": 1.0, "wild": np.inf}, "nll", better=-1) == {"good": "a"}
     same = compare({"a": values["good"], "b": values["good"]}, link, estimator="any")[0]
-    assert same["sentence"] == "a and b are the same on every triplet"
+    assert same["sentence"] == "a and b have the same NLL on every triplet"
     assert (same["p"], same["p_holm"], same["different"]) == (1.0, 1.0, False)
     assert compare({"a": values["good"]}, link, estimator="any") == []
 
@@ -500,8 +500,8 @@ def test_sentences_have_the_decimals_that_their_interval_needs() -> None:
     )
     told = sentence(COMPARED[2]["nll"], "lpips", "ssim", Interval(-0.06, 0.03, -0.12, 0.001), 0.06, tests=3)
     assert told == (
-        "lpips and ssim cannot be told apart: lpips is ahead by 0.06 nats per triplet, "
-        "95 % interval 0.00 to 0.12, p = 0.06 (Holm)"
+        "lpips and ssim cannot be told apart: lpips is ahead by 0.060 nats per triplet, "
+        "95 % interval -0.001 to 0.120, p = 0.06 (Holm)"
     )
     told = sentence(COMPARED[2]["score_2afc_distance"], "lpips", "ssim", Interval(2.0, 1.5, -1.0, 5.0), 0.2, tests=2)
     assert told == (

@@ -18,7 +18,7 @@ from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network
 from twoafc.evaluation import Settings, evaluate
-from twoafc.inference import holm
+from twoafc.inference import COMPARED, holm, sentence
 from twoafc.results import Result
 from twoafc.table import Pairs, Triplets
 
@@ -352,3 +352,32 @@ def test_ten_distances_are_compared_in_under_forty_lines(tmp_path: Path, capsys:
     assert len(lines) < 40
     ranks = [line.split()[0] for line in lines[4:14]]
     assert ranks == [str(rank) for rank in range(1, 11)]
+
+
+def test_planned_pairs_beside_a_baseline_and_several_estimators_are_answered() -> None:
+    both = three(baseline="bb", pairs=[("a", "ccc")], settings=None)
+    assert both.verdict()[0].startswith("Against bb, the baseline: ")
+    assert both.verdict()[1].startswith("a explains the votes better than ccc: ")
+    train, test = (Triplets.from_frame(table(T, seed, THREE)) for T, seed in ((600, 1), (400, 2)))
+    several = evaluate(train, test, estimators=["density", "auto"], pairs=[("a", "ccc")])
+    assert [line.split(":")[0] for line in several.verdict()[:2]] == ["density", "auto"]
+
+
+def test_the_leading_set_is_told_apart_from_the_leader_alone() -> None:
+    """Two of the set may differ from each other: the sentence must not deny that."""
+    whole = three()
+    order = [record["distance"] for record in whole.summary().to_dicts()]
+    changed = [
+        record | {"different": {record["a"], record["b"]} == set(order[1:])} if record["measure"] == "nll" else record
+        for record in whole.comparisons
+    ]
+    said = whole.replace(comparisons=changed).verdict()[0]
+    assert said.startswith(
+        f"All three distances share the lead: {order[0]} is nominally first, and {order[1]}, {order[2]} cannot be told "
+        "apart from it. It is ahead of "
+    )
+
+
+@pytest.mark.parametrize(("low", "p", "shown"), [(-0.0021, 0.04, "0.002 to 0.212"), (0.0021, 0.055, "-0.002 to 0.212")])
+def test_the_side_of_zero_on_which_an_interval_ends_is_seen(low: float, p: float, shown: str) -> None:
+    assert f"95 % interval {shown}, p" in sentence(COMPARED[2]["nll"], "a", "b", (-0.107, 0.05, -0.212, low), p)

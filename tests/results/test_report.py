@@ -190,8 +190,8 @@ def test_the_verdict_in_words(result: Result) -> None:
     assert not pair["different"]
     figures = pair["sentence"].partition(" is ahead by ")[2]
     assert said[0] == (
-        f"Two of six distances share the lead: {best}, {second} cannot be told apart. {best} is nominally first, "
-        f"ahead of {second} by {figures}."
+        f"Two of six distances share the lead: {best} is nominally first, and {second} cannot be told apart from it. "
+        f"It is ahead of {second} by {figures}."
     )
     assert said[1].startswith(f"{best} has NLL {with_error(value, error)} nats per triplet, fitted by density; ")
     assert any(line.startswith("P is ") for line in said)
@@ -204,7 +204,10 @@ def test_the_verdict_of_a_clear_first_of_several_alike_and_of_one_alone(result: 
     first = f"{order[0]} explains these votes best of six distances: {order[1]}, the next, is behind by "
     assert verdict(clear)[0].startswith(first)
     alike = result.replace(comparisons=[record | {"different": False} for record in result.comparisons])
-    assert verdict(alike)[0].startswith(f"All six distances share the lead: {', '.join(order)} cannot be told apart.")
+    first = (
+        f"All six distances share the lead: {order[0]} is nominally first, and {', '.join(order[1:])} cannot be told "
+    )
+    assert verdict(alike)[0].startswith(f"{first}apart from it.")
     untested = verdict(result.replace(comparisons=[]))
     assert untested[0] == (f"{order[0]} has the lowest NLL of six distances; differences between them were not tested.")
     alone = [record for record in result.scores if record["distance"] == "good"]
@@ -633,13 +636,13 @@ def test_a_fit_without_a_map_is_drawn_over_the_tested_distances(tmp_path: Path) 
 
 def test_a_result_draws_itself(finished: Path, result: Result) -> None:
     assert set(result.plot.files()) == {path.stem for path in (finished / "figures").glob("*.svg")}
-    assert len(result.plot.surfaces(distances="good").axes) == 2  # the surface and its colour bar
+    assert len(result.plot.surfaces("good").axes) == 2  # the surface and its colour bar
     axes = result.plot.reliability(distances=["worse", "good"]).axes
     assert [ax.get_title() for ax in axes if ax.get_title()] == ["good", "worse"]
     named = result.rows["triplet"][0]
     assert result.plot.triplet(named, "good").axes
     for draw, message in (
-        (lambda: result.plot.surfaces("spline"), "no estimator 'spline' in "),
+        (lambda: result.plot.surfaces(estimator="spline"), "no estimator 'spline' in "),
         (lambda: result.plot.residuals(distances="none"), "no distance 'none' in "),
         (lambda: result.plot.curves(), "curves are drawn of pairs; this result has triplets: "),
     ):

@@ -72,7 +72,9 @@ def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
         '{"card": {"settings": {"ties": "half"}, "error_bars": ""}, "comparisons": [], "scores": [{"distance": '
         '"a", "estimator": "density", "split": "test", "group": "all", "seed": null}]}'
     )
-    with pytest.raises(DataError, match=r"^single triplets are needed; .* has no triplets\.parquet$"):
+    with pytest.raises(
+        DataError, match=r"^single triplets are needed; .* has no triplets\.parquet \(results of counts have none\)$"
+    ):
         _ = Result.read(tmp_path).rows
     assert Result.read(tmp_path).triplets is None
     (tmp_path / "triplets.parquet").write_text("no parquet")

@@ -32,7 +32,7 @@ def failures(
     results
         A folder of results, as twoafc evaluate writes it.
     distance
-        The distance; default the first of the table.
+        The distance; default the one with the lowest NLL.
     versus
         Another distance: list where the two disagree most, and who was right.
     estimator
@@ -55,6 +55,7 @@ def failures(
         disagreements,
         missing_images,
         pictures_of,
+        ranking,
         surprising,
         write_failures,
     )
@@ -66,7 +67,7 @@ def failures(
     pictures = pictures_of(found, images)
     if out is not None:
         check_failures_folder(out, results)
-    name = distance or found.distances[0]
+    name = distance or ranking(found)[0]["distance"]
     if versus is None:
         rows = surprising(found, name, estimator=estimator, top=top)
     else:

@@ -6,7 +6,7 @@ Rows are compared by the names of their images, or else by their distances.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 
 import numpy as np
@@ -30,6 +30,8 @@ IMAGES = (
 SAFETY, P_ACCIDENT = 5.0, 1e-3
 """Equal rows count if even this many times the expected number of coincidences would give so many with this probability
 only."""
+MOST_MET = 0.05
+"""Share of test rows with a reference of the training table from which this qualifies the scores."""
 SAME_DISTANCE = 0.95
 """Rank correlation from which equal values of two distances are not independent evidence."""
 
@@ -42,12 +44,14 @@ def check_overlap(train: Votes, test: Votes) -> list[Finding]:
 
 def shared(train: Profile, test: Profile) -> Iterator[Finding]:
     """Find rows and references that train and test share."""
-    for finding in _shared_rows(train, test):
-        yield finding
-        # Names that do not identify rows do not identify references either.
-        if finding.code == "names":
-            return
-    yield from _shared_references(train.table, test.table)
+    rows = list(_shared_rows(train, test))
+    yield from rows
+    # Names that do not identify rows do not identify references either.
+    if any(finding.code == "names" for finding in rows):
+        return
+    for finding in _shared_references(train.table, test.table):
+        # Where the triplets themselves are shared, scores are not for new ones.
+        yield replace(finding, caveat="") if rows else finding
 
 
 def duplicates(profile: Profile) -> Iterator[Finding]:
@@ -107,7 +111,9 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
         f"{both[0]}{_example(test.table, both[0])}"
     )
     remedy = f"remove them from one of the two: scores on {test.noun}s that the fit has seen are too good"
-    yield Finding("shared_triplets", "warning", "both", None, message, evidence, remedy)
+    count = share_of(len(both), len(test.table))
+    caveat = f"{count} test {test.noun}s are also in train: scores on what the fit has seen are too good"
+    yield Finding("shared_triplets", "warning", "both", None, message, evidence, remedy, caveat)
 
 
 def _shared_references(train: Votes, test: Votes) -> Iterator[Finding]:
@@ -132,6 +138,8 @@ def _shared_references(train: Votes, test: Votes) -> Iterator[Finding]:
     caveat = (
         f"{count} references of test are also in train: scores are for new triplets of these, not for new references"
     )
+    if len(met) < MOST_MET * len(asked):
+        caveat = ""
     yield Finding("shared_references", "note", "both", None, message, evidence, remedy, caveat)
 
 

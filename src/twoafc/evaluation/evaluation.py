@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -80,11 +81,12 @@ def evaluate(
     test: Any = None,
     *,
     distances: str | Sequence[str] | None = None,
-    estimators: str | Sequence[str] | Mapping[str, Estimator] = "auto",
+    estimators: str | Estimator | Sequence[str | Estimator] | Mapping[str, Estimator] = "auto",
     baseline: str | None = None,
     pairs: Sequence[tuple[str, str]] = (),
     settings: Settings | None = None,
     progress: Progress | None = None,
+    **changes: Any,
 ) -> Result:
     """Fit every estimator to every distance of the training table and score it on the test table.
 
@@ -96,13 +98,16 @@ def evaluate(
         triplets but for the width of the bins; what needs single triplets is absent: comparisons, goodness of fit,
         findings, triplets.
     distances : names, default all that both tables have
-    estimators : names, or a mapping of a name of your own to an estimator
+    estimators : names or estimators, or a mapping of a name of your own to an estimator
         Default "auto", a spline that chooses its smoothness from the data; "density" is the paper's. A note says
         whether the paper's density gives the same order.
     baseline : name of a distance, optional
         Compare every other distance with this one, instead of all with each other.
     pairs : list of two names each, optional
         Compare these pairs, instead of all; p-values and intervals are corrected for what is asked and nothing else.
+    settings : Settings, optional
+    **changes
+        Settings by their names: ``folds=10``, ``error_bars="refit"``; see `Settings`.
 
     Examples
     --------
@@ -111,23 +116,20 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> d0, d1 = rng.random((2, 500))
     >>> table = Triplets.from_frame({"n": rng.binomial(2, d0 / (d0 + d1)), "M": [2] * 500, "d0": d0, "d1": d1})
-    >>> result = evaluate(table, settings=Settings(folds=2))
+    >>> result = evaluate(table, folds=2)
     >>> result.frame().filter(split="test", group="all")["triplets"].item()
     500
     """
-    settings = settings or Settings()
-    if not isinstance(estimators, Mapping):
-        asked = [estimators] if isinstance(estimators, str) else estimators
-        estimators = {name: estimator(name) for name in asked}
-    chosen, distances = estimators, [distances] if isinstance(distances, str) else distances
+    settings = _settings(settings, changes)
+    chosen, distances = _estimators(estimators), [distances] if isinstance(distances, str) else distances
     if _are_counts(train) or _are_counts(test):
         if not _are_counts(train) or not (test is None or _are_counts(test)):
             raise TypeError("train and test must both be tables, or both counts of distances")
         if baseline is not None or pairs:
             raise ValueError("comparisons need single triplets, which counts do not have")
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
-    native = native_kind(train)
-    train, test = as_votes(train), None if test is None else as_votes(test)
+    given, train, test = train, as_votes(train), None if test is None else as_votes(test)
+    native = native_kind(given)
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
@@ -204,6 +206,42 @@ def evaluate(
         }
         | ({"baseline": baseline, "planned": [list(pair) for pair in planned]} if planned else {}),
     )
+
+
+def _settings(settings: Settings | None, changes: Mapping[str, Any]) -> Settings:
+    """Settings with changes by name; a wrong name gets the likely one."""
+    if not isinstance(settings, Settings | None):
+        raise TypeError(f"settings must be twoafc.Settings(...); got {type(settings).__name__}")
+    known = [field.name for field in fields(Settings)]
+    for name in changes:
+        if name not in known:
+            arguments = [
+                "train",
+                "test",
+                "distances",
+                "estimators",
+                "baseline",
+                "pairs",
+                "settings",
+                "progress",
+                *known,
+            ]
+            likely = get_close_matches(name, arguments, 1)
+            hint = f"; perhaps {likely[0]}" if likely else ""
+            raise TypeError(f"evaluate has no argument {name!r}{hint}")
+    return replace(settings or Settings(), **changes)
+
+
+def _estimators(asked: Any) -> dict[str, Estimator]:
+    """Estimators by the names that results have for them: their own, or that of their kind."""
+    if not isinstance(asked, Mapping):
+        several = asked if isinstance(asked, list | tuple) else [asked]
+        asked = {each if isinstance(each, str) else type(each).__name__.lower(): each for each in several}
+    chosen = {name: estimator(each) if isinstance(each, str) else each for name, each in asked.items()}
+    for name, each in chosen.items():
+        if not callable(getattr(each, "fit", None)):
+            raise TypeError(f"an estimator has a method fit(table); {name} is {type(each).__name__}")
+    return chosen
 
 
 def _check_sizes(train: Votes, test: Votes | None) -> None:

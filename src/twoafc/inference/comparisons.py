@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -29,6 +30,8 @@ class Measure:
         Words and decimals of the sentence; more decimals where the interval is narrower.
     row : str
         What is scored: a triplet, or a pair.
+    same : str
+        Words for two distances with the same value on every row.
     """
 
     better: int
@@ -36,17 +39,24 @@ class Measure:
     unit: str
     decimals: int
     row: str = "triplet"
+    same: str = "have the same 2AFC score on every triplet"
 
 
 COMPARED = {
     2: {
-        "nll": Measure(-1, "explains the votes better than", "nats per triplet", 2),
+        "nll": Measure(
+            -1, "explains the votes better than", "nats per triplet", 2, same="have the same NLL on every triplet"
+        ),
         "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
         "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
     },
     1: {
-        "nll": Measure(-1, "explains the votes better than", "nats per pair", 2, row="pair"),
-        "average_precision": Measure(1, "puts same pairs first better than", "% average precision", 1, row="pair"),
+        "nll": Measure(
+            -1, "explains the votes better than", "nats per pair", 2, "pair", "have the same NLL on every pair"
+        ),
+        "average_precision": Measure(
+            1, "puts same pairs first better than", "% average precision", 1, "pair", "order the pairs alike"
+        ),
     },
 }
 """By which measures distances are compared: on triplets (2), and on pairs (1)."""
@@ -289,7 +299,7 @@ def sentence(
     p = 0.60 (Holm)
     """
     if interval[0] == interval[1] == 0:
-        return f"{a} and {b} are the same on every {measure.row}"
+        return f"{a} and {b} {measure.same}"
     figures = advantage(measure, interval, p, tests=tests, level=level)
     if p < 1 - level:
         return f"{a} {measure.verb} {b}: {figures}"
@@ -306,6 +316,10 @@ def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: i
     """
     value, _, low, high = interval
     places = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
+    # Enough decimals to see on which side of 0 the nearer end lies.
+    nearest = min(abs(low), abs(high))
+    if 0 < nearest < 0.5 * 10.0**-places:
+        places = min(places + 2, math.ceil(-math.log10(nearest)))
     signed = (measure.better * value, *sorted((measure.better * low, measure.better * high)))
     ahead, *ends = (f"{round(number, places) + 0.0:.{places}f}" for number in signed)  # no -0.00
     chance = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"

@@ -75,7 +75,7 @@ class Clustering:
             if units >= (FEW_IMAGES if family == "images" else FEW):
                 continue
             count = f"only {number} {family}"
-            if number - units >= 1:
+            if units < 0.8 * number:
                 count = f"a few of the {number} {family} have most of the triplets, so that they count like {units:.0f}"
             sentences.append(f"{count}: other {family} could give quite different scores")
             if family == "images":

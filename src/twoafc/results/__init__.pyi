@@ -37,6 +37,7 @@ from .query import count_table as count_table
 from .report.page import REPORT as REPORT
 from .report.page import bibtex as bibtex
 from .report.page import report_page as report_page
+from .report.verdict import ranking as ranking
 from .result import Result as Result
 from .result import Run as Run
 from .tables import COLUMNS as COLUMNS

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -29,7 +30,7 @@ from twoafc.inference import (
 from twoafc.metrics import Ties
 from twoafc.results.format import HALVES
 from twoafc.results.tables import COLUMNS, Table, is_shown
-from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes
+from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes, to_native
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -50,20 +51,27 @@ class Comparison:
         Which rows were left out, and by what they are clustered.
     planned : bool
         Whether the comparisons are those that were asked for, instead of all.
+    native : str or None
+        Library of the frame that `frame` returns; default polars.
     """
 
     comparisons: list[Record]
     letters: list[Record]
     notes: list[str]
     planned: bool = False
+    native: str | None = None
 
     def __repr__(self) -> str:
-        measures = dict.fromkeys(record["measure"] for record in self.comparisons)
-        return "\n".join(line for measure in [*measures][:1] for line in self.sentences(measure))
+        measures = list(dict.fromkeys(r["measure"] for r in self.comparisons if r["measure"] != "score_2afc"))
+        shown = measures if self.planned else measures[:1]
+        return "\n".join(line for measure in shown for line in self.sentences(measure))
 
-    def frame(self) -> pl.DataFrame:
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{html.escape(line)}</p>" for line in repr(self).splitlines())
+
+    def frame(self) -> Any:
         """Return the comparisons as a frame, one row each."""
-        return pl.DataFrame(self.comparisons, infer_schema_length=None)
+        return to_native(pl.DataFrame(self.comparisons, infer_schema_length=None), self.native)
 
     def sentences(self, measure: str = "nll") -> list[str]:
         """Comparisons of the leader with all others under one measure, or those that were planned; the best first."""
@@ -130,7 +138,7 @@ def compare_results(
     """
     first, measures = results[0], COMPARED[results[0].k]
     folders = [os.path.realpath(each.folder) for each in results if each.folder is not None]
-    if len(set(folders)) < len(folders):
+    if len(set(folders)) < len(folders) or len({*map(id, results)}) < len(results):
         raise DataError("a folder of results is given twice")
     if len(results) == 1:
         own = _own(first, baseline, pairs)
@@ -173,12 +181,12 @@ def compare_results(
 def _training_words(results: Sequence[Result]) -> list[str]:
     """What the folders' error bars say of the noise of training, by folder where they differ."""
     words = {
-        each.name: next((part for part in each.error_bars.split("; ") if part.startswith("noise of training")), None)
+        id(each): next((part for part in each.error_bars.split("; ") if part.startswith("noise of training")), None)
         for each in results
     }
     if len(set(words.values())) == 1:
         return [word for word in [*words.values()][:1] if word]
-    short = _short_names(list(words))
+    short = _short_names(results)
     return [f"{short[name]}: {word or 'noise of training left out here'}" for name, word in words.items()]
 
 
@@ -280,22 +288,24 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
     ]
     parts: Parts = {}
     training: dict[tuple[str, str], Record] = {}
-    short_names = _short_names([each.name for each in results])
+    short_names = _short_names(results)
     names = [name for each in results for name in each.distances]
     for each in results:
         for key, part in each.rows.group_by("distance", "estimator", "seed", maintain_order=True):
             distance, estimator = str(key[0]), str(key[1])
-            name = distance if names.count(distance) == 1 else f"{distance} ({short_names[each.name]})"
+            name = distance if names.count(distance) == 1 else f"{distance} ({short_names[id(each)]})"
             rows = shared.select(keys).join(part, on=keys, maintain_order="left")
             parts.setdefault((name, estimator), []).append(rows)
             training[name, estimator] = each.card.get("training") or {}
     return parts, training, notes
 
 
-def _short_names(folders: Sequence[str]) -> dict[str, str]:
-    """Name folders by their last part, or by the whole path where two share that."""
-    last = [Path(folder).resolve().name for folder in folders]
-    return {folder: name if last.count(name) == 1 else folder for folder, name in zip(folders, last, strict=True)}
+def _short_names(results: Sequence[Result]) -> dict[int, str]:
+    """Name results by the last part of their folder, or all of it where two share that; those in memory by number."""
+    folders = [f"result {number}" if each.folder is None else each.name for number, each in enumerate(results, start=1)]
+    last = [Path(name).resolve().name for name in folders]
+    names = [short if last.count(short) == 1 else whole for short, whole in zip(last, folders, strict=True)]
+    return dict(zip(map(id, results), names, strict=True))
 
 
 def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:

@@ -46,42 +46,42 @@ class Figures:
             ax.axvline(0, color="black", linewidth=0.6, zorder=0)
         return figure
 
-    def surfaces(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+    def surfaces(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(d0, d1) over the plane of the two distances, each mapped to [0, 1] by its own distribution."""
         self._require("triplet", "surfaces")
-        runs = self._runs(*self._asked(estimator, distances))
+        runs = self._runs(*self._asked(distances, estimator))
         return _drawn(plots.surfaces(surfaces_of(runs, parts.NODES, rows=self._result.triplets)), "surface")
 
-    def curves(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+    def curves(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(same | d) of pairs, with the tested pairs."""
         self._require("pair", "curves")
-        firsts = {run.distance: run for run in reversed(self._runs(*self._asked(estimator, distances)))}
+        firsts = {run.distance: run for run in reversed(self._runs(*self._asked(distances, estimator)))}
         values = {
             name: plots.curve_values(run.fit, Pairs.from_frame(self._tested(run).select("n", "M", "d")))
             for name, run in reversed(firsts.items())
         }
         return _drawn(plots.curves(values) if values else None, "curve")
 
-    def reliability(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+    def reliability(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Share of votes against P, in bins of equal numbers of rows."""
-        suits = self._goodness(*self._asked(estimator, distances))
+        suits = self._goodness(*self._asked(distances, estimator))
         bins = {name: each.calibration.bins for name, each in suits.items()}
         return _drawn(plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1"), "calibration")
 
-    def residuals(self, estimator: str | None = None, distances: str | Sequence[str] | None = None) -> Figure:
+    def residuals(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Where over the plane people chose x1 more or less often than P says."""
         self._require("triplet", "residuals")
-        suits = self._goodness(*self._asked(estimator, distances))
+        suits = self._goodness(*self._asked(distances, estimator))
         maps = {name: each.residuals for name, each in suits.items() if each.residuals is not None}
         return _drawn(plots.residual_maps(maps), "map of residuals")
 
-    def triplet(self, name: str, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
+    def triplet(self, name: str | int, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
         """One tested triplet: images, votes, P, and the NLL of every count."""
         from twoafc.results.cards import draw_card, pictures_of
         from twoafc.results.query import ask_triplet
 
         self._require("triplet", "cards")
-        asked = ask_triplet(self._result, name, names=None if distance is None else [distance])
+        asked = ask_triplet(self._result, str(name), names=None if distance is None else [distance])
         first = next(iter(asked["answers"]))
         pictures = pictures_of(self._result, None if images is None else Path(images))
         return draw_card(asked, {first: asked["answers"][first]}, pictures)
@@ -97,7 +97,7 @@ class Figures:
         for estimator in dict.fromkeys(label for _, label, _ in self._result.fits):
             for kind in kinds:
                 try:
-                    figures[f"{kind}-{estimator}"] = getattr(self, kind)(estimator)
+                    figures[f"{kind}-{estimator}"] = getattr(self, kind)(estimator=estimator)
                 except DataError:  # an estimator that saves no model has no surface, one that diverged no calibration
                     continue
         return figures
@@ -107,7 +107,7 @@ class Figures:
             other = "reliability, curves, differences" if row == "triplet" else "reliability, surfaces, differences"
             raise DataError(f"{what} are drawn of {row}s; this result has {self._result.row}s: {other}")
 
-    def _asked(self, estimator: str | None, distances: str | Sequence[str] | None) -> tuple[str, list[str]]:
+    def _asked(self, distances: str | Sequence[str] | None, estimator: str | None) -> tuple[str, list[str]]:
         """The estimator, and the distances, the best first."""
         labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
         label = labels[0] if estimator is None else estimator

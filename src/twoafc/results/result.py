@@ -6,7 +6,7 @@ import copy
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +116,7 @@ class Result:
 
     def __repr__(self) -> str:
         table = tables.summary_table(self.scores, columns=tables.short(self.scores))
-        return "\n".join([self.verdict()[0], "", tables.plain_text(table)])
+        return "\n".join([*self.verdict(), "", tables.plain_text(table)])
 
     def _repr_html_(self) -> str:
         table = tables.summary_table(self.scores, columns=tables.short(self.scores))
@@ -234,7 +234,9 @@ class Result:
     def rows(self) -> pl.DataFrame:
         """`triplets`; a `DataError` where there are none, as for counts."""
         if self.triplets is None:
-            raise DataError(f"single {self.row}s are needed; {self.name} has no {self.row}s.parquet")
+            raise DataError(
+                f"single {self.row}s are needed; {self.name} has no {self.row}s.parquet (results of counts have none)"
+            )
         return self.triplets
 
     @property
@@ -373,8 +375,11 @@ class Result:
         pairs : list of two names each, optional
             Compare these pairs, instead of all.
         """
+        for each in others:
+            if not isinstance(each, Result | str | Path):
+                raise TypeError(f"compare takes other results or folders of results; got {type(each).__name__}")
         results = [self, *(each if isinstance(each, Result) else Result.read(each) for each in others)]
-        return compare_results(results, baseline=baseline, pairs=pairs)
+        return replace(compare_results(results, baseline=baseline, pairs=pairs), native=self._native)
 
     def remarks(self) -> list[str]:
         """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""

@@ -265,7 +265,7 @@ def markdown(table: Table) -> str:
     | a\|b | density | 1.0 |
     <BLANKLINE>
     """
-    lines = [[cell.replace("|", "\\|") for cell in row] for row in (table.header, *table.rows)]
+    lines = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in (table.header, *table.rows)]
     body = [f"| {' | '.join(line)} |" for line in lines]
     rule = "|---|---|" + "---:|" * (len(table.header) - 2)
     return "\n".join([f"**{table.caption}**", "", body[0], rule, *body[1:], ""])
@@ -414,6 +414,9 @@ LATEX = {
     "\ufffd": "?",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 } | {mark: f"\\{mark}" for mark in "&%$#_{}"}
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twoafc.diagnostics import join_names
+from twoafc.diagnostics import Finding, join_names
 from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, preference_matters
 from twoafc.results.tables import explained, is_shown
 
@@ -28,7 +28,13 @@ def verdict(result: Result) -> list[str]:
         *_other_estimators(best, ranked),
         *([] if goodness is None else _faults(goodness)),
         *(f"Caution: {caveat}." for caveat in result.caveats),
+        *(f"Caution: {_warning(each)}." for each in result.findings if each.level == "warning" and not each.caveat),
     ]
+
+
+def _warning(finding: Finding) -> str:
+    """What the data check warns of, in a few words."""
+    return f"{finding.message} ({finding.table})" if finding.distance is None else finding.message
 
 
 def _no_score(result: Result) -> str:
@@ -91,11 +97,18 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 def _lead(best: Record, ranked: Sequence[Record], result: Result) -> list[str]:
     """Answer what was asked: the planned comparisons, or else which distances lead."""
     tested = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", best["estimator"])]
-    if result.card.get("baseline"):
-        return [_against(str(result.card["baseline"]), ranked, tested)]
-    if result.card.get("planned"):
-        return [f"{record['sentence']}." for record in tested]
-    return [_leading(best, ranked, tested)]
+    if not result.card.get("planned"):
+        return [_leading(best, ranked, tested)]
+    baseline, sentences = result.card.get("baseline"), []
+    labels = dict.fromkeys(record["estimator"] for record in result.comparisons)
+    for label in labels:
+        own = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", label)]
+        lead = f"{label}: " if len(labels) > 1 else ""
+        if baseline:
+            sentences.append(f"{lead}{_against(str(baseline), ranked, own)}")
+        others = [record for record in own if baseline not in (record["a"], record["b"])]
+        sentences += [f"{lead}{record['sentence']}." for record in others]
+    return sentences
 
 
 def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) -> str:
@@ -139,11 +152,12 @@ def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -
         return f"{name} explains these votes best of {total} distances: {order[0]}, the next, is behind by {behind}."
     count = f"All {total}" if len(alike) == len(order) else f"{_number(1 + len(alike)).capitalize()} of {total}"
     count = "Both" if len(order) == len(alike) == 1 else count
-    first = f"{count} distances share the lead: {join_names([name, *alike], 6)} cannot be told apart."
+    others = join_names(alike, 6)
+    first = f"{count} distances share the lead: {name} is nominally first, and {others} cannot be told apart from it."
     next_best = mine[alike[0]]
     if next_best["se"] is not None and max(abs(next_best["difference"]), next_best["se"]) < SAME:
         return f"{first} {name} and {alike[0]} have the same NLL."
-    return f"{first} {name} is nominally first, ahead of {alike[0]} by {_ahead(next_best, k)}."
+    return f"{first} It is ahead of {alike[0]} by {_ahead(next_best, k)}."
 
 
 def _number(number: int) -> str:
