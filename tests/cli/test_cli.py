@@ -392,6 +392,9 @@ def test_names_with_commas_short_names_and_few_rows(tmp_path: Path, capsys: pyte
     result = json.loads(capsys.readouterr().out)
     assert {record["distance"] for record in result["scores"]} == {"lpips_alex", "ssim"}
     assert result["card"]["planned"] == [["ssim", "lpips_alex"]]
+    main(["compare", str(tmp_path / "r"), "--pair", "lpips", "ssim"])
+    assert "lpips_alex and ssim have the same NLL on every triplet" in capsys.readouterr().out
+    assert twoafc.Result.read(tmp_path / "r").outcomes("lpips")["distance"][0] == "lpips_alex"
     frame.drop("d0", "d1").head(2).write_csv(tmp_path / "two.csv")
     message = "train has 2 triplets; at least 5 are needed, and some hundreds for a verdict"
     assert refused(capsys, "evaluate", "--train", str(tmp_path / "two.csv"), "--out", str(tmp_path / "r")) == message

@@ -305,6 +305,7 @@ def test_a_single_comparison_needs_no_correction(tmp_path: Path, capsys: pytest.
     assert alone.verdict()[0].startswith("a explains the votes better than ccc: ")
     with plain_results():
         alone.write(tmp_path / "r")
+    assert "a explains the votes better than ccc: " in (tmp_path / "r" / "tables.tex").read_text()
     main(["compare", str(tmp_path / "r")])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[:2]] == [

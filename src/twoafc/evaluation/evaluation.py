@@ -24,7 +24,7 @@ from twoafc.evaluation.halves import (
     training_caveats,
     training_words,
 )
-from twoafc.evaluation.loop import Job, Prediction, jobs, known_name, predictions, refits, shared_distances
+from twoafc.evaluation.loop import Job, Prediction, jobs, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
@@ -53,7 +53,7 @@ from twoafc.inference import (
     planned_pairs,
 )
 from twoafc.metrics import log_likelihood
-from twoafc.results import Result, Run, describe_counts, describe_table, make_card
+from twoafc.results import Result, Run, describe_counts, describe_table, known_names, make_card
 from twoafc.scale import Counts, carrying
 from twoafc.table import Votes, as_votes, most_folds, native_kind, split_note, split_rows
 
@@ -135,8 +135,8 @@ def evaluate(
     names, notes = shared_distances(train, test, distances)
     if not counted:
         _check_sizes(train, test)
-    baseline = None if baseline is None else known_name(baseline, train.distances)
-    planned = planned_pairs(names, baseline, _known_pairs(pairs, train))
+    baseline, pairs = known_names(names, baseline, pairs)
+    planned = planned_pairs(names, baseline, pairs)
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None
@@ -253,10 +253,6 @@ def _check_sizes(train: Votes, test: Votes | None) -> None:
 
 def _are_counts(table: Any) -> bool:
     return isinstance(table, Mapping) and all(isinstance(each, Counts) for each in table.values())
-
-
-def _known_pairs(pairs: Sequence[Any], train: Votes) -> list[Any]:
-    return [each if isinstance(each, str) else [known_name(name, train.distances) for name in each] for each in pairs]
 
 
 class Part(NamedTuple):

@@ -15,7 +15,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
-from twoafc.results import Run
+from twoafc.results import Run, known_name
 from twoafc.table import Votes, assign_folds, most_folds
 
 
@@ -98,16 +98,6 @@ def shared_distances(
         if table is not None and missing:
             raise DataError(f"the {role} table has no distance {missing[0]}; it has {', '.join(table.distances)}")
     return names, notes
-
-
-def known_name(name: str, known: Mapping[str, Any]) -> str:
-    """Take a short name of a distance, such as lpips, for the full one where a table has that, or the reverse."""
-    if name in known:
-        return name
-    from twoafc.distances import ALIASES  # here, since evaluating a table needs no distances of images
-
-    other = ALIASES.get(name) or next((short for short, full in ALIASES.items() if full == name), name)
-    return other if other in known else name
 
 
 def jobs(distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings) -> list[Job]:

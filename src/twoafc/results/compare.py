@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +122,22 @@ class Comparison:
         return [(r["distance"], r["value"]) for r in self.letters if (r["measure"], r["estimator"]) == wanted]
 
 
+def known_name(name: str, known: Collection[str]) -> str:
+    """Take a short name of a distance, such as lpips, for the full one where that is known, or the reverse."""
+    if name in known:
+        return name
+    from twoafc.distances import ALIASES  # here, since results need no distances of images
+
+    other = ALIASES.get(name) or next((short for short, full in ALIASES.items() if full == name), name)
+    return other if other in known else name
+
+
+def known_names(known: Collection[str], baseline: str | None, pairs: Sequence[Any]) -> tuple[str | None, list[Any]]:
+    """Apply `known_name` to what is to be compared."""
+    named = [each if isinstance(each, str) else [known_name(name, known) for name in each] for each in pairs]
+    return None if baseline is None else known_name(baseline, known), named
+
+
 def compare_results(
     results: Sequence[Result], *, baseline: str | None = None, pairs: Sequence[tuple[str, str]] = ()
 ) -> Comparison:
@@ -148,7 +164,8 @@ def compare_results(
     if other is not None:
         raise DataError(f"folders must have rows of one kind; {first.name} has {first.row}s, {other.name} {other.row}s")
     parts, training, notes = _common(results)
-    planned = planned_pairs([*dict.fromkeys(name for name, _ in parts)], baseline, pairs)
+    names = [*dict.fromkeys(name for name, _ in parts)]
+    planned = planned_pairs(names, *known_names(names, baseline, pairs))
     votes = first.votes if all(each.votes is not None for each in results) else None
     table = _table(next(iter(parts.values()))[0], votes, first.k)
     dependence = clustering_of(table)
@@ -219,7 +236,7 @@ def _lettered(
 
 def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]]) -> Comparison | None:
     """The comparisons that a result has, or those asked for of them; None where it lacks some that can be computed."""
-    asked = planned_pairs(result.distances, baseline, pairs)
+    asked = planned_pairs(result.distances, *known_names(result.distances, baseline, pairs))
     compared = {frozenset((record["a"], record["b"])) for record in result.comparisons}
     if not {frozenset(pair) for pair in asked} <= compared:
         if result.error_bar_method in ("bootstrap", "refit"):

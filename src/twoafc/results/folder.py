@@ -75,7 +75,9 @@ def write_result(
         if result.comparisons:
             write_frame(pl.DataFrame(result.comparisons, infer_schema_length=None), partial / "comparisons.csv")
         (partial / "tables.md").write_text(_tables(result), encoding="utf-8")
-        paper = tables.paper_table(result.scores, result.ceiling, result.error_bars.removeprefix("95 % intervals "))
+        covered = result.error_bars.removeprefix("95 % intervals ")
+        planned = result.comparisons if result.card.get("planned") else []
+        paper = tables.paper_table(result.scores, result.ceiling, covered, planned)
         (partial / "tables.tex").write_text(paper, encoding="utf-8")
         keys = [(run.distance, run.estimator, run.seed) for run in result.runs]
         for name, run in zip(model_files(keys), result.runs, strict=True):

@@ -22,7 +22,7 @@ from twoafc.metrics import Ties, log_likelihood
 from twoafc.public import public
 from twoafc.results import folder as folders
 from twoafc.results import tables
-from twoafc.results.compare import Comparison, compare_results
+from twoafc.results.compare import Comparison, compare_results, known_name
 from twoafc.results.folder import Key
 from twoafc.results.format import HALVES, frame_problem
 from twoafc.results.report.verdict import verdict
@@ -338,6 +338,7 @@ class Result:
 
     def _known(self, what: str, names: Sequence[str], asked: str | None) -> str:
         names = list(dict.fromkeys(names))
+        asked = None if asked is None else known_name(asked, names)
         if asked is not None and asked not in names:
             raise DataError(f"no {what} {asked!r} in {self.name}; it has {', '.join(names)}")
         return names[0] if asked is None else asked

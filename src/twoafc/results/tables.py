@@ -289,10 +289,13 @@ LONG = 22
 """Names with more letters than this are wrapped in that table."""
 
 
-def paper_table(scores: Sequence[Record], ceiling: Ceiling | None = None, error_bars: str = "") -> str:
+def paper_table(
+    scores: Sequence[Record], ceiling: Ceiling | None = None, error_bars: str = "", planned: Sequence[Record] = ()
+) -> str:
     """Write the tested scores as one LaTeX table as wide as a column of print, for the package booktabs.
 
-    Each estimator has its own part, the best distance first; what ± and letters mean is printed below.
+    Each estimator has its own part, the best distance first; what ± and letters mean, and the comparisons that were
+    planned, are printed below.
     """
     records = sorted(_summarised(scores, "test", "all"), key=lambda record: _order(record["nll"]))
     k, known = distances_per_row(scores), ceiling is not None and ceiling.known
@@ -322,6 +325,9 @@ def paper_table(scores: Sequence[Record], ceiling: Ceiling | None = None, error_
         several = len({record["distance"] for record in records}) > 2
         tests = "paired tests, Holm-corrected, 5 %" if several else "paired test, 5 %"
         notes.append(f"Values of a column that share a letter cannot be told apart ({tests}).")
+    for record in (each for each in planned if each["measure"] == "nll"):
+        label = f"{record['estimator']}: " if len(estimators) > 1 else ""
+        notes.append(f"{label}{record['sentence']}.")
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
