@@ -323,3 +323,20 @@ def test_nothing_sticks_out_and_nothing_is_hard_to_reach(page: Page, address: st
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     found: list[dict[str, Any]] = Axe().run(page).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+def test_no_button_and_no_key_leads_to_another_host(page: Page, address: str) -> None:
+    """Requests elsewhere fail every test of this file; windows that open are counted here."""
+    opened(page, address)
+    windows: list[Page] = []
+    page.context.on("page", lambda window: windows.append(window))
+    page.locator("#first-plane").hover()
+    buttons = page.locator("#first-plane .modebar-btn")
+    titles = [buttons.nth(k).get_attribute("data-title") for k in range(buttons.count())]
+    assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Box Select", "Reset axes"]
+    for k in range(1, len(titles)):
+        buttons.nth(k).click()
+    for key in "abcdefghijklmnopqrstuvwxyz?":
+        page.keyboard.press(key)
+    page.wait_for_timeout(200)
+    assert windows == []

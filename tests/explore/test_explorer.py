@@ -26,7 +26,7 @@ from twoafc.explore import explorer
 from twoafc.explore.callbacks import Page
 from twoafc.explore.data import Explored, Refits, facts, from_another_fit, refits
 from twoafc.explore.figures import plane
-from twoafc.explore.server import application, listen
+from twoafc.explore.server import MOST_BYTES, application, listen
 from twoafc.explore.state import COLUMNS, GRIDS, MOST_VOTES, REFIT, STEPS, Known, View, sigma_at
 from twoafc.metrics import log_likelihood
 from twoafc.results import Pictures, Result, ask_triplet, surprise
@@ -607,3 +607,27 @@ def test_the_package_loads_no_dash_before_it_is_asked_to() -> None:
 def test_explorer_reads_results_alone(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is not a folder of results; it has no scores\.json$"):
         explorer(tmp_path)
+
+
+@pytest.mark.parametrize("value", [None, 7, 1e308, True, [], [1, 2], {"a": 1}, "9" * 500, "NaN"])
+def test_values_that_no_page_sends_are_ignored(client: FlaskClient, value: object) -> None:
+    """In the place of any input of any callback."""
+    for callback in get(client, "/_dash-dependencies").json or []:
+        if callback.get("clientside_function"):
+            continue
+        names = callback["output"].strip(".").split("...")
+        outputs = [dict(zip(("id", "property"), name.split("@")[0].rsplit(".", 1), strict=True)) for name in names]
+        asked = [*callback["inputs"], *callback["state"]]
+        for wrong in range(len(asked)):
+            sent = [each | {"value": value if place == wrong else ""} for place, each in enumerate(asked)]
+            inputs, state = sent[: len(callback["inputs"])], sent[len(callback["inputs"]) :]
+            several = outputs if callback["output"].startswith("..") else outputs[0]
+            body = {"output": callback["output"], "outputs": several, "inputs": inputs, "state": state}
+            answer = client.post("/_dash-update-component", base_url=LOCAL, json=body | {"changedPropIds": []})
+            assert answer.status_code < 500, (callback["output"], asked[wrong])
+
+
+def test_a_request_that_is_too_large_is_refused(client: FlaskClient) -> None:
+    body = b'{"output": "' + b"a" * MOST_BYTES + b'"}'
+    answer = client.post("/_dash-update-component", base_url=LOCAL, data=body, content_type="application/json")
+    assert answer.status_code == 413

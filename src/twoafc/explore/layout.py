@@ -18,7 +18,8 @@ from twoafc.results import TELLING, Answer
 SELECTS = ("distance", "other", "estimator", "colour", "group")
 """Lists to choose from: the browser's own, whose choice the page's script puts in a store of the same name."""
 STORES = (*SELECTS, "row", "box", "sort", "page", "step", "started", "marks", "query", "shown", "drawn", "evaluated")
-BUTTONS = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "toggleSpikelines"]
+BUTTONS = [["toImage"], ["zoom2d", "pan2d", "select2d"], ["resetScale2d"]]
+"""All buttons of a plane: those that Plotly may add, such as one that uploads the chart, are left out."""
 COLOUR_NAMES = {"surprise": "surprise", "votes": "votes n/M"}
 PAGE = 12
 """Triplets on a page of the table."""
@@ -121,7 +122,7 @@ def _slider(
 
 
 def _plane(which: str) -> html.Section:
-    config = {"displaylogo": False, "modeBarButtonsToRemove": BUTTONS, "responsive": True}
+    config = {"displaylogo": False, "modeBarButtons": BUTTONS, "responsive": True}
     graph = dcc.Graph(id=f"{which}-plane", config=config, clear_on_unhover=True)
     parts = [html.H2(id=f"{which}-title"), html.Div(graph, className="canvas")]
     return html.Section(parts, id=f"{which}-panel", className="plane")

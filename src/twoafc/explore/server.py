@@ -37,6 +37,8 @@ EVERYTHING = "/<path:path>"
 AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif", "BMP": "image/bmp"}
 """Kinds of image that browsers show; others are sent as PNG."""
 MOST_PIXELS = 100_000_000
+MOST_BYTES = 4 * 2**20
+"""Of a request; those of the page have some kilobytes."""
 INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
@@ -66,6 +68,7 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
     """Make the application that serves a page of results."""
     assets = str(Path(__file__).parent / "assets")
     server = Flask("twoafc.explore", static_folder=None)
+    server.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
     # First of all, before Dash does anything for a foreign caller.
     server.before_request(_refuse_strangers)
     app = Dash("twoafc.explore", server=server, title="twoafc explore", update_title="", assets_folder=assets)

@@ -104,10 +104,10 @@ class View:
         return cls(**given)
 
     @classmethod
-    def read(cls, search: str | None, known: Known) -> View:
+    def read(cls, search: object, known: Known) -> View:
         """Make a view from a query string; whatever is foreign or malformed in it is ignored."""
         try:
-            query = parse_qs((search or "").removeprefix("?"), max_num_fields=MOST_FIELDS)
+            query = parse_qs((search if isinstance(search, str) else "").removeprefix("?"), max_num_fields=MOST_FIELDS)
         except ValueError:  # more than that: no link of ours
             query = {}
         values: dict[str, Any] = {name: each[-1] for name, each in query.items()}
