@@ -82,13 +82,15 @@ def print_result(result: Result) -> None:
     from twoafc.inference import COMPARED
     from twoafc.results import ceiling_sentences, reading, short, summary_table
 
-    say(*result.verdict())
+    verdict = result.verdict()
+    say(*verdict)
     table = summary_table(result.scores, columns=short(result.scores))
     print_table(table.caption, table.header, table.rows)
     if result.card.get("planned"):
         compared = result.compare()
         measures = [name for name in COMPARED[result.k] if name != "score_2afc"]
-        say(*(sentence for measure in measures for sentence in compared.sentences(measure)))
+        sentences = (sentence for measure in measures for sentence in compared.sentences(measure))
+        say(*(sentence for sentence in sentences if f"{sentence}." not in verdict))
     if result.error_bars:
         say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
     say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
