@@ -15,21 +15,22 @@ LAYERS = (
     ("core", "images"),
     ("files",),
     ("arrays", "errors"),
+    ("public",),
 )
 WIDTH, HEIGHT, GAP = 720, 34, 10
 
 
 def picture() -> str:
-    """Boxes for rooms, one row for each layer."""
+    """Boxes for subpackages, one row for each layer."""
     boxes = []
-    for row, rooms in enumerate(LAYERS):
-        width = (WIDTH - GAP * (len(rooms) + 1)) / len(rooms)
+    for row, packages in enumerate(LAYERS):
+        width = (WIDTH - GAP * (len(packages) + 1)) / len(packages)
         y = GAP + row * (HEIGHT + GAP)
-        for place, room in enumerate(rooms):
+        for place, package in enumerate(packages):
             x = GAP + place * (width + GAP)
             boxes.append(
                 f'<rect x="{x:.0f}" y="{y}" width="{width:.0f}" height="{HEIGHT}" rx="5" fill="#f3eef8" '
-                f'stroke="#542788"/><text x="{x + width / 2:.0f}" y="{y + 22}" text-anchor="middle">{room}</text>'
+                f'stroke="#542788"/><text x="{x + width / 2:.0f}" y="{y + 22}" text-anchor="middle">{package}</text>'
             )
     height = GAP + len(LAYERS) * (HEIGHT + GAP)
     size = f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="14"'

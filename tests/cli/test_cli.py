@@ -422,3 +422,24 @@ def test_an_error_that_cannot_be_written_is_in_the_exit_code() -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "twoafc", "check", "nothing.csv"]
         assert subprocess.run(command, stderr=full).returncode == 2
+
+
+LEAVING = """
+import threading, time
+import twoafc.cli as cli
+threading.Thread(target=time.sleep, args=(60,)).start()
+def app(*_, **__):
+    print("said before")
+    raise {error}
+cli.app = app
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("error", "code"), [("RuntimeError('a mistake of ours')", 1), ("SystemExit(1)", 1)])
+def test_threads_that_are_left_hide_no_error_and_no_output(error: str, code: int) -> None:
+    program = [sys.executable, "-c", LEAVING.format(error=error)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (code, "said before\n")
+    assert done.stderr.endswith("RuntimeError: a mistake of ours\n" if "Runtime" in error else "")
+    assert done.stderr.startswith("Traceback" if "Runtime" in error else "")

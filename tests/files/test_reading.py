@@ -19,7 +19,7 @@ import trees
 import twoafc
 from twoafc.datasets import open_dataset
 from twoafc.errors import DataError
-from twoafc.files import read_archive, require_file, unprinted
+from twoafc.files import read_archive, reading_parquet, require_file, unprinted
 from twoafc.images import pixel_size, read_pixels
 from twoafc.table import read_frame, read_votes
 
@@ -147,3 +147,10 @@ def test_what_python_prints_is_printed_all_the_same(capfd: pytest.CaptureFixture
     finally:
         sys.stderr = stream
     assert capfd.readouterr().err == "by Python\nafterwards"
+
+
+def test_what_others_print_while_a_table_is_read_is_printed(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A log that holds standard error itself writes past Python's own while polars is kept quiet."""
+    with reading_parquet("t.parquet"):
+        os.write(2, b"from a log\n")
+    assert capfd.readouterr().err == "from a log\n"

@@ -34,7 +34,7 @@ from twoafc.results import Pictures, Result, check_folder, report_page, short, s
 from twoafc.results.report import drawings, parts
 from twoafc.results.report.chart import brief, chart
 from twoafc.results.report.page import card_lines, heading, render
-from twoafc.results.report.verdict import ranking, verdict, with_error
+from twoafc.results.verdict import ranking, verdict, with_error
 from twoafc.table import Triplets
 
 SCRIPT = "<script>alert(1)</script>"

@@ -66,11 +66,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _end_threads() -> None:
     """End the program if somebody's code has left threads behind: Python would wait for them, maybe for ever."""
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        error = sys.exc_info()[1]
+    if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        return
+    kind, error, trace = sys.exc_info()
+    code = error.code if isinstance(error, SystemExit) else int(error is not None)
+    if kind is not None and error is not None and not isinstance(error, SystemExit):
+        sys.excepthook(kind, error, trace)  # as Python does at its end
+    for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
-            sys.stderr.flush()
-        os._exit(0 if error is None else error.code if isinstance(error, SystemExit) else 1)  # type: ignore[arg-type]
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _require_text(arguments: list[str]) -> None:

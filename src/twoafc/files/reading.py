@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -105,25 +105,38 @@ def reading_parquet(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def quiet_polars(path: str | Path) -> Iterator[None]:
-    """Let polars print nothing of its own; where it aborts, for lack of memory, print one line and end with code 2."""
-    with unprinted():
-        if os.name != "posix":
-            yield
-            return
-        system = ctypes.CDLL(None)
-        system.signal.restype, system.signal.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
+    """Let polars print nothing where it fails; where it aborts for lack of memory, print one line and end with code 2.
 
-        def end(_: int) -> None:
-            what = f"{legible(str(path))} asks for more memory than there is; is the file damaged?"
-            print(f"twoafc: {what}", file=sys.stderr, flush=True)
-            os._exit(2)
+    What other code has printed to standard error meanwhile is printed after all, unless polars failed.
+    """
+    with unprinted() as kept, _one_line_of_aborts(path):
+        yield
+        kept.seek(0)
+        printed = kept.read()
+    with suppress(OSError):
+        os.write(2, printed)
 
-        handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(end)
-        before = system.signal(signal.SIGABRT, ctypes.cast(handler, ctypes.c_void_p))
-        try:
-            yield
-        finally:
-            system.signal(signal.SIGABRT, before)
+
+@contextmanager
+def _one_line_of_aborts(path: str | Path) -> Iterator[None]:
+    """Where the process is aborted, print one line and end it with code 2."""
+    if os.name != "posix":
+        yield
+        return
+    system = ctypes.CDLL(None)
+    system.signal.restype, system.signal.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
+
+    def end(_: int) -> None:
+        what = f"{legible(str(path))} asks for more memory than there is; is the file damaged?"
+        print(f"twoafc: {what}", file=sys.stderr, flush=True)
+        os._exit(2)
+
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(end)
+    before = system.signal(signal.SIGABRT, ctypes.cast(handler, ctypes.c_void_p))
+    try:
+        yield
+    finally:
+        system.signal(signal.SIGABRT, before)
 
 
 @contextmanager

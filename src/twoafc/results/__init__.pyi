@@ -39,7 +39,6 @@ from .query import count_table as count_table
 from .report.page import REPORT as REPORT
 from .report.page import bibtex as bibtex
 from .report.page import report_page as report_page
-from .report.verdict import ranking as ranking
 from .result import Result as Result
 from .result import Run as Run
 from .tables import COLUMNS as COLUMNS
@@ -55,3 +54,4 @@ from .tables import paper_table as paper_table
 from .tables import reading as reading
 from .tables import short as short
 from .tables import summary_table as summary_table
+from .verdict import ranking as ranking

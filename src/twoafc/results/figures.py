@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from twoafc.errors import DataError
 from twoafc.inference import Goodness
 from twoafc.results.report import parts
 from twoafc.results.report.chart import chart
-from twoafc.results.report.verdict import ranking
+from twoafc.results.verdict import ranking
 from twoafc.table import Pairs
 
 if TYPE_CHECKING:
@@ -49,31 +49,41 @@ class Figures:
     def surfaces(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(d0, d1) over the plane of the two distances, each mapped to [0, 1] by its own distribution."""
         self._require("triplet", "surfaces")
-        runs = self._runs(*self._asked(distances, estimator))
-        return _drawn(plots.surfaces(surfaces_of(runs, parts.NODES, rows=self._result.triplets)), "surface")
+        return _drawn(self._surfaces(*self._asked(distances, estimator)), "surface")
+
+    def _surfaces(self, estimator: str, distances: Sequence[str]) -> Figure | None:
+        runs = self._runs(estimator, distances)
+        return plots.surfaces(surfaces_of(runs, parts.NODES, rows=self._result.triplets))
 
     def curves(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(same | d) of pairs, with the tested pairs."""
         self._require("pair", "curves")
-        firsts = {run.distance: run for run in reversed(self._runs(*self._asked(distances, estimator)))}
+        return _drawn(self._curves(*self._asked(distances, estimator)), "curve")
+
+    def _curves(self, estimator: str, distances: Sequence[str]) -> Figure | None:
+        firsts = {run.distance: run for run in reversed(self._runs(estimator, distances))}
         values = {
             name: plots.curve_values(run.fit, Pairs.from_frame(self._tested(run).select("n", "M", "d")))
             for name, run in reversed(firsts.items())
         }
-        return _drawn(plots.curves(values) if values else None, "curve")
+        return plots.curves(values) if values else None
 
     def reliability(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Share of votes against P, in bins of equal numbers of rows."""
-        suits = self._goodness(*self._asked(distances, estimator))
-        bins = {name: each.calibration.bins for name, each in suits.items()}
-        return _drawn(plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1"), "calibration")
+        return _drawn(self._reliability(*self._asked(distances, estimator)), "calibration")
+
+    def _reliability(self, estimator: str, distances: Sequence[str]) -> Figure | None:
+        bins = {name: each.calibration.bins for name, each in self._goodness(estimator, distances).items()}
+        return plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1")
 
     def residuals(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Where over the plane people chose x1 more or less often than P says."""
         self._require("triplet", "residuals")
-        suits = self._goodness(*self._asked(distances, estimator))
-        maps = {name: each.residuals for name, each in suits.items() if each.residuals is not None}
-        return _drawn(plots.residual_maps(maps), "map of residuals")
+        return _drawn(self._residuals(*self._asked(distances, estimator)), "map of residuals")
+
+    def _residuals(self, estimator: str, distances: Sequence[str]) -> Figure | None:
+        suits = self._goodness(estimator, distances)
+        return plots.residual_maps({name: each.residuals for name, each in suits.items() if each.residuals is not None})
 
     def triplet(self, name: str | int, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
         """One tested triplet: images, votes, P, and the NLL of every count."""
@@ -96,10 +106,9 @@ class Figures:
             figures["differences" if tested else "scores"] = self.differences()
         for estimator in dict.fromkeys(label for _, label, _ in self._result.fits):
             for kind in kinds:
-                try:
-                    figures[f"{kind}-{estimator}"] = getattr(self, kind)(estimator=estimator)
-                except DataError:  # an estimator that saves no model has no surface, one that diverged no calibration
-                    continue
+                # An estimator that saves no model has no surface, one that diverged no calibration.
+                figure = getattr(self, f"_{kind}")(*self._asked(None, estimator))
+                figures |= {} if figure is None else {f"{kind}-{estimator}": figure}
         return figures
 
     def _require(self, row: str, what: str) -> None:
@@ -133,12 +142,11 @@ class Figures:
         return {name: known[name, estimator] for name in distances if (name, estimator) in known}
 
 
-def _drawn(figure: Any, what: str) -> Figure:
+def _drawn(figure: Figure | None, what: str) -> Figure:
     """Refuse a figure with nothing on it."""
     if figure is None:
         raise DataError(f"there is no {what} to draw: none was kept, or every run diverged")
-    drawn: Figure = figure
-    return drawn
+    return figure
 
 
 def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:

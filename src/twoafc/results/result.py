@@ -25,7 +25,7 @@ from twoafc.results import tables
 from twoafc.results.compare import Comparison, compare_results, known_name
 from twoafc.results.folder import Key
 from twoafc.results.format import HALVES, frame_problem
-from twoafc.results.report.verdict import verdict
+from twoafc.results.verdict import verdict
 from twoafc.table import ENDS, read_frame, to_native
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from twoafc import plots
 from twoafc.inference import Record
 from twoafc.results.report import drawings
-from twoafc.results.report.verdict import with_error
+from twoafc.results.verdict import with_error
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result

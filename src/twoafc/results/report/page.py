@@ -14,7 +14,7 @@ from twoafc.results import tables
 from twoafc.results.pictures import Pictures
 from twoafc.results.report import parts
 from twoafc.results.report.chart import brief
-from twoafc.results.report.verdict import ranking
+from twoafc.results.verdict import ranking
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result

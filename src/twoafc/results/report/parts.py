@@ -26,7 +26,7 @@ from twoafc.results.failures import disagreements, most_surprising
 from twoafc.results.pictures import Pictures
 from twoafc.results.report import drawings
 from twoafc.results.report.chart import BARE, number, p_text
-from twoafc.results.report.verdict import with_error
+from twoafc.results.verdict import with_error
 from twoafc.table import Pairs
 
 if TYPE_CHECKING:
