@@ -77,7 +77,9 @@ def test_contours_of_P_bear_their_numbers() -> None:
         x, y = (np.array([v]) for v in text.get_position())
         assert interpolate(weber(), x, y)[0] == pytest.approx(float(text.get_text()), abs=0.03)
     (lines,) = contours(ax)
-    assert dict(zip(lines.levels, lines.get_linewidths(), strict=True)) == {0.25: 0.5, 0.5: 1.0, 0.75: 0.5}
+    assert dict(zip(lines.levels, lines.get_linewidths(), strict=True)) == {0.25: 0.6, 0.5: 1.0, 0.75: 0.6}
+    dashed = [dashes is not None for _, dashes in lines.get_linestyle()]
+    assert dict(zip(lines.levels, dashed, strict=True)) == {0.25: True, 0.5: False, 0.75: False}
 
 
 def test_a_surface_that_leaves_out_levels_draws_those_it_has() -> None:
@@ -249,11 +251,13 @@ def test_a_scatter_of_many_triplets_is_a_small_file() -> None:
 
 
 def test_a_residual_map_marks_the_cells_beyond_noise() -> None:
-    residual = np.array([[0.0, -0.1], [0.1, np.nan]])
-    ax = plots.residual_map(SimpleNamespace(residual=residual, p=np.array([[np.nan, 0.2], [0.01, np.nan]])), panel())
+    residual = np.array([[0.0, -0.1, -0.2], [0.1, np.nan, 0.0], [0.1, -0.1, 0.2]])
+    p = np.array([[np.nan, 0.2, 0.01], [0.01, np.nan, 0.3], [0.4, 0.02, 0.03]])
+    ax = plots.residual_map(SimpleNamespace(residual=residual, p=p), panel())
     np.testing.assert_array_equal(drawn(ax), 100 * residual.T)
-    (dots,) = ax.lines
-    assert np.column_stack(dots.get_data()).tolist() == [[0.75, 0.25]]
+    cells = {line.get_marker(): (3 * np.column_stack(line.get_data()) - 0.5).round().tolist() for line in ax.lines}
+    assert cells == {"+": [[1, 0], [2, 2]], "_": [[0, 2], [2, 1]]}
+    assert [line.get_color() for line in ax.lines] == ["white", "black"] * 2
 
 
 def test_each_step_has_a_panel_with_its_values() -> None:

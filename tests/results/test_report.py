@@ -440,7 +440,9 @@ def test_caveats_and_warnings_stand_before_the_chart(result: Result) -> None:
 
 def test_three_triplets_are_a_success_a_failure_and_a_disagreement(result: Result) -> None:
     ranked = ranking(result)
-    success, failure, apart = parts.examples(result, ranked, None)
+    success, failure, apart = (
+        each | {"triplet": each["name"].removeprefix("triplet ")} for each in parts.examples(result, ranked, None)
+    )
     rows = {name: result.outcomes(name, "density") for name in (r["distance"] for r in ranked[:2])}
     first, second = rows.values()
     n, M, P = (first[name].to_numpy() for name in ("n", "M", "P"))
@@ -582,7 +584,6 @@ def test_pairs_have_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     main(["evaluate", "--train", "pairs.csv", "--folds", "2", "--out", "r", "--quiet"])
     text = Path("r", "report.html").read_text(encoding="utf-8")
     assert report_page(Result.read("r")) == text
-    assert refused(capsys, "report", "r", "--images", ".") == "--images shows triplets; these are results of pairs"
     assert "<script" not in text
     said = body(text)
     assert said.index("pairs.csv: 2 distances on 300 pairs and 900 votes") < said.index(
@@ -595,6 +596,31 @@ def test_pairs_have_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert capsys.readouterr().out.startswith("Report: r/report.html (")
     assert Path("r", "report.html").read_text(encoding="utf-8") == text
     check_folder("r")
+
+
+def test_three_pairs_are_a_success_a_failure_and_a_disagreement(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    d = rng.random((2, 120))
+    names = {"pair": [f"p{i}" for i in range(120)], "ref": ["r.png"] * 120, "x": [f"x{i}.png" for i in range(120)]}
+    votes = {"n": rng.binomial(4, 1 - d[0]), "M": [4] * 120, "a_d": d[0], "b_d": d[1]}
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "r.png")
+    result = evaluate(pl.DataFrame(names | votes), folds=2)
+    success, failure, apart = parts.examples(result, ranking(result), Pictures(tmp_path))
+    rows = {name: result.outcomes(name).with_row_index() for name in ("a", "b")}
+    n, P = rows["a"]["n"].to_numpy(), rows["a"]["P"].to_numpy()
+    floor = n.sum() / 480
+    gain = n * np.log(P / floor) + (4 - n) * np.log((1 - P) / (1 - floor))
+    assert success["name"] == f"pair {rows['a']['pair'][int(np.argmax(gain))]}"
+    assert failure["name"] == f"pair {surprising(result, 'a', top=1)['pair'][0]}"
+    gap = np.abs(P - rows["b"]["P"].to_numpy())
+    order = [f"pair {rows['a']['pair'][int(k)]}" for k in np.argsort(-gap, kind="stable")]
+    assert apart["name"] == next(each for each in order if each not in (success["name"], failure["name"]))
+    row = rows["a"].row(by_predicate=pl.col("pair") == failure["name"].removeprefix("pair "), named=True)
+    assert failure["lines"] == [
+        f"people: {row['n']} of 4 said same",
+        f"a: d = {row['d']:.4g}, P(same) = {row['P']:.2f}",
+    ]
+    assert [(each["part"], each["address"] is None) for each in apart["columns"]] == [("ref", False), ("x", True)]
 
 
 def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(

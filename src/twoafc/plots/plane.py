@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LEVELS = {0.25: (0.35, 0.65), 0.5: (0.75, 0.75), 0.75: (0.65, 0.35)}
 """Contours of P, and near where they are numbered, for print without colour."""
+LINES_OF_P = {0.25: (0.6, "--"), 0.5: (1.0, "-"), 0.75: (0.6, "-")}
+"""Width and style of each contour: in print without colour, both sides of 1/2 have the same greys."""
 GUESS = 12**-0.5
 """Standard deviation of a P that is uniform in [0, 1]: the end of the scale of standard errors."""
 ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -59,7 +61,7 @@ OTHER_PANELS = 6
 
 
 def surface(P: FloatArray, ax: Axes, *, density: FloatArray | None = None) -> Axes:
-    """Draw P over the plane of uniformised distances, with contours at 1/4, 1/2 and 3/4.
+    """Draw P over the plane of uniformised distances, with contours at 1/4 (dashed), 1/2 (thick) and 3/4.
 
     Parameters
     ----------
@@ -73,8 +75,8 @@ def surface(P: FloatArray, ax: Axes, *, density: FloatArray | None = None) -> Ax
     nodes = np.linspace(0, 1, len(P))
     levels = [level for level in LEVELS if P.min() < level < P.max()]
     if levels:
-        widths = [1.0 if level == 0.5 else 0.5 for level in levels]
-        lines = ax.contour(nodes, nodes, P.T, levels=levels, colors="black", linewidths=widths)
+        widths, dashes = zip(*(LINES_OF_P[level] for level in levels), strict=True)
+        lines = ax.contour(nodes, nodes, P.T, levels=levels, colors="black", linewidths=widths, linestyles=dashes)
         for level in levels:
             number, at = f"{level:g}", [LEVELS[level]]
             ax.clabel(lines, levels=[level], fmt=number, fontsize=SMALL, inline_spacing=2, manual=at)
@@ -214,7 +216,9 @@ class _Residuals(Protocol):
 
 
 def residual_map(found: _Residuals, ax: Axes) -> Axes:
-    """Draw the share of votes for x1 beyond P over the plane of uniformised distances; dots mark cells with p < 0.05.
+    """Draw the share of votes for x1 beyond P over the plane of uniformised distances.
+
+    Cells with p < 0.05 have the sign of their residual, for print without colour, too.
 
     Parameters
     ----------
@@ -226,8 +230,12 @@ def residual_map(found: _Residuals, ax: Axes) -> Axes:
     extent = (0, 1, 0, 1)
     ax.imshow(percent, origin="lower", extent=extent, cmap=COLOURS, vmin=-20, vmax=20, interpolation="nearest")
     with np.errstate(invalid="ignore"):
-        i, j = np.nonzero(found.p < 0.05)
-    ax.plot((i + 0.5) / cells, (j + 0.5) / cells, "k.", markersize=4)
+        clear = found.p < 0.05
+        for sign, marker in ((1, "+"), (-1, "_")):
+            i, j = np.nonzero(clear & (np.sign(found.residual) == sign))
+            at = ((i + 0.5) / cells, (j + 0.5) / cells)
+            for colour, width in (("white", 2.4), ("black", 0.9)):  # seen on dark cells, too
+                ax.plot(*at, color=colour, linestyle="", marker=marker, markersize=4.5, markeredgewidth=width)
     ax.set_facecolor(UNKNOWN)
     return uniform_axes(ax)
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
+from twoafc.table import ENDS
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -133,7 +134,6 @@ def surprising(
         The columns of `Result.outcomes`, with ``surprise`` in bits (see `surprise`) and ``by_chance``: how
         many of the tested triplets would surprise at least as much, on average, if P were true.
     """
-    result.require_triplets("failures")
     _require(top)
     rows = result.outcome_rows(distance, estimator)
     n, M, P = (rows[name].to_numpy() for name in ("n", "M", "P"))
@@ -143,7 +143,7 @@ def surprising(
 
 
 def disagreements(result: Result, a: str, b: str, *, estimator: str | None = None, top: int = 20) -> pl.DataFrame:
-    """List the tested triplets where P differs most between two distances, and say which of the two was right.
+    """List the tested triplets, or pairs, where P differs most between two distances, and say which was right.
 
     They are listed by P alone: the votes, which decide who was right, have no say in which triplets are shown, so that
     the list favours neither.
@@ -164,14 +164,13 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
         that explains them better, and ``right``: its name, or null where the ratio is below `TELLING` and the votes
         cannot tell.
     """
-    result.require_triplets("failures")
     _require(top)
     if a == b:
         raise ValueError(f"two distances are needed to disagree; found {a} twice")
     one, other = (result.outcome_rows(name, estimator) for name in (a, b))
-    own = ["distance", "d0", "d1", "P", "nll"]
+    own = ["distance", *ENDS[result.k], "P", "nll"]
     if not one.drop(own).equals(other.drop(own)):
-        raise DataError(f"{a} and {b} must be tested on the same triplets; those of {result.name} differ")
+        raise DataError(f"{a} and {b} must be tested on the same {result.row}s; those of {result.name} differ")
     with np.errstate(over="ignore", invalid="ignore"):  # votes may be impossible under one of the two, or under both
         gap = other["nll"].to_numpy() - one["nll"].to_numpy()
         ratio = np.exp(np.abs(gap))

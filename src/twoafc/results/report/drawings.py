@@ -22,8 +22,8 @@ from twoafc.plots import Curve
 
 SIDE = 100
 """Units along a side of a square panel."""
-LEVELS = (0.25, 0.5, 0.75)
-"""Contours of P."""
+LEVELS = {0.25: "quarter", 0.5: "half", 0.75: ""}
+"""Contours of P, and their kinds in the style sheet: without colour, both sides of 1/2 have the same greys."""
 PROBABILITY = "7f3b08 b35806 e08214 fdb863 fee0b6 f7f7f7 d8daeb b2abd2 8073ac 542788 2d004b"
 ERROR = "fcfbfd dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d"
 """Colours of P from 0 to 1, and of its standard error from 0 to `LARGEST_ERROR`: finer towards 0, as its root."""
@@ -164,8 +164,8 @@ def surface(P: FloatArray, dots: tuple[FloatArray, FloatArray] | None, label: st
         Of the triplets to show.
     """
     lines = "".join(
-        f'<path class="{"contour half" if level == 0.5 else "contour"}" d="{_contour(P, level)}"/>'
-        for level in LEVELS
+        f'<path class="contour {kind}" d="{_contour(P, level)}"/>'
+        for level, kind in LEVELS.items()
         if P.min() < level < P.max()
     )
     content = _pixels(P, PROBABILITY)

@@ -47,8 +47,6 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     images : path or Pictures, optional
         Folder of the images of the triplets that are shown; without it their names are shown.
     """
-    if images is not None and result.row == "pair":
-        raise ValueError("--images shows triplets; these are results of pairs")
     pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
     ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None

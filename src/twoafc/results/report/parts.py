@@ -27,7 +27,7 @@ from twoafc.results.pictures import Pictures
 from twoafc.results.report import drawings
 from twoafc.results.report.chart import BARE, number, p_text
 from twoafc.results.verdict import with_error
-from twoafc.table import Pairs
+from twoafc.table import ENDS, Pairs
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -43,11 +43,12 @@ NAMED_CELLS = 14
 NAMED_GROUPS, AT_AN_END, CROWD = 24, 8, (3.0, 480.0)
 """Up to so many groups all have a line with a name; of more, so many at either end. The others have lines of so many
 pixels, and so many together at most."""
-SIDES = ("x0", "ref", "ref0", "ref1", "x1")
+SIDES = ("x0", "ref", "ref0", "ref1", "x1", "x")
+"""Labels that name images, in the order in which they are shown."""
 
 
 def images_of(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> list[dict[str, Any]]:
-    """Part, name and thumbnail (None if it is not available) of each image of a triplet, x0 first and x1 last."""
+    """Part, name and thumbnail (None if it is not available) of each image of a row."""
     named = [part for part in SIDES if row.get(part)]
     return [
         {"part": part, "name": row[part], "address": _address(row[part], pictures, side), "by": []} for part in named
@@ -85,32 +86,50 @@ def thumbnail(pixels: np.ndarray[Any, Any], side: int) -> str:
 
 
 def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> list[dict[str, Any]]:
-    """A success and a failure of the leader, and a triplet on which it disagrees with the next distance."""
-    if result.row != "triplet" or result.triplets is None:
+    """A success and a failure of the leader, and a row on which it disagrees with the next distance."""
+    if result.triplets is None:
         return []
     name, estimator = _key(ranked[0])
     rows = result.outcome_rows(name, estimator)
-    guess = -log_likelihood(rows["n"].to_numpy(), rows["M"].to_numpy(), np.full(len(rows), 0.5))
+    n, M = rows["n"].to_numpy(), rows["M"].to_numpy()
+    floor = 0.5 if result.k == 2 else n.sum() / M.sum()
+    guess = -log_likelihood(n, M, np.full(len(rows), floor))
     best = rows[int(np.argmax(guess - rows["nll"].to_numpy()))].row(0, named=True)
     worst = most_surprising(rows)
+    example = _triplet if result.k == 2 else _pair
     shown = [
-        _example(f"A success of {name}", best, {name: best}, pictures),
-        _example(f"A failure of {name}", worst, {name: worst}, pictures),
+        example(f"A success of {name}", best, {name: best}, pictures),
+        example(f"A failure of {name}", worst, {name: worst}, pictures),
     ]
     next_best = next((r["distance"] for r in ranked[1:] if r["estimator"] == estimator), None)
     if next_best is not None:
         listed = disagreements(result, name, next_best, estimator=estimator, top=3).to_dicts()
-        row = next((each for each in listed if each["triplet"] not in (best["triplet"], worst["triplet"])), listed[0])
-        both = {name: _side(row, "_a"), next_best: _side(row, "_b")}
-        shown.append(_example(f"{name} and {next_best} disagree", row, both, pictures))
+        seen = (best[result.row], worst[result.row])
+        row = next((each for each in listed if each[result.row] not in seen), listed[0])
+        both = {
+            each: {key: row[f"{key}{side}"] for key in ("P", *ENDS[result.k])}
+            for each, side in ((name, "_a"), (next_best, "_b"))
+        }
+        shown.append(example(f"{name} and {next_best} disagree", row, both, pictures))
     return shown
 
 
-def _side(row: Mapping[str, Any], side: str) -> dict[str, float]:
-    return {key: row[f"{key}{side}"] for key in ("d0", "d1", "P")}
+def _pair(
+    title: str, row: Mapping[str, Any], by: Mapping[str, Mapping[str, float]], pictures: Pictures | None
+) -> dict[str, Any]:
+    """A pair: its images, how many people called them the same, and what the distances say."""
+    lines = [f"people: {row['n']} of {row['M']} said same"]
+    lines += [f"{name}: d = {each['d']:.4g}, P(same) = {each['P']:.2f}" for name, each in by.items()]
+    return {
+        "title": title,
+        "name": f"pair {row['pair']}",
+        "people": "",
+        "columns": images_of(row, pictures, LARGE),
+        "lines": lines,
+    }
 
 
-def _example(
+def _triplet(
     title: str, row: Mapping[str, Any], by: Mapping[str, Mapping[str, float]], pictures: Pictures | None
 ) -> dict[str, Any]:
     """A triplet: x0, reference and x1, each with its image and those who chose it (undecided ones at the reference)."""
@@ -129,10 +148,10 @@ def _example(
     distances = [f"{name}: d0 = {each['d0']:.4g}, d1 = {each['d1']:.4g}" for name, each in by.items()]
     return {
         "title": title,
-        "triplet": row["triplet"],
+        "name": f"triplet {row['triplet']}",
         "people": _side_of(n / M),
         "columns": columns,
-        "distances": distances,
+        "lines": distances,
     }
 
 
