@@ -9,7 +9,7 @@ from PIL import Image
 
 from twoafc.estimators import Density, Estimator
 from twoafc.evaluation import evaluate
-from twoafc.table import Triplets
+from twoafc.table import Pairs, Triplets
 
 HOSTILE = '<script>document.title="stolen"</script>'
 ESTIMATORS: dict[str, Estimator] = {"density": Density(sigma=0.1)}
@@ -43,6 +43,23 @@ def write_results(folder: Path, *, crossed: bool = False) -> Path:
     if not crossed:
         train.write(folder / "train.csv")
     return folder / "results"
+
+
+def write_pairs(folder: Path) -> Path:
+    """Evaluate "same" votes on named pairs of images, and write the results."""
+    rng = np.random.default_rng(3)
+    d = rng.lognormal(size=200)
+    columns = {
+        "pair": [f"pair {row}" for row in range(200)],
+        "ref": [f"ref/{row % 20:03d}" for row in range(200)],
+        "x": [f"x1/{row:03d}" for row in range(200)],
+        "n": rng.binomial(5, 1 / (1 + d**2)),
+        "M": [5] * 200,
+        "near_d": d,
+        "far_d": d * np.exp(rng.normal(size=200)),
+    }
+    evaluate(Pairs.from_frame(columns), folds=2).write(folder / "pairs")
+    return folder / "pairs"
 
 
 def write_images(folder: Path, T: int = 90) -> Path:

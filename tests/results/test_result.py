@@ -197,7 +197,7 @@ def test_a_floor_that_is_infinite_is_restored(tmp_path: Path) -> None:
     same_folders(tmp_path / "one", tmp_path / "two")
 
 
-@pytest.mark.parametrize("command", ["failures", "explore", "query --triplet 3"])
+@pytest.mark.parametrize("command", ["failures", "query --triplet 3"])
 def test_what_takes_triplets_refuses_pairs_in_one_line(
     of_pairs: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,7 @@ def explorer(
     port : int, optional
         By default the first free one from 8050 on.
     """
-    require("dash", extra="explore")
+    require("flask", extra="explore")
     from twoafc.explore.server import serve
 
     return serve(folder, images=images, train=train, port=port)

@@ -1,64 +1,110 @@
-"""What the explorer shows: points and surfaces, fits with other settings, and all about one triplet."""
+"""What the explorer shows: the ranking, points and surfaces, fits with other settings, and all about one row."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Fit, Sums, interpolate, kernel_sums, vote_products
-from twoafc.explore.state import PAPER_GRID, PAPER_SIGMA, REFIT, Known, View
 from twoafc.metrics import log_likelihood
-from twoafc.results import TELLING, Answer, Result, answer, describe_table, surprise
-from twoafc.table import UNNAMED, Triplets, assign_folds
+from twoafc.results import REPORT, Result, compare_rows, describe_table, ranking, surprise
+from twoafc.table import ENDS, UNNAMED, Triplets, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
-CACHED = 16
+CACHED = 64
 """Settings whose points and surfaces are in memory."""
 CORES = 2
 FITS_CACHED = 32
 """Fits in memory, for sliders that go to and fro."""
-ROLES = ("ref0", "x0", "ref", "ref1", "x1")
+ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
 """Labels that name images, in the order in which they are shown."""
-SAME = 1e-9
-"""Chances that differ by less are the same: one triplet alone may be summed in another order than all at once."""
+REFIT = "refit"
+"""The estimator that the sliders make: density with their settings."""
+PAPER_SIGMA, PAPER_GRID = 1 / 44, 20
+SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
+"""Ends of the sliders."""
+SCORES = {2: "score_2afc_distance", 1: "average_precision"}
+"""What the ranking shows beside the NLL: of triplets (2) and of pairs (1)."""
+
+
+class Fitted(NamedTuple):
+    """A distance and what P is fitted by; sigma and grid size matter for a refit alone."""
+
+    distance: str
+    estimator: str
+    sigma: float = 0.0
+    grid: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The tested triplets under one distance and one estimator, each array of shape (T,), and what P comes from.
+    """The tested rows under one fit, and what P comes from.
 
-    ``uniform`` maps distances to the plane; ``fit``, to the whole training table, is None where it was not saved.
+    ``d`` and ``u`` have k arrays of shape (T,), the distances and their places on the plane; ``fit``, to the whole
+    training table, is None where it was not saved, and ``uniform`` where the distances have no map.
     """
 
-    d0: FloatArray
-    d1: FloatArray
-    u0: FloatArray
-    u1: FloatArray
+    d: tuple[FloatArray, ...]
+    u: tuple[FloatArray, ...]
     P: FloatArray
     nll: FloatArray
     surprise: FloatArray
-    uniform: Uniform
+    uniform: Uniform | None
     fit: Fit | None
 
     @cached_property
     def surface(self) -> FloatArray | None:
-        """P over the uniformised plane, shape (SIZE, SIZE)."""
-        if self.fit is None:
+        """P over the uniformised plane, shape (SIZE, SIZE); along the distance of pairs, shape (SIZE,)."""
+        return None if self.fit is None else self._over_plane(self.fit.probability)
+
+    @cached_property
+    def error(self) -> FloatArray | None:
+        """Standard error of P at the same places; None where the fit has none."""
+        found = getattr(self.fit, "standard_error", None)
+        return None if found is None else self._over_plane(found)
+
+    def _over_plane(self, function: Any) -> FloatArray | None:
+        if self.uniform is None:
             return None
         d = self.uniform.inverse(np.linspace(0, 1, SIZE))
-        return np.asarray(self.fit.probability(d[:, None], d[None, :]))
+        return np.asarray(function(d) if len(self.d) == 1 else function(d[:, None], d[None, :]), dtype=np.float64)
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """All that the page draws, by name."""
+        ends = ("",) if len(self.d) == 1 else ("0", "1")
+        named = {f"d{end}": each for end, each in zip(ends, self.d, strict=True)}
+        named |= {f"u{end}": each for end, each in zip(ends, self.u, strict=True)}
+        named |= {"P": self.P, "nll": self.nll, "surprise": self.surprise}
+        if self.uniform is not None:
+            named["ticks"] = self.uniform.inverse(np.linspace(0, 1, 5))
+        drawn = {"surface": self.surface, "error": self.error}
+        return named | {name: each.ravel() for name, each in drawn.items() if each is not None}
+
+
+def packed(arrays: Mapping[str, FloatArray]) -> bytes:
+    r"""Write arrays as a line of JSON (name: length), padded to a multiple of 8 bytes, and their doubles.
+
+    Examples
+    --------
+    >>> packed({"a": np.array([1.0])})
+    b'{"a": 1}       \n\x00\x00\x00\x00\x00\x00\xf0?'
+    """
+    head = json.dumps({name: len(each) for name, each in arrays.items()}).encode("ascii")
+    head += b" " * (-(len(head) + 1) % 8) + b"\n"
+    return head + b"".join(np.asarray(each, dtype="<f8").tobytes() for each in arrays.values())
 
 
 class Explored:
@@ -69,144 +115,164 @@ class Explored:
     result : Result
         Read from a folder.
     train : Path, optional
-        The training table, where it is not in or beside the folder.
+        The training table, where it is neither where it was nor in or beside the folder.
 
     Attributes
     ----------
-    known : Known
-        What there is to choose from.
+    k : int
+        Distances of a row: 2 of triplets, 1 of pairs.
+    distances, estimators : tuples of str
+        The best distance first. Estimators may end with a refit.
     labels : polars.DataFrame, T rows
-        ``triplet`` and those of group, ref, x0, x1 that are known.
+        ``triplet`` (or ``pair``) and those of group, ref, x0, x1 that are known; none for counts.
     n, M : arrays of int, shape (T,)
     refits : Refits or str
         Fits with settings of the user's, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:
-        self.result = result
+        self.result, self.k = result, result.k
+        ranked = ranking(result)
         labels = _shown(result)
-        # The page starts with the best.
-        names = sorted(
-            result.distances, key=lambda name: float(np.mean(result.outcome_rows(name, labels[0])["nll"].to_numpy()))
-        )
-        rows = result.outcome_rows(names[0], labels[0])
-        self.labels = rows.drop("n", "M", "distance", "estimator", "d0", "d1", "P", "nll")
-        self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
+        known = [record["distance"] for record in ranked if record["estimator"] == labels[0]]
+        rest = result.distances if result.triplets is not None else [name for name, _, _ in result.fits]
+        self.distances = tuple(dict.fromkeys([*known, *rest]))
+        if result.triplets is None:
+            self.labels = pl.DataFrame({result.row: []}, schema={result.row: pl.String})
+            self.n = self.M = np.zeros(0, dtype=np.int64)
+        else:
+            rows = result.outcome_rows(self.distances[0], labels[0])
+            own = ("n", "M", "distance", "estimator", *ENDS[self.k], "P", "nll", "weight")
+            self.labels = rows.drop(own, strict=False)
+            self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
         self.refits = refits(result, train, estimator=labels[0])
-        again = (REFIT,) if isinstance(self.refits, Refits) else ()
-        groups = self.labels["group"].unique().sort().to_list() if "group" in self.labels.columns else []
-        start = _settings(result.model(names[0], labels[0])) or (PAPER_SIGMA, PAPER_GRID)
-        self.known = Known(tuple(names), (*labels, *again), tuple(groups), tuple(self.labels["triplet"]), *start)
+        self.estimators = (*labels, *((REFIT,) if isinstance(self.refits, Refits) else ()))
         # Requests that come at once need the same fit: it is computed once.
-        self._locks = {name: RLock() for name in self.known.distances}
+        self._locks = {name: RLock() for name in self.distances}
         self._points = lru_cache(CACHED)(self._compute)
         self._places = lru_cache(CACHED)(self._refit_places)
 
     def __len__(self) -> int:
         return len(self.n)
 
-    def points(self, view: View, distance: str = "") -> Points:
-        """Return the tested triplets under a view's estimator and its distance, or another one."""
-        name = distance or view.distance
-        # Settings only where they matter, so that nothing is computed twice.
-        settings = (view.sigma, view.grid) if view.estimator == REFIT else (0.0, 0)
-        with self._locks[name]:
-            return self._points(name, view.estimator, *settings)
+    def about(self, *, images: bool = False) -> dict[str, Any]:
+        """All that the page needs to know at the start, for JSON: names, votes, labels and the ranking."""
+        result, start = self.result, self._settings(Fitted(self.distances[0], self.estimators[0]))
+        sigma, grid = start or (PAPER_SIGMA, PAPER_GRID)
+        labels = {name: _coded(self.labels[name]) for name in self.labels.columns if name != result.row}
+        return {
+            "name": Path(result.name).absolute().name,
+            "key": str(result.card.get("created", "")) + str(result.card.get("data", "")),
+            "row": result.row,
+            "k": self.k,
+            "size": SIZE,
+            "verdict": result.verdict(),
+            "distances": self.distances,
+            "estimators": self.estimators,
+            "ranking": [_ranked(record, SCORES[self.k]) for record in ranking(result)],
+            "refit": None if isinstance(self.refits, Refits) else self.refits,
+            "sigma": min(max(sigma, SIGMAS[0]), SIGMAS[1]),
+            "grid": min(max(grid, GRIDS[0]), GRIDS[1]),
+            "names": self.labels[result.row].to_list(),
+            "labels": labels,
+            "roles": [role for role in ROLES if role in labels],
+            "n": self.n.tolist(),
+            "M": self.M.tolist(),
+            "images": images,
+            "report": result.folder is not None and (result.folder / REPORT).is_file(),
+        }
 
-    def evaluated(self, view: View) -> tuple[float, int] | None:
-        """Sigma and grid size that a view's density was evaluated with; None where it is refitted, or another fit."""
-        return None if view.estimator == REFIT else _settings(self.points(view).fit)
+    def points(self, fitted: Fitted) -> Points:
+        """Return the tested rows under a fit."""
+        with self._locks[fitted.distance]:
+            return self._points(fitted)
 
-    def selected(self, view: View) -> BoolArray:
-        """Which triplets pass a view's filters: its group, and the least surprise and disagreement."""
-        selected = self.points(view).surprise >= view.surprise
-        if view.group:
-            selected &= (self.labels["group"] == view.group).to_numpy()
-        if view.other and view.disagreement:
-            selected &= self.disagreement(view) >= view.disagreement
-        return selected
+    def answers(self, row: int, fits: Mapping[str, Fitted]) -> dict[str, dict[str, Any]]:
+        """What some fits say of one row: distances, P, NLL and surprise as tested, and P of the saved model."""
+        answers = {}
+        for name, fitted in fits.items():
+            points = self.points(fitted)
+            d = [float(each[row]) for each in points.d]
+            error = getattr(points.fit, "standard_error", None)
+            answers[name] = {
+                "d": d,
+                **{key: float(getattr(points, key)[row]) for key in ("P", "nll", "surprise")},
+                "P_model": None if points.fit is None else float(points.fit.probability(*d)),
+                "standard_error": None if error is None else float(error(*d)),
+            }
+        return answers
 
-    def boxed(self, view: View) -> BoolArray:
-        """Which triplets lie in a view's box; all, where it has none."""
-        if view.box is None:
-            return np.ones(len(self), dtype=bool)
-        points = self.points(view, view.other if view.side == "other" else "")
-        low0, high0, low1, high1 = view.box
-        within: BoolArray = (low0 <= points.u0) & (points.u0 <= high0)
-        return within & (low1 <= points.u1) & (points.u1 <= high1)
+    def compared(self, one: Fitted, other: Fitted, keep: BoolArray) -> dict[str, Any]:
+        """Compare two fits on some rows: a record of `twoafc.results.compare_rows`, or, on all, the evaluated one.
 
-    def disagreement(self, view: View) -> FloatArray:
-        """How far P is apart between the two distances of a view, shape (T,)."""
-        return np.asarray(np.abs(self.points(view).P - self.points(view, view.other).P))
+        The evaluated one, marked by ``evaluated``, has the noise of training and the correction of the result.
+        """
+        pair = {one.distance, other.distance}
+        if keep.all() and one.estimator != REFIT:
+            for record in self.result.comparisons:
+                if (record["measure"], record["estimator"]) == ("nll", one.estimator) and {
+                    record["a"],
+                    record["b"],
+                } == pair:
+                    return {**record, "rows": len(self), "evaluated": True}
+        P = {each.distance: self.points(each).P for each in (one, other)}
+        return compare_rows(self.result, P, keep, estimator=self.estimators[0])
 
-    def likelier(self, view: View) -> IntArray:
-        """Which of a view's distances the votes favour, shape (T,): 1 the first, -1 the other, 0 neither."""
-        with np.errstate(invalid="ignore"):  # both infinite: the votes favour neither
-            gap = self.points(view, view.other).nll - self.points(view).nll
-        return np.where(np.abs(gap) >= np.log(TELLING), np.sign(np.nan_to_num(gap)), 0).astype(np.int64)
+    def _settings(self, fitted: Fitted) -> tuple[float, int] | None:
+        fit = self.result.model(fitted.distance, fitted.estimator)
+        return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
 
-    def order(self, view: View) -> IntArray:
-        """Rows of the triplets that a view keeps, and its box holds, in its order."""
-        rows = np.flatnonzero(self.selected(view) & self.boxed(view))
-        keys = self.column(view, view.sort.removeprefix("-"))[rows]
-        # Ranked first, so that text can be turned round like a number; equal ones stay in the order of the table.
-        ranks = np.unique(keys, return_inverse=True)[1]
-        return rows[np.argsort(-ranks if view.sort.startswith("-") else ranks, kind="stable")]
-
-    def column(self, view: View, name: str) -> NDArray[np.generic]:
-        """A column of the table of triplets, shape (T,); zeros for one that the view or the data do not have."""
-        if name in self.labels.columns:
-            return self.labels[name].to_numpy()
-        if name in ("n", "M"):
-            return np.asarray(getattr(self, name))
-        if name in ("P_other", "disagreement", "likelier"):
-            if not view.other:
-                return np.zeros(len(self))
-            of_two = {"disagreement": self.disagreement, "likelier": self.likelier}
-            return self.points(view, view.other).P if name == "P_other" else of_two[name](view)
-        return np.asarray(getattr(self.points(view), name, np.zeros(len(self))))
-
-    def frame(self, view: View) -> pl.DataFrame:
-        """The triplets that a view lists, in its order, with all that is known of them: the export."""
-        columns: dict[str, Any] = {"n": self.n, "M": self.M, "estimator": [named(view)] * len(self)}
-        for name in filter(None, (view.distance, view.other)):
-            points = self.points(view, name)
-            columns |= {f"{name}_{each}": getattr(points, each) for each in ("d0", "d1", "P", "nll", "surprise")}
-        if view.other:
-            names = np.array([view.other, "", view.distance])
-            columns |= {"disagreement": self.disagreement(view), "likelier": names[self.likelier(view) + 1]}
-        return self.labels.with_columns(**{name: pl.Series(each) for name, each in columns.items()})[self.order(view)]
-
-    def _compute(self, distance: str, estimator: str, sigma: float, grid: int) -> Points:
+    def _compute(self, fitted: Fitted) -> Points:
+        distance, estimator, sigma, grid = fitted
         if estimator != REFIT:
-            rows, fit = self.result.outcome_rows(distance, estimator), self.result.model(distance, estimator)
-            d0, d1, P, nll = (rows[name].to_numpy() for name in ("d0", "d1", "P", "nll"))
+            fit = self.result.model(distance, estimator)
             own = getattr(fit, "uniform", None)
-            uniform = own if isinstance(own, Uniform) else Uniform.learn(d0, d1)
-            return Points(d0, d1, uniform(d0), uniform(d1), P, nll, surprise(self.n, self.M, P), uniform, fit)
+            if self.result.triplets is None:
+                none = np.zeros(0)
+                uniform = own if isinstance(own, Uniform) else None
+                return Points((none,) * self.k, (none,) * self.k, none, none, none, uniform, fit)
+            rows = self.result.outcome_rows(distance, estimator)
+            d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
+            P, nll = rows["P"].to_numpy(), rows["nll"].to_numpy()
+            uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
+            return Points(d, tuple(map(uniform, d)), P, nll, surprise(self.n, self.M, P), uniform, fit)
         if isinstance(self.refits, str):
             raise DataError(self.refits)
-        uniform, d0, d1, u0, u1 = self._places(distance)
-        P = self.refits.tested(distance, sigma, grid, u0, u1)
+        uniform, d, u = self._places(distance)
+        P = self.refits.tested(distance, sigma, grid, *u)
         nll, fit = -log_likelihood(self.n, self.M, P), self.refits.fit(distance, sigma, grid)
-        return Points(d0, d1, u0, u1, P, nll, surprise(self.n, self.M, P), uniform, fit)
+        return Points(d, u, P, nll, surprise(self.n, self.M, P), uniform, fit)
 
-    def _refit_places(self, distance: str) -> tuple[Uniform, FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _refit_places(self, distance: str) -> tuple[Uniform, tuple[FloatArray, ...], tuple[FloatArray, ...]]:
         """The map of the training table to the plane, and the tested triplets on it; settings do not change them."""
         assert isinstance(self.refits, Refits)
         uniform = self.refits.placed(distance)[0]
-        rows = self.result.outcome_rows(distance, self.known.estimators[0])
-        d0, d1 = rows["d0"].to_numpy(), rows["d1"].to_numpy()
-        return uniform, d0, d1, uniform(d0), uniform(d1)
+        rows = self.result.outcome_rows(distance, self.estimators[0])
+        d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
+        return uniform, d, tuple(map(uniform, d))
 
 
-def _settings(fit: Fit | None) -> tuple[float, int] | None:
-    return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
+def _coded(column: pl.Series) -> dict[str, Any]:
+    """A column of few names, each written once."""
+    names = column.cast(pl.String).fill_null("")
+    known = names.unique(maintain_order=True)
+    return {"names": known.to_list(), "codes": names.cast(pl.Enum(known)).to_physical().to_list()}
+
+
+def _ranked(record: Mapping[str, Any], score: str) -> dict[str, Any]:
+    """What the ranking shows of a distance."""
+    kept = ("distance", "estimator", "nll", "nll_se", "nll_low", "nll_high", "nll_letters")
+    return {name: record.get(name) for name in kept} | {
+        "score": record.get(score),
+        "score_se": record.get(f"{score}_se"),
+    }
 
 
 def _shown(result: Result) -> list[str]:
     """Names of the estimators that have something to show of every distance: not only runs that diverged."""
-    shown, why = [], DataError(f"{result.name} tells of no triplets")
+    if result.triplets is None:
+        return list(dict.fromkeys(estimator for _, estimator, _ in result.fits))
+    shown, why = [], DataError(f"{result.name} has no {result.row}s to show")
     for name in result.estimators:
         try:
             for distance in result.distances:
@@ -217,11 +283,6 @@ def _shown(result: Result) -> list[str]:
     if not shown:
         raise why
     return shown
-
-
-def named(view: View) -> str:
-    """Name the estimator of a view, with its settings where they are the user's."""
-    return f"density(sigma={view.sigma:.4g}, grid_size={view.grid})" if view.estimator == REFIT else view.estimator
 
 
 class Refits:
@@ -267,11 +328,15 @@ class Refits:
 
 
 def refits(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Refits | str:
-    """Find the training table of a result: the file given, or one in or beside the folder; or return what is missing.
+    """Find the training table of a result, by its contents, or return what is missing.
 
-    Where the results were cross-validated, the tested triplets, under an estimator that did not diverge, are the
-    training table.
+    It is the file given, or the one that was evaluated, or one of its name in or beside the folder. Where the results
+    were cross-validated, the tested triplets, under an estimator that did not diverge, are the training table.
     """
+    if result.k == 1:
+        return "pairs are shown as they were evaluated"
+    if result.triplets is None:
+        return "the results were made from counts, not from a table"
     if "test" not in result.card["data"]:
         settings = result.card["settings"]
         table = _tested(result, estimator)
@@ -287,10 +352,10 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
         return Refits(named)
     names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
     assert result.folder is not None
-    for place in (result.folder, result.folder.absolute().parent, Path.cwd()):
-        for name in names:
-            if (place / name).is_file() and (found := _readable(place / name, contents)):
-                return Refits(found)
+    places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
+    for path in [*([result.folder / described["path"]] if "path" in described else []), *places]:
+        if path.is_file() and (found := _readable(path, contents)):
+            return Refits(found)
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
 
 
@@ -316,48 +381,3 @@ def _tested(result: Result, estimator: str | None) -> Triplets:
     columns = {f"{prefixes[name]}{each}": part[each] for name, part in parts.items() for each in ("d0", "d1")}
     first = parts[names[0]].drop("distance", "estimator", "d0", "d1", "P", "nll")
     return Triplets.from_frame(first.with_columns(**columns))
-
-
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """A triplet: its labels and votes, the number of votes to list counts of, and the answer of each distance.
-
-    An answer is that of `twoafc.results.answer`, with ``surprise`` in bits.
-    """
-
-    row: int
-    labels: dict[str, str]
-    n: int
-    M: int
-    votes: int
-    answers: dict[str, Answer]
-
-    @property
-    def observed(self) -> int | None:
-        """The count that was observed; None where the counts are of another number of votes."""
-        return self.n if self.votes == self.M else None
-
-    @property
-    def images(self) -> dict[str, str]:
-        """Names of the images, by role, in the order in which they are shown."""
-        return {role: self.labels[role] for role in ROLES if role in self.labels}
-
-
-def facts(explored: Explored, view: View) -> Facts | None:
-    """All about the triplet that a view has chosen; None where it has chosen none."""
-    if view.row is None:
-        return None
-    n, M = int(explored.n[view.row]), int(explored.M[view.row])
-    answers = {}
-    for name in filter(None, (view.distance, view.other)):
-        points = explored.points(view, name)
-        row = {key: float(getattr(points, key)[view.row]) for key in ("d0", "d1", "P", "nll", "surprise")}
-        answers[name] = answer(row | {"n": n, "M": M}, points.fit, view.votes) | {"surprise": row["surprise"]}
-    labels = {name: str(text) for name, text in explored.labels.row(view.row, named=True).items()}
-    return Facts(view.row, labels, n, M, view.votes or M, answers)
-
-
-def from_another_fit(answer: Answer) -> bool:
-    """Whether P was tested by another fit than the saved model, as in cross-validation, or with several seeds."""
-    P = answer["P_model"]
-    return P is not None and bool(np.isfinite(P)) and abs(P - answer["P"]) >= SAME

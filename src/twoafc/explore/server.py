@@ -1,56 +1,72 @@
-"""The server: for this machine and its own page only, with images from one folder; it writes nothing."""
+"""The server: for this machine and its own page only, with images from one folder; it writes nothing.
+
+The page is plain HTML, one style sheet and three scripts of our own. A plotting library of the browser would need WebGL
+and compiled scripts, and has buttons that upload; a canvas draws 36,000 points in a few hundredths of a second.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import io
+import json
+import math
 import socket
 import sys
-import traceback
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from dash import Dash
 from flask import Flask, Response, abort, request
 from PIL import Image
 from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from twoafc.explore.callbacks import connect
-from twoafc.explore.data import ROLES, Explored
-from twoafc.explore.layout import page
-from twoafc.explore.state import View
+from twoafc.arrays import BoolArray
+from twoafc.explore.data import GRIDS, REFIT, SIGMAS, Explored, Fitted, packed
 from twoafc.files import legible
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.results import Pictures, Result
+from twoafc.results import REPORT, Pictures, Result
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
 PORT, TRIED, MOST_PORTS = 8050, 50, 65535
-SERVED = ("/_dash-layout", "/_dash-dependencies", "/_dash-update-component", "/_favicon.ico", "/triplets.csv")
-BELOW = ("/_dash-component-suites/", "/assets/", "/image/")
-"""All that is served, beside the page itself; other doors that Dash may have or get stay shut."""
-EVERYTHING = "/<path:path>"
+ASSETS = {
+    "page.html": "text/html",
+    "style.css": "text/css",
+    "query.js": "text/javascript",
+    "plane.js": "text/javascript",
+    "page.js": "text/javascript",
+}
 AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif", "BMP": "image/bmp"}
 """Kinds of image that browsers show; others are sent as PNG."""
 MOST_PIXELS = 100_000_000
 MOST_BYTES = 4 * 2**20
 """Of a request; those of the page have some kilobytes."""
-INDEX = """<!DOCTYPE html>
-<html lang="en">
-    <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
-    <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
-</html>"""
+THUMBNAIL, THUMBNAILS = 320, 2048
+"""Longest side of a small image in pixels, and how many of them are in memory."""
+NAMED = 5
+"""Missing images that are named."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
 }
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""The report has its style and its pictures inside, and no script."""
 
 
 def serve(
@@ -58,7 +74,6 @@ def serve(
 ) -> BaseWSGIServer:
     """Make the server: see `twoafc.explore.explorer`."""
     result = Result.read(folder)
-    result.require_triplets("explore")
     pictures = None if images is None else Pictures(Path(images))
     explored = Explored(result, None if train is None else Path(train))
     return listen(application(explored, pictures), port)
@@ -66,47 +81,135 @@ def serve(
 
 def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
     """Make the application that serves a page of results."""
-    assets = str(Path(__file__).parent / "assets")
     server = Flask("twoafc.explore", static_folder=None)
     server.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
-    # First of all, before Dash does anything for a foreign caller.
     server.before_request(_refuse_strangers)
-    app = Dash("twoafc.explore", server=server, title="twoafc explore", update_title="", assets_folder=assets)
-    app.index_string = INDEX
-    app.layout = page(explored)
-    connect(app, explored, images=pictures is not None)
-    server.after_request(partial(_protected, scripts=app.csp_hashes()))
+    server.after_request(_protected)
+    server.register_error_handler(Exception, _failed)
+    roles = explored.about()["roles"]
 
-    server.register_error_handler(Exception, _not_understood)
+    @server.get("/")
+    def page() -> Response:
+        return _asset("page.html")
+
+    @server.get("/assets/<name>")
+    def asset(name: str) -> Response:
+        return _asset(name) if name in ASSETS else abort(404)
+
+    @server.get("/about.json")
+    def about() -> Response:
+        return _json(explored.about(images=pictures is not None))
+
+    @server.get("/points")
+    def points() -> Response:
+        found = explored.points(_fitted(explored, request.args, "distance"))
+        return Response(packed(found.arrays()), mimetype="application/octet-stream")
+
+    @server.get("/row/<int:row>")
+    def row(row: int) -> Response:
+        if row >= len(explored):
+            abort(404)
+        names = request.args.getlist("distance") or explored.distances
+        asked = {name: _fitted(explored, {**request.args, "distance": name}, "distance") for name in names}
+        return _json(explored.answers(row, asked))
+
+    @server.post("/compare")
+    def compare() -> Response:
+        given = request.get_json(silent=True)
+        if not isinstance(given, dict):
+            abort(400, "a comparison is asked for in JSON")
+        one, other = _fitted(explored, given, "distance"), _fitted(explored, given, "other")
+        if one.distance == other.distance:
+            abort(400, "two distances are needed to compare")
+        return _json(explored.compared(one, other, _mask(given.get("rows"), len(explored))))
+
+    small = lru_cache(THUMBNAILS)(lambda name: _small(pictures.read(name)) if pictures else None)
 
     @server.get("/image/<int:row>/<role>")
     def image(row: int, role: str) -> Response:
-        if pictures is None or role not in ROLES or role not in explored.labels.columns or row >= len(explored):
+        if pictures is None or role not in roles or row >= len(explored):
             abort(404)
-        content = pictures.read(str(explored.labels[role][row]))
-        shown = None if content is None else _shown(content)
+        name = str(explored.labels[role][row])
+        shown = small(name) if "small" in request.args else _shown(pictures.read(name))
         return abort(404) if shown is None else Response(shown[0], mimetype=shown[1])
 
-    @server.get("/triplets.csv")
-    def export() -> Response:
-        view = View.read(request.query_string.decode(errors="replace"), explored.known)
-        return Response(explored.frame(view).write_csv(), mimetype="text/csv")
+    @server.get("/missing.json")
+    def missing() -> Response:
+        """Which of the images that the rows name are not in the folder."""
+        if pictures is None:
+            abort(404)
+        names = sorted({name for role in roles for name in explored.labels[role].drop_nulls().to_list() if name})
+        gone = [name for name in names if pictures.path(name) is None]
+        return _json({"images": len(names), "missing": len(gone), "names": gone[:NAMED]})
+
+    @server.get("/report.html")
+    def report() -> Response:
+        path = None if explored.result.folder is None else explored.result.folder / REPORT
+        if path is None or not path.is_file():
+            abort(404)
+        # The report that lies on disk names the usual address of the explorer; here it is this one.
+        text = path.read_text(encoding="utf-8").replace(f'href="http://{HOST}:{PORT}/"', 'href="/"')
+        return Response(text, mimetype="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     return server
 
 
+def _asset(name: str) -> Response:
+    content = (Path(__file__).parent / "assets" / name).read_bytes()
+    return Response(content, mimetype=ASSETS[name])
+
+
+def _json(value: Any) -> Response:
+    """Send JSON; numbers that are not finite, which JSON has none of, as text."""
+    return Response(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False), mimetype="application/json")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    # Long lists hold names and counts, which need no look.
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) and len(value) < 1000 else value
+
+
+def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitted:
+    """Read which fit is asked for; the page asks for those that there are."""
+    name, estimator = given.get(distance), given.get("estimator", explored.estimators[0])
+    if not isinstance(name, str) or name not in explored.distances or estimator not in explored.estimators:
+        abort(404, "no such distance or estimator")
+    if estimator != REFIT:
+        return Fitted(name, estimator)
+    try:
+        sigma, grid = float(given.get("sigma", math.nan)), int(given.get("grid", 0))
+    except (TypeError, ValueError, OverflowError):
+        abort(400, "sigma and grid are numbers")
+    if not (SIGMAS[0] <= sigma <= SIGMAS[1] and GRIDS[0] <= grid <= GRIDS[1]):
+        abort(400, f"sigma lies in {SIGMAS}, grid in {GRIDS}")
+    return Fitted(name, estimator, sigma, grid)
+
+
+def _mask(given: Any, rows: int) -> BoolArray:
+    """Read a mask of rows: bits, the first row's first, in base 64; all rows where none is given."""
+    if given is None:
+        return np.ones(rows, dtype=bool)
+    try:
+        bits = np.unpackbits(np.frombuffer(base64.b64decode(given, validate=True), dtype=np.uint8), bitorder="little")
+    except (TypeError, ValueError, binascii.Error):
+        abort(400, "rows are bits in base 64")
+    if len(bits) != -(-rows // 8) * 8:
+        abort(400, f"rows are {rows} bits")
+    return bits[:rows].astype(bool)
+
+
 def _refuse_strangers() -> None:
-    """Refuse requests that do not come from this page on this machine, and paths that are not part of it."""
+    """Refuse requests that do not come from this page on this machine."""
     # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
     if _hostname(request.host) not in HOSTS:
         abort(403, f"this page is served as {HOST} or localhost alone")
     origin = request.headers.get("Origin")
     if origin is not None and origin != f"http://{request.host}":
         abort(403, "this page answers itself alone")
-    known = request.path in SERVED or request.path.startswith(BELOW)
-    # Dash answers any path that it does not know with the page itself.
-    if request.path != "/" and (not known or str(request.url_rule) == EVERYTHING):
-        abort(404)
 
 
 def _hostname(host: str) -> str | None:
@@ -116,56 +219,62 @@ def _hostname(host: str) -> str | None:
         return None
 
 
-def _not_understood(error: Exception) -> Response | HTTPException:
-    """Answer requests that no page of ours sends, on which Dash fails; report failures of our own code."""
+def _failed(error: Exception) -> Response | HTTPException:
+    """Answer what is not found or not understood in a word, and report failures of our own."""
     if isinstance(error, HTTPException):
-        return error
-    through = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
-    if any(name.startswith("twoafc.") for name in through):
-        failed = f"{type(error).__name__}: {error}"
-        print(f"twoafc: {legible(f'{request.method} {request.path} failed: {failed}')}", file=sys.stderr)
-        return Response(f"this failed; please report it ({failed})", 500, mimetype="text/plain")
-    return Response(f"this request is not understood ({type(error).__name__})", 400, mimetype="text/plain")
+        return Response(f"{error.description}\n", error.code, mimetype="text/plain")
+    failed = f"{type(error).__name__}: {error}"
+    print(f"twoafc: {legible(f'{request.method} {request.path} failed: {failed}')}", file=sys.stderr)
+    return Response(f"this failed; please report it ({failed})\n", 500, mimetype="text/plain")
 
 
-def _protected(response: Response, *, scripts: Sequence[str]) -> Response:
+def _protected(response: Response) -> Response:
     """Set headers that let the page use this server only."""
-    # Plotly compiles functions that draw points, and sets inline styles.
-    policy = {
-        "default-src": "'none'",
-        "script-src": " ".join(["'self'", "'unsafe-eval'", *scripts]),
-        "style-src": "'self' 'unsafe-inline'",
-        "img-src": "'self' data: blob:",
-        "font-src": "'self' data:",
-        "connect-src": "'self'",
-        "worker-src": "blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
-    response.headers.update(HEADERS)
-    response.headers["Content-Security-Policy"] = "; ".join(f"{what} {whence}" for what, whence in policy.items())
-    if not request.path.startswith("/_dash-component-suites/"):
-        response.headers["Cache-Control"] = "no-store"
+    for name, value in {**HEADERS, "Content-Security-Policy": POLICY}.items():
+        response.headers.setdefault(name, value)
     return response
 
 
-def _shown(content: bytes) -> tuple[bytes, str] | None:
+def _shown(content: bytes | None) -> tuple[bytes, str] | None:
     """Return an image that browsers show, with its type, by its content and not by its name; None for other files."""
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as found:
+        with Image.open(io.BytesIO(content or b""), formats=FORMATS) as found:
             kind = found.format or ""
             if found.width * found.height > MOST_PIXELS:
                 return None
             if kind in AS_THEY_ARE:
                 found.verify()
-                return content, AS_THEY_ARE[kind]
-        pixels = eight_bits(decode(content, "image"))
+                return content or b"", AS_THEY_ARE[kind]
+        return _encoded(_pixels(content), "PNG")
     except Exception:  # damage makes Pillow raise whatever it happens to meet
         return None
-    shown = io.BytesIO()
-    Image.fromarray(np.moveaxis(pixels, 0, -1)).save(shown, "PNG")
-    return shown.getvalue(), "image/png"
+
+
+def _small(content: bytes | None) -> tuple[bytes, str] | None:
+    """Return a small copy of a large image, and a small image as it is."""
+    shown = _shown(content)
+    if shown is None:
+        return None
+    try:
+        with Image.open(io.BytesIO(shown[0]), formats=FORMATS) as found:
+            if max(found.size) <= THUMBNAIL:
+                return shown
+            found.draft("RGB", (THUMBNAIL, THUMBNAIL))
+            image = found.convert("RGB")
+        image.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.BICUBIC)
+        return _encoded(image, "JPEG")
+    except Exception:  # cut short, which its header does not tell
+        return None
+
+
+def _pixels(content: bytes | None) -> Image.Image:
+    return Image.fromarray(np.moveaxis(eight_bits(decode(content or b"", "image")), 0, -1))
+
+
+def _encoded(image: Image.Image, kind: str) -> tuple[bytes, str]:
+    file = io.BytesIO()
+    image.save(file, kind)
+    return file.getvalue(), AS_THEY_ARE[kind]
 
 
 class _Quiet(WSGIRequestHandler):

@@ -14,6 +14,7 @@ from .cards import triplet_images as triplet_images
 from .cards import write_failures as write_failures
 from .compare import Comparison as Comparison
 from .compare import compare_results as compare_results
+from .compare import compare_rows as compare_rows
 from .compare import known_name as known_name
 from .compare import known_names as known_names
 from .failures import TELLING as TELLING

@@ -44,9 +44,13 @@ def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
 
 
 def describe_files(*paths: str | Path) -> dict[str, Any]:
-    """Describe the files of a table by their names and hashes."""
+    """Describe the files of a table by their names and hashes, one file also by its path.
+
+    The folder of a result keeps the path relative to itself.
+    """
     if len(paths) == 1:
-        return {"file": Path(paths[0]).name, "file_sha256": _digest(paths[0])}
+        path = Path(paths[0])
+        return {"file": path.name, "file_sha256": _digest(path), "path": str(path.absolute())}
     return {"files_sha256": {str(path): _digest(path) for path in paths}} if paths else {}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import (
     COMPARED,
@@ -263,6 +264,37 @@ def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]])
     _require(comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in result.scores)))
     notes = [f"{result.rows.select(result.row).n_unique()} {result.row}s; {result.error_bars}", *result.caveats]
     return Comparison(comparisons, letters, notes, planned)
+
+
+def compare_rows(
+    result: Result, P: Mapping[str, FloatArray], keep: BoolArray, *, estimator: str | None = None
+) -> Record:
+    """Compare two distances of a result by NLL on some of its rows; the noise of training is not included.
+
+    Parameters
+    ----------
+    P : mapping of the names of the two distances to arrays, shape (T,)
+    keep : array of bool, shape (T,)
+        The rows to compare on.
+    estimator : str, default the first of the results
+        One that did not diverge.
+
+    Returns
+    -------
+    record of `twoafc.inference.compare`, with ``rows``, how many were kept
+    """
+    tested = result.outcome_rows(next(iter(P)), estimator).filter(pl.Series(keep))
+    count = {"rows": len(tested)}
+    if len(tested) < 2:
+        return count | {"sentence": f"two {result.row}s at least are needed to compare"}
+    table = _table(tested, result.votes, result.k)
+    dependence = clustering_of(table)
+    values = {
+        name: values_of(table, each[keep], values_per_row(table, each[keep], ties=result.ties, draws=0), dependence)
+        for name, each in P.items()
+    }
+    measure = {"nll": COMPARED[result.k]["nll"]}
+    return compare(values, dependence, estimator="", measures=measure)[0] | count
 
 
 Parts = dict[tuple[str, str], list[pl.DataFrame]]

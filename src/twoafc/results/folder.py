@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -88,7 +89,19 @@ def write_result(
             plots.save(figure, *files, dpi=150)
         write_page(partial / REPORT, report_page(result, images))
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
+        card["data"] = {role: _beside(table, result.folder, folder) for role, table in card.get("data", {}).items()}
         RESULTS.write_card(partial, card, _content(result))
+
+
+def _beside(described: Mapping[str, Any], read_from: Path | None, folder: str | Path) -> dict[str, Any]:
+    """Describe a table with its path relative to the folder that is written; a result that was read has another."""
+    if "path" not in described:
+        return dict(described)
+    path = os.path.join(os.path.abspath(read_from or ""), described["path"])
+    try:
+        return {**described, "path": Path(os.path.relpath(path, os.path.abspath(folder))).as_posix()}
+    except ValueError:  # on another drive
+        return {name: value for name, value in described.items() if name != "path"}
 
 
 def _content(result: Result) -> dict[str, Any]:

@@ -159,6 +159,9 @@ def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     [('table, test', 'file t.csv, votes 1200'), ('seed', '0'), ('tie rule', 'a tie counts one half')]
     """
     named = [("versions", card.get("versions")), *((f"table, {k}", v) for k, v in (card.get("data") or {}).items())]
+    named = [
+        (name, {k: v for k, v in (each or {}).items() if k != "path"}) for name, each in named
+    ]  # of this machine alone
     named += [(f"estimator, {name}", settings) for name, settings in (card.get("estimators") or {}).items()]
     named += [("settings", card.get("settings")), *((name.replace("_", " "), card.get(name)) for name in SHOWN)]
     return [(name, text) for name, value in named if value is not None and (text := _listed(value))]
