@@ -1,132 +1,185 @@
-"""The explorer in a real browser: from a click to the triplet shown, and from a slider to the surface fitted and drawn.
+"""The explorer in a real browser: how long it takes from a click, key or letter to what it changes on the screen.
 
-Run: python -m benchmarks explore (about a minute; needs the extras "explore" and "test", and Chromium)
-
-36,344 tested triplets, as many as BAPPS has, and a surface of 100 x 100 fitted to 151,400. Times are taken in the page,
-from the event to the first frame in which what it asked for is painted. Goals: medians of 300 and 500 ms.
+36,344 tested triplets and ten distances, fitted to 151,400 by the spline: the sizes of BAPPS. Medians in milliseconds
+beside the goals, and the memory of the server.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import statistics
+import subprocess
+import sys
 import tempfile
-import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-TRAIN, TEST, GRID = 151_400, 36_344, 100
-CLICKS, MOVES = 25, 12
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
-
-# Gives the time from an event to the second frame after something happened: by then it is on the screen.
-WATCH = """([event, target, changed]) => new Promise(done => {
+TRAIN, TEST, DISTANCES, REPEATS = 151_400, 36_344, 10, 12
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+# From the event to the second frame after the change: by then it is on the screen.
+WATCH = """([event, target]) => { window.waiting = new Promise(done => {
     let start = null;
-    setTimeout(() => done(NaN), 10000);
-    document.addEventListener(event, () => { start = performance.now(); }, {capture: true, once: true});
-    const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - start)));
-    if (changed === "drawn") {
-        const graph = document.querySelector(target + " .js-plotly-plot"), old = graph.data[0].z.bdata;
-        graph.on("plotly_afterplot", () => { if (start !== null && graph.data[0].z.bdata !== old) painted(); });
-    } else {
-        const place = document.querySelector(target), old = place.textContent;
-        new MutationObserver((_, self) => {
-            if (start !== null && place.textContent !== old) { self.disconnect(); painted(); }
-        }).observe(place, {childList: true, subtree: true, characterData: true});
-    }
-})"""
-PLACE = """([u0, u1]) => {
-    const graph = document.querySelector("#first-plane .js-plotly-plot"), at = graph.getBoundingClientRect();
-    const {xaxis, yaxis} = graph._fullLayout;
-    return [at.x + xaxis._offset + xaxis.l2p(u0), at.y + yaxis._offset + yaxis.l2p(u1)];
+    const timeout = setTimeout(() => done(NaN), 10000);
+    document.addEventListener(event, () => { start ??= performance.now(); }, {capture: true, once: true});
+    const place = document.querySelector(target), old = place.textContent + (place.dataset.drawn ?? "");
+    const seen = new MutationObserver(() => {
+        if (start === null || place.textContent + (place.dataset.drawn ?? "") === old) return;
+        seen.disconnect();
+        clearTimeout(timeout);
+        requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - start)));
+    });
+    seen.observe(place, {childList: true, subtree: true, characterData: true, attributes: true});
+}); }"""
+PLACE = """async ([u0, u1]) => {
+    const {MARGIN} = await import("/assets/plane.js");
+    const host = document.getElementById("first-plane"), at = host.getBoundingClientRect();
+    const side = host.clientHeight - MARGIN.top - MARGIN.bottom;
+    return [at.x + MARGIN.left + side * u0, at.y + MARGIN.top + side * (1 - u1)];
 }"""
 
 
-def table(triplets: int, votes: int, seed: int) -> dict[str, np.ndarray]:
-    """Votes of Weber's world, and two distances that see it through more or less noise."""
+def table(triplets: int, votes: int, seed: int) -> dict[str, Any]:
+    """Votes of Weber's world, on named references, and distances that see it through more or less noise."""
     rng = np.random.default_rng(seed)
     d = rng.lognormal(size=(2, triplets))
-    columns = {"n": rng.binomial(votes, d[0] ** 2 / (d**2).sum(axis=0)), "M": np.full(triplets, votes)}
-    for name, noise in (("near", 0.3), ("far", 0.9)):
-        seen = d * np.exp(noise * rng.normal(size=d.shape))
-        columns |= {f"{name}_d0": seen[0], f"{name}_d1": seen[1]}
+    columns: dict[str, Any] = {
+        "triplet": [f"{seed}/patch_{row:06d}" for row in range(triplets)],
+        "group": [
+            ("cnn", "traditional", "superres", "deblur", "colorization", "frameinterp")[row % 6]
+            for row in range(triplets)
+        ],
+        "ref": [f"{seed}/ref/{row:06d}" for row in range(triplets)],
+        "n": rng.binomial(votes, d[0] ** 2 / (d**2).sum(axis=0)),
+        "M": np.full(triplets, votes),
+    }
+    for k in range(DISTANCES):
+        seen = d * np.exp((0.2 + 0.1 * k) * rng.normal(size=d.shape))
+        columns |= {f"distance{k}_d0": seen[0], f"distance{k}_d1": seen[1]}
     return columns
 
 
 def results(folder: Path) -> Path:
-    from twoafc import Density, Triplets, evaluate
+    from twoafc import Triplets, evaluate
 
-    tables = {"train": Triplets.from_frame(table(TRAIN, 2, 0)), "test": Triplets.from_frame(table(TEST, 5, 1))}
-    estimators = {"density": Density(grid_size=GRID)}
-    evaluate(**tables, estimators=estimators).write(folder / "results")
-    tables["train"].write(folder / "train.csv")
+    train, test = Triplets.from_frame(table(TRAIN, 2, 0)), Triplets.from_frame(table(TEST, 5, 1))
+    train.write(folder / "train.parquet")
+    evaluate(train, test).write(folder / "results")
     return folder / "results"
 
 
-def timed(page: Any, watch: tuple[str, str, str], act: Callable[[], None]) -> float:
+def memory(process: int) -> float:
+    """Largest memory of a process so far, in MB."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def timed(page: Any, event: str, target: str, act: Callable[[], Any]) -> float:
     """Milliseconds from an event that some act causes to what it changes."""
-    page.evaluate(f"watch => {{ window.waiting = ({WATCH})(watch); }}", list(watch))
-    page.wait_for_timeout(50)
+    page.evaluate(WATCH, [event, target])
     act()
     took = float(page.evaluate("() => window.waiting"))
-    page.wait_for_timeout(600)  # for what else the page does then
+    page.wait_for_timeout(400)  # for what else the page does then
     return took
 
 
-def clicks(page: Any) -> list[float]:
-    rng = np.random.default_rng(0)
-
-    def click() -> None:
-        page.mouse.click(*page.evaluate(PLACE, rng.uniform(0.05, 0.95, 2).tolist()))
-
-    return [timed(page, ("mouseup", "#triplet", "shown"), click) for _ in range(CLICKS)]
-
-
-def moves(page: Any) -> list[float]:
-    page.locator("#sigma").focus()
-    keys = ["ArrowRight"] * (MOVES // 2) + ["ArrowLeft"] * (MOVES // 2)
-    # Half of the way back is over fits that are kept at hand; those are left out.
-    took = [timed(page, ("input", "#first-plane", "drawn"), lambda key=key: page.keyboard.press(key)) for key in keys]
-    return took[: MOVES // 2]
+def first_views(browser: Any, address: str) -> list[float]:
+    """From the address to ranking, plane and triplet on the screen; every time in a new window without a cache."""
+    times = []
+    for _ in range(5):
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        start = time.perf_counter()
+        page.goto(address, wait_until="commit")
+        page.wait_for_selector("#strip table")
+        page.wait_for_selector("#first-plane[data-drawn]")
+        times.append(1000 * (time.perf_counter() - start))
+        page.close()
+    return times
 
 
-def told(what: str, times: list[float], goal: int) -> str:
-    worst = max(times)
-    return f"{what:44s} {statistics.median(times):8.0f} {worst:8.0f} {goal:8d}"
+def told(what: str, times: list[float], goal: int) -> None:
+    print(f"{what:52s} {statistics.median(times):8.0f} {max(times):8.0f} {goal:8d}", flush=True)
 
 
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
-    from twoafc.explore import explorer
-
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         raise SystemExit(f"no browser is installed: none of {', '.join(BROWSERS)}")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        server = explorer(results(Path(folder)))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = results(Path(folder))
+        command = [sys.executable, "-m", "twoafc", "explore", str(place)]
+        start = time.perf_counter()
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        address = server.stdout.readline().split(" at ")[1].split()[0]
+        started = 1000 * (time.perf_counter() - start)
         browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
-        print(f"The explorer, {TEST:,} triplets, surface {GRID} x {GRID}, fitted to {TRAIN:,}; in {browser.version}")
-        print(f"{'milliseconds':44s} {'median':>8s} {'worst':>8s} {'goal':>8s}")
-        for planes, query in ((1, ""), (2, "&other=far")):
+        try:
+            print(f"The explorer, {TEST:,} triplets, {DISTANCES} distances, fitted to {TRAIN:,}; in {browser.version}")
+            print(f"{'milliseconds':52s} {'median':>8s} {'worst':>8s} {'goal':>8s}")
+            told("start of the server", [started], 5000)
+            first = first_views(browser, address)
+            told("first view, the very first", first[:1], 2000)
+            told("first view", first, 2000)
             page = browser.new_page(viewport={"width": 1280, "height": 800})
-            page.goto(f"http://{server.host}:{server.port}/?estimator=refit&grid={GRID}{query}")
-            page.wait_for_selector("#triplet h2")
+            page.goto(f"{address}?other=distance3")
+            page.wait_for_selector("#sentence strong")
             page.wait_for_load_state("networkidle")
-            page.wait_for_timeout(1000)
-            many = "one distance" if planes == 1 else "two distances"
-            print(told(f"click to triplet shown, {many}", clicks(page), 300))
-            print(told(f"slider to surface and points drawn, {many}", moves(page), 500))
-            page.close()
-        browser.close()
-        server.shutdown()
-        server.server_close()
+            rng = np.random.default_rng(0)
+
+            def click() -> None:
+                page.mouse.click(*page.evaluate(PLACE, rng.uniform(0.05, 0.95, 2).tolist()))
+
+            told(
+                "click on a point to its triplet",
+                [timed(page, "pointerup", "#triplet", click) for _ in range(REPEATS)],
+                200,
+            )
+            strip = [timed(page, "pointerup", "#strip", click) for _ in range(REPEATS)]
+            told("click on a point to what all distances say", strip, 200)
+            keys = [timed(page, "keydown", "#triplet", lambda: page.keyboard.press("n")) for _ in range(REPEATS)]
+            told("key to the next triplet", keys, 200)
+            page.locator("#search").focus()
+            letters = "patch_01234"
+            searches = [
+                timed(page, "input", "#count", lambda each=each: page.keyboard.type(each)) for each in letters[6:]
+            ]
+            page.locator("#search").fill("")
+            page.wait_for_timeout(600)
+            told("letter in the search to count, table and plane", searches, 150)
+            sentences, field = [], page.locator("#surprise-least")
+            for least in range(1, REPEATS):
+                field.fill("")
+                page.wait_for_timeout(700)
+                sentences.append(timed(page, "input", "#sentence", lambda least=least: field.fill(str(least / 4))))
+            told("filter to the paired sentence", sentences, 300)
+            field.fill("")
+            page.wait_for_timeout(700)
+            choose = [
+                timed(
+                    page,
+                    "click",
+                    "#first-title",
+                    lambda k=k: page.locator("#ranking li button:first-child").nth(k).click(),
+                )
+                for k in range(4, DISTANCES)
+            ]
+            told("another distance, for the first time", choose, 500)
+            print(f"memory of the server: {memory(server.pid):.0f} MB")
+        finally:
+            browser.close()
+            server.send_signal(signal.SIGINT)
+            server.wait()
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

@@ -49,6 +49,15 @@ class Fitted(NamedTuple):
     grid: int = 0
 
 
+class Tested(NamedTuple):
+    """The tested rows under one fit: k distances, P and NLL, each of shape (T,), and the saved fit, or None."""
+
+    d: tuple[FloatArray, ...]
+    P: FloatArray
+    nll: FloatArray
+    fit: Fit | None
+
+
 @dataclass(frozen=True, eq=False)
 class Points:
     """The tested rows under one fit, and what P comes from.
@@ -149,6 +158,7 @@ class Explored:
         self.estimators = (*labels, *((REFIT,) if isinstance(self.refits, Refits) else ()))
         # Requests that come at once need the same fit: it is computed once.
         self._locks = {name: RLock() for name in self.distances}
+        self._tested = lru_cache(CACHED)(self._test)
         self._points = lru_cache(CACHED)(self._compute)
         self._places = lru_cache(CACHED)(self._refit_places)
 
@@ -191,13 +201,16 @@ class Explored:
         """What some fits say of one row: distances, P, NLL and surprise as tested, and P of the saved model."""
         answers = {}
         for name, fitted in fits.items():
-            points = self.points(fitted)
-            d = [float(each[row]) for each in points.d]
-            error = getattr(points.fit, "standard_error", None)
+            with self._locks[name]:
+                tested = self._tested(fitted)
+            d, P, fit = [float(each[row]) for each in tested.d], float(tested.P[row]), tested.fit
+            error = getattr(fit, "standard_error", None)
             answers[name] = {
                 "d": d,
-                **{key: float(getattr(points, key)[row]) for key in ("P", "nll", "surprise")},
-                "P_model": None if points.fit is None else float(points.fit.probability(*d)),
+                "P": P,
+                "nll": float(tested.nll[row]),
+                "surprise": float(surprise(self.n[row], self.M[row], P)),
+                "P_model": None if fit is None else float(fit.probability(*d)),
                 "standard_error": None if error is None else float(error(*d)),
             }
         return answers
@@ -223,25 +236,31 @@ class Explored:
         return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
 
     def _compute(self, fitted: Fitted) -> Points:
+        d, P, nll, fit = self._tested(fitted)
+        if fitted.estimator == REFIT:
+            uniform, _, u = self._places(fitted.distance)
+            return Points(d, u, P, nll, surprise(self.n, self.M, P), uniform, fit)
+        own = getattr(fit, "uniform", None)
+        if self.result.triplets is None:
+            return Points(d, d, P, nll, P, own if isinstance(own, Uniform) else None, fit)
+        uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
+        return Points(d, tuple(map(uniform, d)), P, nll, surprise(self.n, self.M, P), uniform, fit)
+
+    def _test(self, fitted: Fitted) -> Tested:
         distance, estimator, sigma, grid = fitted
-        if estimator != REFIT:
-            fit = self.result.model(distance, estimator)
-            own = getattr(fit, "uniform", None)
-            if self.result.triplets is None:
-                none = np.zeros(0)
-                uniform = own if isinstance(own, Uniform) else None
-                return Points((none,) * self.k, (none,) * self.k, none, none, none, uniform, fit)
-            rows = self.result.outcome_rows(distance, estimator)
-            d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
-            P, nll = rows["P"].to_numpy(), rows["nll"].to_numpy()
-            uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
-            return Points(d, tuple(map(uniform, d)), P, nll, surprise(self.n, self.M, P), uniform, fit)
-        if isinstance(self.refits, str):
-            raise DataError(self.refits)
-        uniform, d, u = self._places(distance)
-        P = self.refits.tested(distance, sigma, grid, *u)
-        nll, fit = -log_likelihood(self.n, self.M, P), self.refits.fit(distance, sigma, grid)
-        return Points(d, u, P, nll, surprise(self.n, self.M, P), uniform, fit)
+        if estimator == REFIT:
+            if isinstance(self.refits, str):
+                raise DataError(self.refits)
+            _, d, u = self._places(distance)
+            P = self.refits.tested(distance, sigma, grid, *u)
+            return Tested(d, P, -log_likelihood(self.n, self.M, P), self.refits.fit(distance, sigma, grid))
+        fit = self.result.model(distance, estimator)
+        if self.result.triplets is None:
+            none = np.zeros(0)
+            return Tested((none,) * self.k, none, none, fit)
+        rows = self.result.outcome_rows(distance, estimator)
+        d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
+        return Tested(d, rows["P"].to_numpy(), rows["nll"].to_numpy(), fit)
 
     def _refit_places(self, distance: str) -> tuple[Uniform, tuple[FloatArray, ...], tuple[FloatArray, ...]]:
         """The map of the training table to the plane, and the tested triplets on it; settings do not change them."""

@@ -1,6 +1,6 @@
 """The server: for this machine and its own page only, with images from one folder; it writes nothing.
 
-The page is plain HTML, one style sheet and three scripts of our own. A plotting library of the browser would need WebGL
+The page is plain HTML, one style sheet and six scripts of our own. A plotting library of the browser would need WebGL
 and compiled scripts, and has buttons that upload; a canvas draws 36,000 points in a few hundredths of a second.
 """
 
@@ -37,9 +37,7 @@ PORT, TRIED, MOST_PORTS = 8050, 50, 65535
 ASSETS = {
     "page.html": "text/html",
     "style.css": "text/css",
-    "query.js": "text/javascript",
-    "plane.js": "text/javascript",
-    "page.js": "text/javascript",
+    **dict.fromkeys(("page.js", "query.js", "plane.js", "shared.js", "side.js", "row.js"), "text/javascript"),
 }
 AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif", "BMP": "image/bmp"}
 """Kinds of image that browsers show; others are sent as PNG."""

@@ -55,7 +55,8 @@ export function classes(colour, data, drawn) {
     // The more points there are, the fainter those that are as expected, or they would hide the surface.
     const power = 1 + Math.log10(Math.max(drawn, 1000) / 1000);
     const of = new Uint8Array(T);
-    for (let row = 0; row < T; row++) for (let k = 1; k < SURPRISE.length; k++) if (first.surprise[row] >= SURPRISE[k][0]) of[row] = k;
+    for (let row = 0; row < T; row++)
+        for (let k = 1; k < SURPRISE.length; k++) if (first.surprise[row] >= SURPRISE[k][0]) of[row] = k;
     return {of, inks: SURPRISE.map(([, opacity]) => `rgba(0,0,0,${(opacity ** power).toFixed(3)})`)};
 }
 
@@ -117,7 +118,10 @@ export class Plane {
 
     back(px, py) {
         const [x0, x1, y0, y1] = this.scene.zoom ?? [0, 1, 0, 1];
-        return [x0 + ((x1 - x0) * (px - MARGIN.left)) / this.side, y0 + (y1 - y0) * (1 - (py - MARGIN.top) / this.side)];
+        return [
+            x0 + ((x1 - x0) * (px - MARGIN.left)) / this.side,
+            y0 + (y1 - y0) * (1 - (py - MARGIN.top) / this.side),
+        ];
     }
 
     redraw() {
@@ -281,7 +285,8 @@ export class Plane {
         }
         draw.textAlign = "right";
         draw.textBaseline = "middle";
-        for (const [u, label] of up) if (u >= y0 && u <= y1) draw.fillText(label, MARGIN.left - 6, this.place(x0, u)[1]);
+        for (const [u, label] of up)
+            if (u >= y0 && u <= y1) draw.fillText(label, MARGIN.left - 6, this.place(x0, u)[1]);
         draw.textAlign = "center";
         draw.textBaseline = "alphabetic";
         const across = k === 2 ? "d0, distance of x0 (spaced by rank)" : "distance (spaced by rank)";
@@ -311,7 +316,13 @@ export class Plane {
         }
         if (this.marked === null || this.marked === undefined || !this.scene.x.length) return;
         const [x, y] = this.place(this.scene.x[this.marked], this.scene.y[this.marked]);
-        if (x < MARGIN.left - 1 || y < MARGIN.top - 1 || x > MARGIN.left + this.side + 1 || y > MARGIN.top + this.side + 1) return;
+        if (
+            x < MARGIN.left - 1 ||
+            y < MARGIN.top - 1 ||
+            x > MARGIN.left + this.side + 1 ||
+            y > MARGIN.top + this.side + 1
+        )
+            return;
         for (const [colour, width] of [
             ["#fff", 6],
             ["#e0007a", 3],

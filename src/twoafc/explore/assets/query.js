@@ -4,7 +4,21 @@
 export const REFIT = "refit";
 export const RANGES = ["n", "M", "P", "surprise", "disagreement"];
 export const COLOURS = ["surprise", "votes", "group"];
-export const COLUMNS = ["name", "group", "n", "M", "d0", "d1", "d", "P", "nll", "surprise", "P_other", "disagreement", "likelier"];
+export const COLUMNS = [
+    "name",
+    "group",
+    "n",
+    "M",
+    "d0",
+    "d1",
+    "d",
+    "P",
+    "nll",
+    "surprise",
+    "P_other",
+    "disagreement",
+    "likelier",
+];
 // Votes speak for one of two distances where they are so many times as likely under it.
 const TELLING = Math.log(10);
 const NUMBER = /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
@@ -142,7 +156,9 @@ export function likelier(first, other) {
 // All names of a row in one text, for the search; made once.
 export function haystack(about) {
     const columns = Object.values(about.labels);
-    return about.names.map((name, row) => [name, ...columns.map(({names, codes}) => names[codes[row]])].join("\n").toLowerCase());
+    return about.names.map((name, row) =>
+        [name, ...columns.map(({names, codes}) => names[codes[row]])].join("\n").toLowerCase(),
+    );
 }
 
 // Rows that pass the filters, in the order of the table of the data: all but the box.
@@ -240,7 +256,9 @@ export function csv(query, data, rows) {
     for (const name of Object.keys(about.labels)) named.push([name, column(name, data)]);
     named.push(["n", about.n], ["M", about.M]);
     const estimator =
-        query.estimator === REFIT ? `density(sigma=${Number(query.sigma.toPrecision(4))}, grid_size=${query.grid})` : query.estimator;
+        query.estimator === REFIT
+            ? `density(sigma=${Number(query.sigma.toPrecision(4))}, grid_size=${query.grid})`
+            : query.estimator;
     named.push(["estimator", {at: () => estimator}]);
     for (const [name, points] of [
         [query.distance, first],
