@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -67,20 +68,25 @@ def report(launched: Browser) -> None:
 
 
 def explorer(launched: Browser) -> None:
-    """Show two distances in the explorer, with the images of the triplet that surprises the first one most."""
+    """Show the explorer with four distances, two beside each other, and in the dark on a phone."""
     from twoafc.explore import explorer as explore
 
     with tempfile.TemporaryDirectory() as home:
-        folder = judged(Path(home), triplets=3000, names=("euclidean", "ssim"))
+        folder = judged(Path(home), triplets=3000, names=tuple(demo.DISTANCES))
         server = explore(folder, images=home)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = launched.new_page(viewport={"width": 1280, "height": 840})
-        page.goto(f"http://{server.host}:{server.port}/?distance=euclidean&other=ssim")
-        page.wait_for_selector("#first-plane .ring", state="attached")
-        page.wait_for_load_state("networkidle")
-        page.wait_for_timeout(500)
-        save(page.screenshot(), IMAGES / "explorer.png")
-        page.close()
+        for name, width, height, scheme, query in (
+            ("explorer", 1440, 940, "light", ""),
+            ("explorer-two", 1440, 940, "light", "?other=nlpd&disagreement=0.2&colour=votes"),
+            ("explorer-phone", 400, 1180, "dark", ""),
+        ):
+            page = launched.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto(f"http://{server.host}:{server.port}/{query}")
+            page.wait_for_selector("#strip table")
+            page.wait_for_load_state("networkidle")
+            page.wait_for_timeout(500)
+            save(page.screenshot(), IMAGES / f"{name}.png")
+            page.close()
         server.shutdown()
 
 
@@ -112,5 +118,6 @@ def save(screenshot: bytes, path: Path) -> None:
 
 if __name__ == "__main__":
     with browser() as launched:
-        report(launched)
-        explorer(launched)
+        for one in (report, explorer):
+            if one.__name__ in (sys.argv[1:] or ("report", "explorer")):
+                one(launched)

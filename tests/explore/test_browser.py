@@ -570,7 +570,7 @@ def test_a_slider_fits_anew_and_the_link_restores_all_of_it(page: Page, address:
 COLOUR_AT = """([u0, u1]) => {
     const canvas = document.querySelector("#first-plane canvas"), fine = canvas.width / canvas.clientWidth;
     const side = canvas.clientHeight - 8 - 44;
-    const at = [58 + side * u0, 8 + side * (1 - u1)].map((each) => Math.round(each * fine));
+    const at = [66 + side * u0, 8 + side * (1 - u1)].map((each) => Math.round(each * fine));
     return Array.from(canvas.getContext("2d").getImageData(...at, 1, 1).data).slice(0, 3);
 }"""
 

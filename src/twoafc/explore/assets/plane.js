@@ -27,7 +27,7 @@ export const SURPRISE = [
     [9, 1],
 ];
 const PALER = 0.35; // share of white in the surface, so that points on it are seen
-export const MARGIN = {left: 58, right: 22, top: 8, bottom: 44};
+export const MARGIN = {left: 66, right: 22, top: 8, bottom: 44};
 const REACH = 14; // pixels between a click and the point that it means, at most
 const DRAG = 5; // pixels from which on a press is a box
 
