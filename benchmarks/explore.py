@@ -149,9 +149,7 @@ def main() -> None:
             told("key to the next triplet", keys, 200)
             page.locator("#search").focus()
             letters = "34567"
-            searches = [
-                timed(page, "input", "#count", lambda each=each: page.keyboard.type(each)) for each in letters
-            ]
+            searches = [timed(page, "input", "#count", lambda each=each: page.keyboard.type(each)) for each in letters]
             page.locator("#search").fill("")
             page.wait_for_timeout(600)
             told("letter in the search to count, table and plane", searches, 150)

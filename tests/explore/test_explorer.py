@@ -535,6 +535,11 @@ def test_what_is_no_question_is_refused_without_a_word(
     assert caplog.records == []
 
 
+def test_a_question_nested_without_end_is_refused(client: FlaskClient) -> None:
+    body = b"[" * 100_000 + b"]" * 100_000
+    assert client.post("/compare", base_url=LOCAL, data=body, content_type="application/json").status_code == 400
+
+
 def test_a_request_that_is_too_large_is_refused(client: FlaskClient) -> None:
     body = b'{"distance": "' + b"a" * MOST_BYTES + b'"}'
     answer = client.post("/compare", base_url=LOCAL, data=body, content_type="application/json")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -142,7 +143,8 @@ class Explored:
     def __init__(self, result: Result, train: Path | None = None) -> None:
         self.result, self.k = result, result.k
         ranked = ranking(result)
-        labels = _shown(result)
+        # The page starts with the estimator of the verdict, and with the best distance.
+        labels = sorted(_shown(result), key=lambda name: not ranked or name != ranked[0]["estimator"])
         known = [record["distance"] for record in ranked if record["estimator"] == labels[0]]
         rest = result.distances if result.triplets is not None else [name for name, _, _ in result.fits]
         self.distances = tuple(dict.fromkeys([*known, *rest]))
@@ -172,7 +174,8 @@ class Explored:
         labels = {name: _coded(self.labels[name]) for name in self.labels.columns if name != result.row}
         return {
             "name": Path(result.name).absolute().name,
-            "key": str(result.card.get("created", "")) + str(result.card.get("data", "")),
+            "key": self._key(),
+            "crossed": "test" not in result.card.get("data", {}),
             "row": result.row,
             "k": self.k,
             "size": SIZE,
@@ -191,6 +194,11 @@ class Explored:
             "images": images,
             "report": result.folder is not None and (result.folder / REPORT).is_file(),
         }
+
+    def _key(self) -> str:
+        """Name the tested rows: notes on them outlast another evaluation of the same table."""
+        names = "\0".join(["", *self.labels[self.result.row].to_list()])
+        return sha256(self.n.tobytes() + self.M.tobytes() + names.encode()).hexdigest()[:16]
 
     def points(self, fitted: Fitted) -> Points:
         """Return the tested rows under a fit."""

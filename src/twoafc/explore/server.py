@@ -113,7 +113,10 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 
     @server.post("/compare")
     def compare() -> Response:
-        given = request.get_json(silent=True)
+        try:
+            given = request.get_json(silent=True)
+        except RecursionError:  # nested without end
+            given = None
         if not isinstance(given, dict):
             abort(400, "a comparison is asked for in JSON")
         one, other = _fitted(explored, given, "distance"), _fitted(explored, given, "other")
@@ -137,7 +140,7 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
         if pictures is None:
             abort(404)
         names = sorted({name for role in roles for name in explored.labels[role].drop_nulls().to_list() if name})
-        gone = [name for name in names if pictures.path(name) is None]
+        gone = pictures.missing(names)
         return _json({"images": len(names), "missing": len(gone), "names": gone[:NAMED]})
 
     @server.get("/report.html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,24 @@ class Pictures:
                     if path is not None:
                         return path
         return None
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Which of these images are not in the folder, by one look at all that is in it."""
+        root = os.path.realpath(self.folder)
+        own, known = root.split(os.sep), set()
+        for folder, _, files in os.walk(root):
+            inside = os.path.relpath(folder, root)
+            for file in files:
+                path = file if inside == os.curdir else f"{inside}/{file}".replace(os.sep, "/")
+                known |= {path, os.path.splitext(path)[0]}
+        gone = []
+        for name in names:
+            parts = _parts(name) or []
+            starts = [start for start in range(len(parts)) if parts[:start] == own[len(own) - start :]]
+            places = (home + "/".join(parts[start:]) for start in starts for home in ("", "2afc/", "jnd/"))
+            if not any(place in known for place in places):
+                gone.append(name)
+        return gone
 
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
         """Read the file of an image; None where there is none inside the folder, or it is larger than that.

@@ -1,7 +1,7 @@
 // The page: it turns clicks and keys into a new query, asks for the data, and has shown what the query says.
-import {bits, boxed, csv, link, listed, parse, selected} from "./query.js";
+import {RANGES, bits, boxed, csv, identified, link, listed, parse, selected, start} from "./query.js";
 import {Plane, classes} from "./plane.js";
-import {answer, counted, fill, fitOf, get, make, points, remember, save, status, view} from "./shared.js";
+import {PAGE, answer, counted, fill, fitOf, fixed, get, make, points, remember, save, status, view} from "./shared.js";
 import {controls, legend, views} from "./side.js";
 import {disagreement, enlarge, leave, list, peek, sameReference, choose_row, stage, tell, walk} from "./row.js";
 
@@ -14,7 +14,7 @@ const KEYS = [
     ["/", "search"],
     ["?", "these keys"],
     ["Esc", "close"],
-    ["1 2 3 …", "enlarged: show one image"],
+    ["1 2 3 …", "enlarged: show one image; n, p and d go on"],
     ["f", "enlarged: flicker between reference and image"],
     ["x", "enlarged: difference from the reference"],
 ];
@@ -29,15 +29,21 @@ function go(changes, {same = ""} = {}) {
     const listing = Object.keys(changes).some(
         (name) => !["triplet", "votes", "page", "colour", "show", "zoom"].includes(name),
     );
-    view.query = {...view.query, ...(listing ? {page: 0} : {}), ...changes};
-    if (view.query.other === view.query.distance) view.query.other = "";
-    if (!view.query.other) Object.assign(view.query, {side: "first", disagreement: null});
-    const address = location.pathname + link(view.query, view.about);
+    const owner = view.query.side === "other" ? view.query.other : view.query.distance;
+    const query = {...view.query, ...(listing ? {page: null} : {}), ...changes};
+    if (query.other === query.distance) query.other = "";
+    if (!query.other) query.disagreement = null;
+    // A box belongs to the plane of its distance, wherever that is shown.
+    if (!("box" in changes)) query.side = owner === query.other && query.other ? "other" : "first";
+    if (query.box && !("box" in changes) && ![query.distance, query.other].includes(owner)) query.box = null;
+    if (!query.box && !query.zoom) query.side = "first";
+    view.query = query;
+    const address = location.pathname + link(query, view.about);
     if (address !== location.pathname + location.search) {
         if (same && same === last) history.replaceState(null, "", address);
         else history.pushState(null, "", address);
+        last = same;
     }
-    last = same;
     return update();
 }
 
@@ -52,32 +58,47 @@ window.addEventListener("popstate", () => {
 // Only what the query changes is made anew: choosing another row leaves the planes as they are.
 let shown = {};
 async function update() {
-    const mine = ++turn;
+    const mine = ++turn,
+        query = view.query;
     controls();
+    const slow = setTimeout(() => mine === turn && status("Loading …"), 150);
     try {
-        const [first, other] = await Promise.all([
-            points(view.query.distance),
-            view.query.other ? points(view.query.other) : null,
-        ]);
+        const [first, other] = await Promise.all([points(query.distance), query.other ? points(query.other) : null]);
         if (mine !== turn) return;
-        Object.assign(view.data, {first, other});
+        // The query that these data belong to: what is exported is named by it.
+        Object.assign(view.data, {first, other, query});
+        status("");
     } catch (error) {
-        if (mine === turn) status(error.message);
+        if (mine !== turn) return;
+        status(error.message);
+        if (!view.data.query) return;
+        // Back to what is shown, so that no name stands beside data of another.
+        view.query = view.data.query;
+        history.replaceState(null, "", location.pathname + link(view.query, view.about));
+        controls();
         return;
+    } finally {
+        clearTimeout(slow);
     }
-    const {triplet, votes, page, colour, show, zoom, ...listing} = view.query;
+    const {triplet, votes, page: asked, colour, show, zoom, ...listing} = query;
     const wanted = JSON.stringify([listing, listing.tag && view.noted]);
-    const now = {rows: wanted, drawn: wanted + JSON.stringify([colour, show, zoom]), page: wanted + page};
+    const now = {rows: wanted, drawn: wanted + JSON.stringify([colour, show, zoom])};
     if (now.rows !== shown.rows) {
         view.data.kept = selected(view.query, view.data);
         view.data.within = boxed(view.query, view.data);
         view.rows = listed(view.query, view.data, view.data.kept, view.data.within);
         if (view.about.names.length)
-            status(`${view.rows.length.toLocaleString("en")} of ${counted(view.about.names.length, view.about.row)}`);
+            fill(
+                get("count"),
+                `${view.rows.length.toLocaleString("en")} of ${counted(view.about.names.length, view.about.row)}`,
+            );
         compare();
+        chips();
     }
-    const named = triplet ? view.about.names.indexOf(triplet) : -1;
+    const named = triplet ? view.data.ids.indexOf(triplet) : -1;
     view.chosen = named >= 0 ? named : (view.rows[0] ?? null);
+    view.page = asked ?? Math.max(Math.floor(view.rows.indexOf(view.chosen) / PAGE), 0);
+    now.page = wanted + view.page;
     if (now.drawn !== shown.drawn) draw();
     if (now.page !== shown.page) list();
     shown = now;
@@ -121,8 +142,8 @@ function draw() {
         const values = view.data[side];
         view.planes[side].show(scene(name, values, side));
         view.planes[side].mark(view.chosen);
-        const mean = values.nll.length
-            ? `: NLL ${(values.nll.reduce((sum, each) => sum + each, 0) / values.nll.length).toFixed(4)}`
+        const mean = view.rows.length
+            ? `: NLL ${fixed(view.rows.reduce((sum, row) => sum + values.nll[row], 0) / view.rows.length, 4)}`
             : "";
         const told =
             view.query.show === "error" && !values.error
@@ -135,9 +156,8 @@ function draw() {
             get(`${side}-tools`),
             view.query.box &&
                 side === view.query.side &&
-                make("button", {click: () => view.go({zoom: view.query.box, box: null})}, "Zoom to box"),
-            view.query.box && side === view.query.side && make("button", {click: () => view.go({box: null})}, "No box"),
-            view.query.zoom && make("button", {click: () => view.go({zoom: null})}, "Whole plane"),
+                make("button", {"data-key": "zoom", click: () => view.go({zoom: view.query.box})}, "Zoom to box"),
+            view.query.zoom && make("button", {"data-key": "whole", click: () => view.go({zoom: null})}, "Whole plane"),
             make(
                 "button",
                 {
@@ -160,7 +180,10 @@ function compare() {
     clearTimeout(waiting);
     const place = get("sentence"),
         mine = ++comparing;
-    if (!view.query.other || !view.about.names.length) return fill(place);
+    if (!view.query.other) return fill(place);
+    if (!view.about.names.length)
+        return fill(place, "Counts have no single triplets: there is no paired comparison of them.");
+    if (view.rows.length < 2) return fill(place, `Two ${view.about.row}s at least are needed to compare.`);
     waiting = setTimeout(async () => {
         const asked = {
             ...fitOf(view.query.distance),
@@ -176,19 +199,50 @@ function compare() {
                 })
             ).json();
             if (mine !== comparing) return;
-            const on =
-                view.rows.length === view.about.names.length
-                    ? `On all ${counted(view.rows.length, view.about.row)}`
-                    : `On ${view.rows.length === 1 ? "this" : "these"} ${counted(view.rows.length, view.about.row)}`;
+            const all = view.rows.length === view.about.names.length;
+            const on = `On ${all ? "all" : "these"} ${counted(view.rows.length, view.about.row)}`;
+            const why = all ? "one pair, fitted again" : `one pair, on ${view.about.row}s chosen by looking`;
             const note = found.evaluated
                 ? "As evaluated."
-                : "Exploratory: one pair, on rows chosen by looking; the noise of training is not included.";
+                : `Exploratory: ${why}; the noise of training is not included.`;
             fill(place, make("strong", {}, `${on}: ${found.sentence}.`), " ", make("span", {class: "soft"}, note));
         } catch (error) {
             if (mine === comparing) fill(place, error.message);
         }
     }, 60);
 }
+
+// ---- Filters that are in use, each with a button that drops it
+
+function chips() {
+    const {query} = view,
+        none = start(view.about);
+    const words = {
+        search: "name",
+        group: "group",
+        ref: "reference",
+        tag: "tag",
+        box: `box on ${query[{first: "distance"}[query.side] ?? "other"]}`,
+    };
+    const used = [...Object.keys(words), ...RANGES].filter((name) => query[name] !== none[name]);
+    fill(
+        get("chips"),
+        used.map((name) => {
+            const value = RANGES.includes(name) ? ` ${spoken(query[name])}` : name === "box" ? "" : `: ${query[name]}`;
+            const label = (words[name] ?? name) + value;
+            return make(
+                "button",
+                {
+                    "data-key": name,
+                    "aria-label": `drop the filter ${label}`,
+                    click: () => view.go({[name]: none[name]}),
+                },
+                `${label} ×`,
+            );
+        }),
+    );
+}
+const spoken = ([low, high]) => (low === null ? `≤ ${high}` : high === null ? `≥ ${low}` : `${low} to ${high}`);
 
 // ---- Keys
 
@@ -234,11 +288,16 @@ document.addEventListener("keydown", (event) => {
         if (role) stage.show(role);
         else if (event.key === "f") stage.flicker();
         else if (event.key === "x") stage.subtract();
-        else return;
+        else if ("npd".includes(event.key)) {
+            const role = stage.role;
+            Promise.resolve(ACTIONS[event.key]()).then(() => get("large").open && enlarge(view.chosen, role));
+        } else return;
         event.preventDefault();
         return;
     }
     if (get("keys").open || !ACTIONS[event.key]) return;
+    // Arrows scroll what has the focus and can be scrolled.
+    if (event.key.startsWith("Arrow") && event.target.closest?.("[tabindex]")) return;
     event.preventDefault();
     ACTIONS[event.key]();
 });
@@ -252,7 +311,12 @@ async function begin() {
         about: view.about,
         share: Float64Array.from(view.about.n, (n, row) => n / view.about.M[row]),
     });
-    await remember();
+    view.data.ids = identified(view.about.names);
+    remember();
+    window.addEventListener("storage", () => {
+        remember();
+        controls();
+    });
     fill(get("title"), view.about.name);
     fill(get("verdict"), view.about.verdict[0] ?? "");
     get("report").hidden = !view.about.report;
@@ -262,8 +326,17 @@ async function begin() {
         other: new Plane(get("other-plane"), {...told, box: (box) => view.go({box, side: "other", triplet: ""})}),
     };
     get("search").addEventListener("input", (event) => view.go({search: event.target.value}, {same: "search"}));
+    get("search").addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === "Escape") event.target.blur();
+    });
+    document.addEventListener("click", (event) => {
+        if (!event.target.closest("#views")) get("views").open = false;
+    });
+    document.addEventListener("keydown", (event) => {
+        if (event.key === "Escape") get("views").open = false;
+    });
     get("export").addEventListener("click", () =>
-        save(new Blob([csv(view.query, view.data, view.rows)], {type: "text/csv"}), `${view.about.row}s.csv`),
+        save(new Blob([csv(view.data.query, view.data, view.rows)], {type: "text/csv"}), `${view.about.row}s.csv`),
     );
     get("export").hidden = !view.about.names.length;
     get("search").hidden = !view.about.names.length;

@@ -14,8 +14,8 @@ export const PROBABILITY = [
     "#542788",
     "#2d004b",
 ];
-const ERROR = ["#fcfbfd", "#dadaeb", "#bcbddc", "#9e9ac8", "#807dba", "#6a51a3", "#54278f", "#3f007d"];
-const LARGEST_ERROR = 0.25;
+export const ERROR = ["#fcfbfd", "#dadaeb", "#bcbddc", "#9e9ac8", "#807dba", "#6a51a3", "#54278f", "#3f007d"];
+export const LARGEST_ERROR = 0.25;
 // Okabe and Ito's colours, without black and yellow; more groups take hues round the circle.
 const GROUPS = ["#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 // Least bits of each class of surprise, and its opacity: faint where the votes are as expected.
@@ -45,7 +45,7 @@ export function classes(colour, data, drawn) {
     if (colour === "group" && about.labels.group) {
         const {names, codes} = about.labels.group;
         const inks = names.map((_, k) =>
-            names.length <= GROUPS.length ? GROUPS[k] : `hsl(${Math.round((360 * k) / names.length)} 70% 42%)`,
+            names.length <= GROUPS.length ? GROUPS[k] : `hsl(${Math.round(137.508 * k) % 360} 70% ${k % 2 ? 36 : 52}%)`,
         );
         return {of: codes, inks, names};
     }
@@ -289,7 +289,12 @@ export class Plane {
             if (u >= y0 && u <= y1) draw.fillText(label, MARGIN.left - 6, this.place(x0, u)[1]);
         draw.textAlign = "center";
         draw.textBaseline = "alphabetic";
-        const across = k === 2 ? "d0, distance of x0 (spaced by rank)" : "distance (spaced by rank)";
+        const across =
+            k === 2
+                ? this.side < 280
+                    ? "d0 (spaced by rank)"
+                    : "d0, distance of x0 (spaced by rank)"
+                : "distance (spaced by rank)";
         draw.fillText(across, MARGIN.left + this.side / 2, MARGIN.top + this.side + 36);
         draw.save();
         draw.translate(12, MARGIN.top + this.side / 2);
@@ -379,10 +384,15 @@ export class Plane {
             this.overlay();
             return;
         }
-        const a = this.back(...drag.from),
-            b = this.back(...drag.to);
+        const within = ([x, y]) => [
+            Math.min(Math.max(x, MARGIN.left), MARGIN.left + this.side),
+            Math.min(Math.max(y, MARGIN.top), MARGIN.top + this.side),
+        ];
+        const a = this.back(...within(drag.from)),
+            b = this.back(...within(drag.to));
         const ends = [Math.min(a[0], b[0]), Math.max(a[0], b[0]), Math.min(a[1], b[1]), Math.max(a[1], b[1])];
-        this.told.box(ends.map((end) => Number(end.toPrecision(4))));
+        if (ends[0] < ends[1] && ends[2] < ends[3]) this.told.box(ends.map((end) => Number(end.toPrecision(4))));
+        else this.overlay();
     }
 
     picture() {

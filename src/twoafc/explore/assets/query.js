@@ -47,10 +47,15 @@ export function start(about) {
         side: "first",
         zoom: null,
         sort: "-surprise",
-        page: 0,
+        page: null, // the one of the chosen row
         triplet: "",
     };
 }
+
+// Names of references: quadruples have two in a row.
+export const references = (about) => [
+    ...new Set(["ref", "ref0", "ref1"].flatMap((name) => about.labels[name]?.names ?? [])),
+];
 
 function number(text, low, high, otherwise) {
     const value = NUMBER.test(String(text).trim()) ? Number(text) : NaN;
@@ -100,13 +105,14 @@ export function parse(search, about) {
         COLUMNS.flatMap((name) => [name, "-" + name]),
     );
     among("group", about.labels.group ? about.labels.group.names : []);
-    among("ref", about.labels.ref ? about.labels.ref.names : []);
+    among("ref", references(about));
     for (const name of ["search", "tag", "triplet"]) query[name] = given.get(name) ?? "";
     for (const name of RANGES) query[name] = range(given.get(name));
     query.box = corners(given.get("box"));
     query.zoom = corners(given.get("zoom"));
     query.votes = Math.round(number(given.get("votes"), 0, 30, 0));
-    query.page = Math.round(number(given.get("page"), 0, 1e9, 0));
+    const page = number(given.get("page"), 0, 1e9, null);
+    query.page = page === null ? null : Math.round(page);
     query.sigma = number(given.get("sigma"), 0.004, 0.6, about.sigma);
     query.grid = Math.round(number(given.get("grid"), 5, 100, about.grid));
     if (query.other === query.distance) query.other = ""; // a distance beside itself shows nothing
@@ -132,10 +138,22 @@ export function link(query, about) {
     return text ? "?" + text : "";
 }
 
+// Names that tell rows apart: the second row of one name is "name (2)".
+export function identified(names) {
+    const seen = new Map(),
+        taken = new Set(names);
+    return names.map((name) => {
+        let count = (seen.get(name) ?? 0) + 1;
+        while (count > 1 && taken.has(`${name} (${count})`)) count++;
+        seen.set(name, count);
+        return count > 1 ? `${name} (${count})` : name;
+    });
+}
+
 // A column of the table, by row; null where the query or the data have none.
 export function column(name, data) {
     const {about, first, other} = data;
-    if (name === "name") return about.names;
+    if (name === "name") return data.ids ?? about.names;
     if (about.labels[name]) {
         const {names, codes} = about.labels[name];
         return codes.map((code) => names[code]);
@@ -151,6 +169,15 @@ export function column(name, data) {
 export function likelier(first, other) {
     const gap = other - first;
     return Math.abs(gap) >= TELLING ? Math.sign(gap) : 0;
+}
+
+// Places of the names in their order, in which 2 comes before 10.
+export function ranks(names) {
+    const order = new Intl.Collator("en", {numeric: true}).compare;
+    const sorted = Int32Array.from(names.keys()).sort((a, b) => order(names[a], names[b]) || a - b);
+    const places = new Int32Array(names.length);
+    sorted.forEach((row, place) => (places[row] = place));
+    return places;
 }
 
 // All names of a row in one text, for the search; made once.
@@ -169,11 +196,14 @@ export function selected(query, data) {
     const drop = (test) => {
         for (let row = 0; row < T; row++) if (keep[row] && !test(row)) keep[row] = 0;
     };
-    for (const name of ["group", "ref"]) {
+    for (const [name, columns] of [
+        ["group", ["group"]],
+        ["ref", ["ref", "ref0", "ref1"]],
+    ]) {
         if (!query[name]) continue;
-        const {names, codes} = about.labels[name],
-            code = names.indexOf(query[name]);
-        drop((row) => codes[row] === code);
+        const among = columns.map((each) => about.labels[each]).filter(Boolean);
+        const wanted = among.map(({names}) => names.indexOf(query[name]));
+        drop((row) => among.some(({codes}, at) => codes[row] === wanted[at]));
     }
     for (const name of RANGES) {
         const values = query[name] && column(name, data);
@@ -186,7 +216,7 @@ export function selected(query, data) {
         data.haystack ??= haystack(about);
         drop((row) => words.every((word) => data.haystack[row].includes(word)));
     }
-    if (query.tag) drop((row) => (tags[about.names[row]]?.tags ?? []).includes(query.tag));
+    if (query.tag) drop((row) => (tags[data.ids[row]]?.tags ?? []).includes(query.tag));
     return keep;
 }
 
@@ -206,7 +236,8 @@ export function listed(query, data, keep, within) {
     for (let row = 0; row < keep.length; row++) if (keep[row] && (!within || within[row])) rows.push(row);
     const down = query.sort.startsWith("-"),
         name = query.sort.replace(/^-/, "");
-    const keys = column(name, data);
+    if (name === "name") data.ranks ??= ranks(data.ids ?? data.about.names);
+    const keys = name === "name" ? data.ranks : column(name, data);
     if (!keys) return rows;
     const sign = down ? -1 : 1;
     const before =
@@ -275,8 +306,8 @@ export function csv(query, data, rows) {
         named.push(["likelier", {at: (row) => ({1: query.distance, "-1": query.other})[likelierOf[row]] ?? ""}]);
     }
     if (Object.keys(tags).length) {
-        named.push(["tags", {at: (row) => (tags[about.names[row]]?.tags ?? []).join(" ")}]);
-        named.push(["note", {at: (row) => tags[about.names[row]]?.note ?? ""}]);
+        named.push(["tags", {at: (row) => (tags[data.ids[row]]?.tags ?? []).join(" ")}]);
+        named.push(["note", {at: (row) => tags[data.ids[row]]?.note ?? ""}]);
     }
     const lines = [named.map(([name]) => quoted(name)).join(",")];
     for (const row of rows) lines.push(named.map(([, values]) => quoted(values.at(row))).join(","));

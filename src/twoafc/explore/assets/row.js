@@ -1,11 +1,9 @@
 // The rows of the page: the chosen one with its images, what all distances say of it, the wall, the table, images at full size.
 import {REFIT, column, disagrees, likelier, logChances} from "./query.js";
-import {answer, choose, counted, fill, fitOf, fixed, get, keep, make, short, status, view} from "./shared.js";
+import {PAGE, answer, choose, counted, fill, fitOf, fixed, get, keep, make, short, status, view} from "./shared.js";
 import {controls} from "./side.js";
 
-const WALL = 12,
-    TABLE = 12,
-    MOST_COUNTS = 200;
+const MOST_COUNTS = 200;
 const HEADS = {
     name: "",
     group: "group",
@@ -69,7 +67,12 @@ function pictures(row, {small, click}) {
                 click && view.about.images
                     ? make(
                           "button",
-                          {class: "open", "aria-label": `enlarge ${role}`, click: () => click(role)},
+                          {
+                              class: "open",
+                              "data-key": `${row} ${role}`,
+                              "aria-label": `enlarge ${role}`,
+                              click: () => click(role),
+                          },
                           picture,
                       )
                     : picture,
@@ -101,7 +104,12 @@ function votes(row) {
     );
 }
 
-let telling = 0;
+let telling = 0,
+    told = "";
+const folds = {}; // which of them are open
+const fold = (id, open, ...children) =>
+    make("details", {id, open: folds[id] ?? open, toggle: (event) => (folds[id] = event.target.open)}, ...children);
+
 export async function tell() {
     const place = get("triplet");
     for (const side of ["first", "other"]) view.planes[side].mark(view.chosen);
@@ -111,6 +119,20 @@ export async function tell() {
         if (is) each.setAttribute("aria-current", "true");
         else each.removeAttribute("aria-current");
     }
+    const {distance, other, estimator, sigma, grid, ref} = view.query;
+    const now = JSON.stringify([
+        view.chosen,
+        distance,
+        other,
+        estimator,
+        sigma,
+        grid,
+        ref,
+        view.rows.indexOf(view.chosen),
+        view.rows.length,
+    ]);
+    if (now === told) return; // the fields of the row may be in use
+    told = now;
     if (view.chosen === null) fill(get("strip"));
     if (view.chosen === null)
         return fill(
@@ -131,6 +153,7 @@ export async function tell() {
             "button",
             {
                 click: () => walk(by),
+                "data-key": `step ${by}`,
                 "aria-label": by > 0 ? "next" : "previous",
                 title: by > 0 ? "next (n)" : "previous (p)",
             },
@@ -143,7 +166,7 @@ export async function tell() {
         make(
             "div",
             {class: "heading"},
-            make("h2", {}, view.about.row === "pair" ? "Pair " : "Triplet ", make("span", {}, view.about.names[row])),
+            make("h2", {}, view.about.row === "pair" ? "Pair " : "Triplet ", make("span", {}, view.data.ids[row])),
             make("div", {}, step(-1), step(1)),
         ),
         make(
@@ -160,7 +183,7 @@ export async function tell() {
             "div",
             {class: "tools"},
             make("button", {id: "next-disagreement", title: "d", click: disagreement}, "Next disagreement"),
-            view.about.labels.ref &&
+            referenceOf(row) &&
                 make(
                     "button",
                     {id: "same-reference", title: "r", click: sameReference},
@@ -168,7 +191,7 @@ export async function tell() {
                 ),
         ),
         notes(row),
-        make("details", {id: "counts-fold"}, make("summary", {}, "NLL of every count"), counts),
+        fold("counts-fold", false, make("summary", {}, "NLL of every count"), counts),
     );
     try {
         // A refit is of the distances that are shown; the others were not fitted so.
@@ -181,7 +204,9 @@ export async function tell() {
         fill(strip, who(row, found));
         countTable(row, counts);
     } catch (error) {
-        if (mine === telling) fill(strip, error.message);
+        if (mine !== telling) return;
+        told = ""; // ask again
+        fill(strip, error.message);
     }
 }
 
@@ -200,10 +225,12 @@ function who(row, answers) {
         bar.children[1].style.left = `${100 * view.data.share[row]}%`;
         const shown = name === view.query.distance || name === view.query.other;
         const tested = each.P_model !== null && Math.abs(each.P_model - each.P) >= 1e-9;
-        if (shown && tested)
-            notes.push(
-                `${name}: the model of all ${view.about.row}s gives P = ${each.P_model.toFixed(4)}; tested was one that had not seen this ${view.about.row}.`,
-            );
+        if (shown && tested) {
+            const why = view.about.crossed
+                ? `the model of all ${view.about.row}s gives P = ${each.P_model.toFixed(4)}; tested was one that had not seen this ${view.about.row}`
+                : `P is the mean over the seeds; the model of the first, whose surface is drawn, gives ${each.P_model.toFixed(4)}`;
+            notes.push(`${name}: ${why}.`);
+        }
         const error =
             !tested && each.standard_error !== null && each.standard_error !== undefined
                 ? ` ± ${Number(each.standard_error).toFixed(4)}`
@@ -211,7 +238,11 @@ function who(row, answers) {
         return make(
             "tr",
             {class: shown ? "shown" : ""},
-            make("th", {scope: "row", title: name}, make("button", {click: () => choose(name)}, name)),
+            make(
+                "th",
+                {scope: "row", title: name},
+                make("button", {"data-key": name, click: () => choose(name)}, name),
+            ),
             make(
                 "td",
                 {
@@ -237,9 +268,12 @@ function who(row, answers) {
         notes.unshift(
             favoured
                 ? `The votes are ${Math.round(Math.exp(Math.min(gap, 300))).toLocaleString("en")} times as likely under ${favoured > 0 ? view.query.distance : view.query.other}.`
-                : "These votes do not tell which of the two is right.",
+                : view.data.first.nll[row] === Infinity && view.data.other.nll[row] === Infinity
+                  ? "Neither of the two gives these votes any chance."
+                  : "These votes do not tell which of the two is right.",
         );
     }
+    if (view.query.estimator === REFIT) notes.push("Fitted again: the distances that are shown.");
     const heads = [
         "distance",
         "",
@@ -248,7 +282,7 @@ function who(row, answers) {
         "bits",
     ];
     return [
-        make("h2", {}, `What the distances say of ${view.about.names[row]}`),
+        make("h2", {}, `What the distances say of ${view.data.ids[row]}`),
         make(
             "table",
             {class: "said"},
@@ -300,11 +334,9 @@ function countTable(row, place) {
             value: view.query.votes,
             "aria-valuetext": view.query.votes ? String(view.query.votes) : "as voted",
             input: (event) => {
-                view.query.votes = event.target.valueAsNumber;
+                view.go({votes: event.target.valueAsNumber}, {same: "votes"});
                 countTable(row, place);
-                get("votes").focus();
             },
-            change: (event) => view.go({votes: event.target.valueAsNumber}, {same: "votes"}),
         }),
         make(
             "div",
@@ -329,59 +361,66 @@ function countTable(row, place) {
 }
 
 function notes(row) {
-    const name = view.about.names[row],
-        own = view.noted[name] ?? {tags: [], note: ""};
+    const name = view.data.ids[row],
+        own = {tags: [], note: "", ...view.noted[name]};
     const change = (changes) => {
-        const now = {...own, ...changes};
-        if (now.tags.length || now.note) view.noted[name] = now;
-        else delete view.noted[name];
-        Object.assign(own, now);
-        keep();
-        controls(); // not all of the page: the other field may be in use
+        Object.assign(own, changes);
+        keep(({noted}) => {
+            if (own.tags.length || own.note) noted[name] = own;
+            else delete noted[name];
+        });
+        if (view.query.tag) view.go({triplet: name}, {same: "notes"});
+        else controls();
     };
-    return make(
-        "details",
-        {id: "notes", open: Boolean(own.tags.length || own.note)},
+    const words = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+    return fold(
+        "notes",
+        Boolean(own.tags.length || own.note),
         make("summary", {}, "Tags and note"),
         make("label", {for: "tags"}, "Tags, separated by spaces"),
         make("input", {
             id: "tags",
             value: own.tags.join(" "),
-            change: (event) => change({tags: [...new Set(event.target.value.split(/[\s,]+/).filter(Boolean))]}),
+            input: (event) => change({tags: words(event.target.value)}),
         }),
         make("label", {for: "note"}, "Note"),
-        make("textarea", {id: "note", rows: "2", change: (event) => change({note: event.target.value})}, own.note),
-        make("p", {class: "note"}, "Kept in this browser, and exported with the table."),
+        make("textarea", {id: "note", rows: "2", input: (event) => change({note: event.target.value})}, own.note),
+        make(
+            "p",
+            {class: "note"},
+            "Kept in this browser, for these data at this address, and exported with the table.",
+        ),
     );
 }
 
 // ---- Going through the rows
 
 export function walk(by, test = () => true) {
-    if (!view.rows.length) return;
+    if (!view.rows.length) return undefined;
     let at = view.rows.indexOf(view.chosen);
     for (let tried = 0; tried < view.rows.length; tried++) {
         at = ((at < 0 && by < 0 ? 0 : at) + by + view.rows.length) % view.rows.length;
-        if (test(view.rows[at])) return choose_row(view.rows[at]);
+        // Going on is one step of the history, however far.
+        if (test(view.rows[at])) return view.go({triplet: view.data.ids[view.rows[at]], page: null}, {same: "walk"});
     }
-    status("no other in this list");
+    return status("There is no other in this list.");
 }
-export function choose_row(row) {
-    // Named rows alone are in the address: of several of one name, the first is meant.
-    const page = view.rows.indexOf(row) >= 0 ? Math.floor(view.rows.indexOf(row) / TABLE) : view.query.page;
-    return view.go({triplet: view.about.names[row], page});
-}
+export const choose_row = (row) => view.go({triplet: view.data.ids[row], page: null});
 export const disagreement = () => walk(1, (row) => disagrees(row, view.data));
+const referenceOf = (row) => {
+    const role = ["ref", "ref0"].find((each) => view.about.labels[each]);
+    return role && nameOf(role, row);
+};
 export const sameReference = () =>
     view.chosen !== null &&
-    view.about.labels.ref &&
-    view.go({ref: view.query.ref ? "" : nameOf("ref", view.chosen), triplet: view.about.names[view.chosen]});
+    referenceOf(view.chosen) &&
+    view.go({ref: view.query.ref ? "" : referenceOf(view.chosen), triplet: view.data.ids[view.chosen]});
 
 // ---- The wall and the table
 
-function pages(size, what) {
-    const last = Math.max(Math.ceil(view.rows.length / size) - 1, 0),
-        page = Math.min(view.query.page, last);
+function pages(what) {
+    const last = Math.max(Math.ceil(view.rows.length / PAGE) - 1, 0),
+        page = Math.min(view.page, last);
     const turnTo = (to, name) =>
         make(
             "button",
@@ -389,6 +428,7 @@ function pages(size, what) {
                 disabled: to < 0 || to > last || to === page,
                 click: () => view.go({page: to}, {same: "page"}),
                 "data-page": String(to),
+                "data-key": `${what} ${name}`,
             },
             name,
         );
@@ -410,10 +450,10 @@ export function list() {
     get("wall").hidden = !view.about.roles.length || !view.about.names.length;
     get("listing").hidden = !view.about.names.length;
     if (!view.about.names.length) return;
-    const [page, nav] = pages(TABLE, "table");
-    const here = view.rows.slice(page * TABLE, (page + 1) * TABLE);
+    const [page, nav] = pages("table");
+    const here = view.rows.slice(page * PAGE, (page + 1) * PAGE);
     if (!get("wall").hidden) {
-        const [, own] = pages(WALL, "images");
+        const [, own] = pages("images");
         fill(
             get("wall"),
             make("div", {class: "heading"}, make("h2", {}, "Images"), own),
@@ -424,7 +464,12 @@ export function list() {
                     make(
                         "article",
                         {"data-row": String(row), class: "card"},
-                        make("button", {class: "name", click: () => choose_row(row)}, view.about.names[row]),
+                        make(
+                            "button",
+                            {class: "name", "data-key": `name ${row}`, click: () => choose_row(row)},
+                            view.data.ids[row],
+                        ),
+                        make("span", {class: "tag"}, (view.noted[view.data.ids[row]]?.tags ?? []).join(" ")),
                         pictures(row, {small: true, click: (role) => enlarge(row, role)}),
                         view.about.k === 1 &&
                             make(
@@ -443,8 +488,13 @@ export function list() {
     const columns = Object.fromEntries(names.map((name) => [name, column(name, view.data)]));
     const cell = (name, row) => {
         const value = columns[name][row];
-        if (name === "name") return make("th", {scope: "row"}, make("button", {click: () => choose_row(row)}, value));
-        if (name === "group") return make("td", {class: "text"}, value);
+        if (name === "name")
+            return make(
+                "th",
+                {scope: "row"},
+                make("button", {"data-key": `row ${row}`, click: () => choose_row(row)}, value),
+            );
+        if (name === "group") return make("td", {class: "text", title: value}, value);
         if (name === "likelier")
             return make("td", {class: "text"}, {1: view.query.distance, "-1": view.query.other}[value] ?? "neither");
         return make(
@@ -467,7 +517,11 @@ export function list() {
             {scope: "col", "aria-sort": down ? "descending" : up ? "ascending" : "none"},
             make(
                 "button",
-                {"data-sort": name, click: () => view.go({sort: view.query.sort === one ? two : one})},
+                {
+                    "data-sort": name,
+                    "data-key": `sort ${name}`,
+                    click: () => view.go({sort: view.query.sort === one ? two : one}),
+                },
                 HEADS[name] || view.about.row,
                 down ? " ▾" : up ? " ▴" : "",
             ),
@@ -508,8 +562,14 @@ export function list() {
 
 export let stage = null;
 export function enlarge(row, role) {
+    leave();
     const dialog = get("large"),
-        reference = view.about.roles.find((each) => each === "ref" || each === "ref0") ?? view.about.roles[0];
+        compared = view.about.roles.find((each) => sides[each] || each === "x");
+    // Quadruples have a reference for each side.
+    const referenceFor = (each) =>
+        [each === "x1" ? "ref1" : "ref0", "ref", "ref0"].find((name) => view.about.roles.includes(name)) ??
+        view.about.roles[0];
+    const isReference = (each) => each.startsWith("ref");
     const loaded = new Map();
     const ready = (each) => {
         if (!loaded.has(each)) {
@@ -524,13 +584,14 @@ export function enlarge(row, role) {
     };
     const canvas = make("canvas", {role: "img"}),
         told = make("p", {class: "note", role: "status"});
-    stage = {row, role, reference, difference: false, timer: null, gain: 4};
+    stage = {row, role, difference: false, timer: null, gain: 4};
     const own = stage;
     own.show = async (each = own.role, flicker = false) => {
         if (!flicker) own.role = each;
         try {
             const picture = await ready(each),
-                base = own.difference && each !== reference ? await ready(reference) : null;
+                reference = referenceFor(own.role),
+                base = own.difference && !isReference(each) ? await ready(reference) : null;
             if (stage !== own) return;
             [canvas.width, canvas.height] = [picture.naturalWidth, picture.naturalHeight];
             canvas.style.width = `${picture.naturalWidth / (window.devicePixelRatio || 1)}px`;
@@ -559,16 +620,18 @@ export function enlarge(row, role) {
             clearInterval(own.timer);
             own.timer = null;
         } else {
-            if (own.role === reference)
-                own.role = view.about.roles.find((each) => sides[each] || each === "x") ?? own.role;
+            own.difference = false;
+            if (isReference(own.role)) own.role = compared ?? own.role;
             let which = 0;
-            own.timer = setInterval(() => own.show((which = 1 - which) ? reference : own.role, true), 400);
+            own.timer = setInterval(() => own.show((which = 1 - which) ? referenceFor(own.role) : own.role, true), 400);
         }
         own.show();
     };
     own.subtract = () => {
         own.difference = !own.difference;
-        if (own.role === reference) own.role = view.about.roles.find((each) => sides[each] || each === "x") ?? own.role;
+        clearInterval(own.timer);
+        own.timer = null;
+        if (isReference(own.role)) own.role = compared ?? own.role;
         own.show();
     };
     fill(
@@ -576,19 +639,23 @@ export function enlarge(row, role) {
         make(
             "div",
             {class: "heading"},
-            make("h2", {}, view.about.names[row]),
-            make("button", {click: () => dialog.close()}, "Close"),
+            make("h2", {}, view.data.ids[row]),
+            make("button", {"data-key": "close", click: () => dialog.close()}, "Close"),
         ),
         make(
             "div",
             {class: "tools"},
             view.about.roles.map((each, at) =>
-                make("button", {"data-role": each, title: String(at + 1), click: () => own.show(each)}, each),
+                make(
+                    "button",
+                    {"data-role": each, "data-key": each, title: String(at + 1), click: () => own.show(each)},
+                    each,
+                ),
             ),
             make(
                 "button",
                 {id: "flicker", title: "f", "aria-pressed": "false", click: own.flicker},
-                `Flicker with ${reference}`,
+                "Flicker with reference",
             ),
             make("button", {id: "difference", title: "x", "aria-pressed": "false", click: own.subtract}, "Difference"),
             make("label", {for: "gain"}, "times"),
@@ -605,6 +672,7 @@ export function enlarge(row, role) {
             }),
         ),
         told,
+        make("p", {class: "note"}, choices(row)),
         make(
             "div",
             {
@@ -618,6 +686,17 @@ export function enlarge(row, role) {
     );
     if (!dialog.open) dialog.showModal();
     own.show(role);
+}
+
+// Who chose what, in words.
+function choices(row) {
+    const said = [`people: ${view.about.n[row]} of ${view.about.M[row]} ${view.about.k === 2 ? "for x1" : "same"}`];
+    for (const [name, values] of [
+        [view.query.distance, view.data.first],
+        [view.query.other, view.data.other],
+    ])
+        if (values) said.push(`${name}: P = ${values.P[row].toFixed(2)}, ${fixed(values.surprise[row], 1)} bits`);
+    return said.join("; ");
 }
 
 // The images are closed: nothing flickers any more.
@@ -651,13 +730,9 @@ export function peek(row, x, y) {
         peeked = row;
         fill(
             place,
-            make("strong", {}, view.about.names[row]),
+            make("strong", {}, view.data.ids[row]),
             view.about.images && view.about.roles.length ? pictures(row, {small: true}) : null,
-            make(
-                "span",
-                {},
-                `${view.about.n[row]} of ${view.about.M[row]} ${view.about.k === 2 ? "chose x1" : "said same"}, P = ${view.data.first.P[row].toFixed(2)}, ${view.data.first.surprise[row].toFixed(1)} bits`,
-            ),
+            make("span", {}, choices(row)),
         );
     }
     place.hidden = false;

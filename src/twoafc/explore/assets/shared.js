@@ -9,11 +9,14 @@ export const view = {
     data: {},
     rows: [],
     chosen: null,
-    noted: {},
+    page: 0,
+    noted: Object.create(null),
     saved: [],
     go: null,
     planes: null,
 };
+
+export const PAGE = 24; // rows on a page of the wall and of the table
 
 export const get = (id) => document.getElementById(id);
 export const text = (value) => document.createTextNode(value);
@@ -29,14 +32,24 @@ export function make(tag, attributes = {}, ...children) {
     element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
     return element;
 }
-export const fill = (element, ...children) =>
+// Put children in the place of those of an element. What had the focus gets it again, found by its id or key.
+export function fill(element, ...children) {
+    const used = element.contains(document.activeElement) ? document.activeElement : null;
+    const key = used && (used.dataset.key ?? used.id);
     element.replaceChildren(
         ...children.flat().filter((child) => child !== null && child !== false && child !== undefined),
     );
+    if (!key) return;
+    const again = [...element.querySelectorAll("[data-key], [id]")].find(
+        (each) => (each.dataset.key ?? each.id) === key,
+    );
+    if (used.type === "number") again?.replaceWith(used); // what is typed into it may be unfinished
+    (used.type === "number" ? used : again)?.focus({preventScroll: true});
+}
 export const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 export const short = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(4))) : "∞");
 export const fixed = (value, places) => (Number.isFinite(value) ? value.toFixed(places) : "∞");
-export const status = (message) => fill(get("count"), message);
+export const status = (message) => fill(get("message"), message);
 
 // The second distance that is chosen takes the place of the first.
 export const choose = (name) =>
@@ -54,7 +67,9 @@ export function save(blob, name) {
 const arrived = new Map();
 
 export async function answer(url, options) {
-    const found = await fetch(url, options);
+    const found = await fetch(url, options).catch(() => {
+        throw new Error("The server does not answer: start twoafc explore again.");
+    });
     if (!found.ok) throw new Error((await found.text()).trim() || found.statusText);
     return found;
 }
@@ -94,24 +109,33 @@ export function points(distance) {
 
 // ---- Tags, notes and saved views: kept in the browser alone
 
-let id = "";
-const store = () => "twoafc " + id;
-export async function remember() {
-    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(view.about.key));
-    id = Array.from(new Uint8Array(digest).slice(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const store = () => "twoafc " + view.about.key;
+
+function stored() {
     try {
         const found = JSON.parse(localStorage.getItem(store()) ?? "{}");
-        view.noted = found.noted && typeof found.noted === "object" ? found.noted : {};
-        view.saved = Array.isArray(found.saved) ? found.saved : [];
+        return {
+            noted: Object.assign(Object.create(null), found.noted), // any name may be that of a row
+            saved: Array.isArray(found.saved) ? found.saved : [],
+        };
     } catch {
-        view.noted = {}; // not ours
+        return {noted: Object.create(null), saved: []}; // not ours
     }
+}
+export function remember() {
+    Object.assign(view, stored());
     view.data.tags = view.noted;
 }
-export function keep() {
+
+// Change what is stored, which another window may have changed meanwhile.
+export function keep(change) {
+    const now = stored();
+    change(now);
     try {
-        localStorage.setItem(store(), JSON.stringify({noted: view.noted, saved: view.saved}));
+        localStorage.setItem(store(), JSON.stringify(now));
     } catch {
-        status("the browser keeps no notes here");
+        status("The browser keeps no notes here.");
     }
+    Object.assign(view, now);
+    view.data.tags = view.noted;
 }

@@ -1,67 +1,102 @@
 // The side of the page: ranking, filters, the fit, the legend, and saved views.
-import {COLOURS, RANGES, REFIT, link, parse} from "./query.js";
-import {PROBABILITY, SURPRISE, classes} from "./plane.js";
-import {choose, fill, fixed, get, keep, make, short, status, text, view} from "./shared.js";
+import {COLOURS, RANGES, REFIT, link, parse, references} from "./query.js";
+import {ERROR, LARGEST_ERROR, PROBABILITY, SURPRISE, classes} from "./plane.js";
+import {choose, fill, get, keep, make, short, status, text, view} from "./shared.js";
 
-const MOST_GROUPS = 30;
+const MOST_GROUPS = 12;
 const RANGE_NAMES = {n: "n", M: "M", P: "P", surprise: "Surprise, bits", disagreement: "P apart"};
 
 // ---- The ranking
 
 function ranking() {
     const estimator = view.query.estimator === REFIT ? view.about.estimators[0] : view.query.estimator;
-    const shown = view.about.ranking.filter((each) => each.estimator === estimator);
-    const score = view.about.k === 2 ? "2AFC %" : "AP %";
-    if (!shown.length)
-        return fill(
-            get("ranking"),
-            make("h2", {}, "Distances"),
-            view.about.distances.map((name) => pick(name, null)),
-        );
-    const ends = shown.flatMap((each) => [each.nll_low ?? each.nll, each.nll_high ?? each.nll]).filter(Number.isFinite);
+    const known = view.about.ranking.filter((each) => each.estimator === estimator);
+    const listed = known.map((each) => each.distance);
+    const shown = [
+        ...known,
+        ...view.about.distances.filter((name) => !listed.includes(name)).map((distance) => ({distance})),
+    ];
+    const ends = known.flatMap((each) => [each.nll_low ?? each.nll, each.nll_high ?? each.nll]).filter(Number.isFinite);
     const low = Math.min(...ends),
         span = Math.max(...ends) - low || 1;
     const place = (value) => `${Math.min(Math.max((100 * (value - low)) / span, 0), 100)}%`;
+    const by =
+        view.about.estimators.length > 1
+            ? `, by ${estimator}${view.query.estimator === REFIT ? " as evaluated" : ""}`
+            : "";
     fill(
         get("ranking"),
-        make("div", {class: "heading"}, make("h2", {}, "Distances"), make("span", {class: "note"}, `NLL, ${score}`)),
+        make(
+            "div",
+            {class: "heading"},
+            make("h2", {}, "Distances"),
+            make("span", {class: "note"}, `NLL, ${view.about.k === 2 ? "2AFC %" : "AP %"}${by}`),
+        ),
         make(
             "ol",
             {},
             shown.map((each) => {
+                const interval = Number.isFinite(each.nll_low)
+                    ? `95 % interval ${each.nll_low.toFixed(3)} to ${each.nll_high.toFixed(3)}`
+                    : null;
                 const bar = make("span", {class: "interval", "aria-hidden": "true"}, make("i"), make("b"));
                 const [line, dot] = bar.children;
                 line.style.left = place(each.nll_low ?? each.nll);
                 line.style.right = `calc(100% - ${place(each.nll_high ?? each.nll)})`;
                 dot.style.left = place(each.nll);
+                bar.classList.toggle("unknown", !Number.isFinite(each.nll));
                 const error = Number.isFinite(each.nll_se) ? ` ± ${each.nll_se.toFixed(3)}` : "";
-                const value = make(
-                    "span",
-                    {class: "value"},
-                    `${fixed(each.nll, 3)}${error} `,
-                    each.nll_letters
-                        ? make("sup", {title: "distances that share a letter cannot be told apart"}, each.nll_letters)
-                        : null,
-                    Number.isFinite(each.score) ? make("span", {class: "soft"}, ` ${each.score.toFixed(1)}`) : null,
+                return make(
+                    "li",
+                    {"data-distance": each.distance},
+                    pick(each.distance),
+                    make(
+                        "div",
+                        {class: "scores", title: interval},
+                        bar,
+                        make(
+                            "span",
+                            {class: "value"},
+                            Number.isFinite(each.nll) ? `${each.nll.toFixed(3)}${error} ` : "NLL not finite ",
+                            each.nll_letters
+                                ? make(
+                                      "sup",
+                                      {title: "distances that share a letter cannot be told apart"},
+                                      each.nll_letters,
+                                  )
+                                : null,
+                            Number.isFinite(each.score)
+                                ? make("span", {class: "soft"}, ` ${each.score.toFixed(1)}`)
+                                : null,
+                        ),
+                    ),
                 );
-                return make("li", {"data-distance": each.distance}, pick(each.distance, value), bar);
             }),
         ),
     );
 }
 
-function pick(name, value) {
+function pick(name) {
     const first = name === view.query.distance,
         other = name === view.query.other;
     return make(
         "div",
         {class: "pick" + (first ? " first" : other ? " other" : "")},
-        make("button", {"aria-pressed": String(first), title: `show ${name}`, click: () => choose(name)}, name),
-        value,
+        make(
+            "button",
+            {
+                "data-key": `show ${name}`,
+                "aria-pressed": String(first),
+                title: `show ${name}`,
+                click: () => choose(name),
+            },
+            name,
+        ),
         make(
             "button",
             {
                 class: "beside",
+                "data-key": `beside ${name}`,
                 "aria-pressed": String(other),
                 disabled: first,
                 "aria-label": `compare with ${name}`,
@@ -89,7 +124,8 @@ function select(id, label, options, value, change) {
 }
 
 function filters() {
-    const {group, ref} = view.about.labels,
+    const {group} = view.about.labels,
+        refs = references(view.about),
         groups = group && group.names.length > 1,
         wanted = (name) => [view.query[name]?.[0] ?? "", view.query[name]?.[1] ?? ""];
     const between = (name) =>
@@ -131,7 +167,7 @@ function filters() {
                 view.query.group,
                 (value) => view.go({group: value}),
             ),
-        ref &&
+        refs.length > 0 &&
             make(
                 "div",
                 {class: "field"},
@@ -143,14 +179,14 @@ function filters() {
                     placeholder: "all",
                     change: (event) => {
                         const value = event.target.value;
-                        if (value === "" || ref.names.includes(value)) view.go({ref: value});
-                        else status(`no reference ${value}`);
+                        if (value === "" || refs.includes(value)) view.go({ref: value});
+                        else status(`There is no reference ${value}.`);
                     },
                 }),
                 make(
                     "datalist",
                     {id: "refs"},
-                    ref.names.slice(0, 2000).map((name) => make("option", {value: name})),
+                    refs.slice(0, 2000).map((name) => make("option", {value: name})),
                 ),
             ),
         make(
@@ -175,7 +211,7 @@ function filters() {
     );
 }
 function clear() {
-    document.activeElement?.blur(); // a field in use would keep what was typed
+    if (document.activeElement?.type === "number") document.activeElement.blur(); // it would keep what was typed
     view.go({
         search: "",
         group: "",
@@ -268,33 +304,51 @@ export function legend() {
         const inks = classes("group", view.data, 1);
         shown = inks.names.slice(0, MOST_GROUPS).map((name, k) => dot(inks.inks[k], name));
         if (inks.names.length > MOST_GROUPS) shown.push(text(`and ${inks.names.length - MOST_GROUPS} more`));
-    } else
-        shown = SURPRISE.map(([least, opacity], k) =>
-            dot(
-                `rgba(0,0,0,${opacity})`,
-                k + 1 < SURPRISE.length ? `${least}–${SURPRISE[k + 1][0]}` : `${least}+ bits of surprise`,
-            ),
+    } else {
+        const {inks} = classes(
+            "surprise",
+            view.data,
+            view.data.kept.reduce((sum, each) => sum + each, 0),
         );
-    fill(get("legend"), view.about.names.length ? shown : "");
+        shown = SURPRISE.map(([least], k) =>
+            dot(inks[k], k + 1 < SURPRISE.length ? `${least}–${SURPRISE[k + 1][0]}` : `${least}+ bits of surprise`),
+        );
+    }
+    const scale = make("span", {class: "scale", "aria-hidden": "true"}),
+        error = view.query.show === "error";
+    scale.style.backgroundImage = `linear-gradient(90deg, ${(error ? ERROR : PROBABILITY).join(", ")})`;
+    const surface =
+        view.about.k === 1
+            ? [text("Line: P of same, with two standard errors.")]
+            : error
+              ? [text("Standard error of P: 0 "), scale, text(` ${LARGEST_ERROR} and more, finer towards 0.`)]
+              : [text("P of x1: 0 "), scale, text(" 1; lines at ¼ (dashed), ½ (thick), ¾.")];
+    fill(
+        get("legend"),
+        view.about.names.length > 0 && make("span", {class: "points"}, "Points: ", shown),
+        make("span", {class: "surface"}, surface),
+    );
 }
 
-// Fields of the side keep their place and focus while one of them is used.
-let before = "";
+// Each part is made anew where something that it shows has changed: a click on another part is not lost meanwhile.
+const parts = {};
 export function controls() {
-    ranking();
-    const {page, triplet, votes, box, zoom, sort, ...rest} = view.query,
-        now = JSON.stringify([rest, Object.values(view.noted)]);
-    if (now !== before) {
-        before = now;
-        const used = document.activeElement?.closest("#filters, #fit") ? document.activeElement : null;
-        filters();
-        fit();
-        if (used?.type === "number") get(used.id)?.replaceWith(used); // what is typed into it may be unfinished
-        if (used) get(used.id)?.focus();
+    const {distance, other, estimator, sigma, grid, show, colour, group, ref, tag} = view.query;
+    const ends = RANGES.map((name) => view.query[name]),
+        tags = Object.values(view.noted).map((each) => each.tags);
+    for (const [draw, ...shown] of [
+        [ranking, distance, other, estimator],
+        [filters, Boolean(other), colour, group, ref, tag, ends, tags],
+        [fit, estimator, sigma, grid, show],
+    ]) {
+        const now = JSON.stringify(shown);
+        if (parts[draw.name] === now) continue;
+        parts[draw.name] = now;
+        draw();
     }
     if (document.activeElement !== get("search")) get("search").value = view.query.search;
-    get("other-panel").hidden = !view.query.other;
-    get("planes").classList.toggle("two", Boolean(view.query.other));
+    get("other-panel").hidden = !other;
+    document.querySelector("main").classList.toggle("two", Boolean(other));
 }
 
 // ---- Saved views
@@ -328,8 +382,7 @@ export function views() {
                               {
                                   "aria-label": `forget ${name}`,
                                   click: () => {
-                                      view.saved.splice(at, 1);
-                                      keep();
+                                      keep(({saved}) => saved.splice(at, 1));
                                       views();
                                   },
                               },
@@ -346,11 +399,12 @@ export function views() {
                     event.preventDefault();
                     const name = get("view-name").value.trim();
                     if (!name) return;
-                    view.saved = [
-                        ...view.saved.filter((each) => each.name !== name),
-                        {name, search: link(view.query, view.about)},
-                    ];
-                    keep();
+                    keep((now) => {
+                        now.saved = [
+                            ...now.saved.filter((each) => each.name !== name),
+                            {name, search: link(view.query, view.about)},
+                        ];
+                    });
                     views();
                 },
             },
