@@ -58,6 +58,8 @@ class Dependence:
         What the error bars are for alone, since it is in every row: "this one reference"; default nothing.
     unknown : str
         Why no clusters are known: "the table has no column ref"; default nothing.
+    sampling : array, shape (T,), optional
+        Sampling weight of each row, as of `twoafc.table.Votes.scaled_weight`; default all alike.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Dependence:
     family: str = "references"
     only: str = ""
     unknown: str = ""
+    sampling: FloatArray | None = None
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
@@ -95,6 +98,22 @@ class Dependence:
     def times(self) -> IntArray:
         """Triplets that each row stands for."""
         return np.ones(self.size, dtype=np.int64) if self.count is None else self.count
+
+    @property
+    def weights(self) -> FloatArray:
+        """Sampling weight of each row; ones where there are none."""
+        return np.ones(self.size) if self.sampling is None else self.sampling
+
+    def shares(self, strata: IntArray | None = None) -> FloatArray:
+        """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there.
+
+        Examples
+        --------
+        >>> Dependence(3, (), "").shares(), Dependence(3, (), "", sampling=np.array([1.0, 1.0, 2.0])).shares()
+        (array([0.33333333, 0.33333333, 0.33333333]), array([0.25, 0.25, 0.5 ]))
+        """
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
     def _summed(self, column: FloatArray) -> FloatArray:
         """Sum what the triplets of a row share, where rows are clustered: they are then one part of a set."""
@@ -339,7 +358,9 @@ NOT_KEPT = "the counts keep no references"
 NO_NAMES = "the table has no column ref"
 
 
-def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Dependence:
+def find_dependence(
+    labels: pl.DataFrame, count: IntArray | None = None, sampling: FloatArray | None = None
+) -> Dependence:
     """Find which rows of a table are dependent, from its labels.
 
     Triplets with the same reference are. Where the other images recur too, with another reference or as one, so are all
@@ -385,7 +406,7 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
         description += f"; for {only} alone"
     family = "images" if set(named) & set(choices) else "references"
     unknown = "" if {*REFERENCES, *CHOICES} & {*labels.columns} else NO_NAMES
-    return Dependence(len(labels), tuple(kinds), description, count, family, only, unknown)
+    return Dependence(len(labels), tuple(kinds), description, count, family, only, unknown, sampling)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:
