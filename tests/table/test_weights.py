@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,10 @@ def test_counts_refuse_weights() -> None:
         count(pl.DataFrame(GOOD))
     expected = "counts have no weights; the table has a column weight: evaluate the table itself, or drop it"
     assert str(caught.value).endswith(expected)
+    with pytest.raises(
+        ValueError, match="rows that stand for several triplets have no weights; found count and weight"
+    ):
+        replace(Triplets.from_frame(GOOD), count=np.ones(3, dtype=np.int64))
 
 
 def test_another_name_of_the_column_is_noticed() -> None:

@@ -86,6 +86,8 @@ class Votes:
     """What a row is, in a word; also the column with its name."""
 
     def __post_init__(self) -> None:
+        if self.count is not None and self.weight is not None:
+            raise ValueError("rows that stand for several triplets have no weights; found count and weight")
         for array in (self.n, self.M, self.weight, *(column for d in self.distances.values() for column in d)):
             if array is not None:
                 array.flags.writeable = False
@@ -194,13 +196,17 @@ class Votes:
         weight = 1 if self.weight is None else self.weight
         return float((weight * self.n).sum() / (weight * self.M).sum())
 
-    @cached_property
+    @property
     def scaled_weight(self) -> FloatArray | None:
         """Sampling weights on the scale where their sum is the effective number of rows; None where there are none.
 
         A fit that takes them as numbers of triplets then sees as many triplets as the rows are worth: with unequal
         weights fewer than there are rows.
         """
+        return self._scaled_weight
+
+    @cached_property
+    def _scaled_weight(self) -> FloatArray | None:
         if self.weight is None:
             return None
         weight = self.weight / self.weight.max()
