@@ -65,7 +65,7 @@ def copied(table: Votes) -> Votes:
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_weight_is_so_many_copies_in_one_cluster(k: int) -> None:
-    """The same scores, standard errors, degrees of freedom and differences, overall, by group and for their mean."""
+    """The same scores and standard errors, overall, by group and for their mean; weights cost degrees of freedom."""
     table = weighted_table(k)
     found = {}
     for name, one in {"weighted": table, "copied": copied(table)}.items():
@@ -86,9 +86,11 @@ def test_a_weight_is_so_many_copies_in_one_cluster(k: int) -> None:
         for one, other in zip(records, others, strict=True):
             for measure in all_measures(k):
                 assert one[measure] == pytest.approx(other[measure], rel=1e-9), measure
-        for group, bar_of in bars.items():
-            for a, b in zip(bar_of, other_bars[group], strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        for group, error in bars.items():
+            other = other_bars[group]
+            np.testing.assert_allclose(error.se, other.se, rtol=1e-9)
+            np.testing.assert_allclose(error.skew, other.skew, rtol=1e-9, atol=1e-12)
+            assert (error.units <= other.units + 1e-9).all()
     assert [record["group"] for record in found["weighted"][0]] == ["g", "h", "mean", "all"]
     # Numbers of rows, votes and ties are those of the table.
     last = found["weighted"][0][-1]
@@ -128,7 +130,16 @@ def test_the_variance_is_the_clustered_one_of_linearised_means() -> None:
                 variance += product / (1 - 2 * own[int(ref[i])] + squares)
     error = errors(values, None, clustering)["all"]
     assert error.se[0] == pytest.approx(variance**0.5)
-    assert error.units[0] == pytest.approx(1 / squares)
+    assert error.units[0] == pytest.approx(min(1 / squares, (s**2).sum() ** 2 / (s**4).sum()))
+
+
+def test_the_variance_has_fewer_degrees_of_freedom_where_weights_are_unequal() -> None:
+    w = np.random.default_rng(0).lognormal(size=50)
+    values, clustering = scored(random_table(50, weight=w))
+    units = errors(values, None, clustering)["all"].units[0]
+    assert units == pytest.approx((w**2).sum() ** 2 / (w**4).sum())
+    two = random_table(6, weight=[1000.0, 1, 1, 1, 1, 1])
+    assert errors(scored(two)[0], None, clustering_of(two))["all"].units[0] == 2
 
 
 def test_observers_are_clustered_with_weights() -> None:
@@ -240,8 +251,9 @@ def test_differences_are_weighted(halves: bool) -> None:
         found.append(compare(values, clustering, estimator="e"))
     for record, other in zip(*found, strict=True):
         assert (record["a"], record["b"]) == (other["a"], other["b"])
-        for name in ("difference", "se", "low", "high", "p", "df"):
+        for name in ("difference", "se"):
             assert record[name] == pytest.approx(other[name], rel=1e-9, abs=1e-12)
+        assert record["df"] <= other["df"] + 1e-9
 
 
 def test_the_order_of_two_distances_is_that_of_weighted_means() -> None:
@@ -262,12 +274,12 @@ def test_ceiling_and_goodness_of_copies() -> None:
     assert (one.triplets, other.triplets) == (200, len(again))
     assert sum(each.triplets for each in one.by_votes) == 200
     fits = [goodness_of_fit(each, chance(each), clustering_of(each)) for each in (table, again)]
-    np.testing.assert_allclose(*(fit.intraclass for fit in fits), rtol=1e-9)
-    np.testing.assert_allclose(*(fit.calibration.slope for fit in fits), rtol=1e-7)
+    np.testing.assert_allclose(*(fit.intraclass[:2] for fit in fits), rtol=1e-9)
+    np.testing.assert_allclose(*(fit.calibration.slope[:2] for fit in fits), rtol=1e-7)
     np.testing.assert_allclose(*(fit.calibration.floor for fit in fits), rtol=1e-9)
-    for name in ("value", "se", "low", "high", "p"):
+    for name in ("value", "se"):
         np.testing.assert_allclose(*(fit.asymmetry[name] for fit in fits), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(*(fit.lapses["high"] for fit in fits), rtol=1e-9)
+    np.testing.assert_allclose(*(fit.lapses["high"] for fit in fits), rtol=0.05)
     assert sum(each.triplets for each in fits[0].calibration.bins) == 200
 
 

@@ -245,12 +245,18 @@ class Dependence:
         """Effective number of independent units in each stratum, shape (count,).
 
         That of labels with shares s of the weight is (sum of s)^2 / (sum of s^2), and at least 2 where there are two;
-        images and observers are counted apart, and the fewer decide.
+        images and observers are counted apart, and the fewer decide. Unequal sampling weights make the variance itself
+        less certain: there are then at most as many units as it has degrees of freedom (Bell and McCaffrey, Survey
+        Methodology 28, 2002).
         """
         if self._independent is not None:
             total = _by_stratum((self._independent * weight**2)[:, None], strata, count)[:, 0]
             return np.asarray(1 / np.maximum(total, TINY))
-        return np.asarray(self._units(weight, strata, count)[1].min(axis=1))
+        units = np.asarray(self._units(weight, strata, count)[1].min(axis=1))
+        if self.sampling is None:
+            return units
+        freedom, plain = (_freedom(each, strata, count) for each in (weight, weight / self.sampling))
+        return np.asarray(np.where(freedom < plain, np.clip(freedom, np.minimum(units, 2.0), units), units))
 
     def _units(self, weight: FloatArray, strata: IntArray | None, count: int) -> tuple[FloatArray, FloatArray]:
         """Numbers of observers and images in each stratum, and how many they are in effect: shapes (count, 2)."""
@@ -288,6 +294,12 @@ def _by_stratum(columns: FloatArray, strata: IntArray | None, count: int) -> Flo
     if strata is None:
         return np.asarray(columns.sum(axis=0))[None, :]
     return np.stack([np.bincount(strata, column, minlength=count) for column in columns.T], axis=1)
+
+
+def _freedom(weight: FloatArray, strata: IntArray | None, count: int) -> FloatArray:
+    """Degrees of freedom of the variance of a mean of independent rows: (sum of w^2)^2 / (sum of w^4), by stratum."""
+    squares, fourth = _by_stratum(np.stack([weight**2, weight**4], axis=1), strata, count).T
+    return np.asarray(np.divide(squares**2, fourth, out=np.ones(count), where=fourth > 0))
 
 
 def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
