@@ -168,6 +168,20 @@ def test_the_command_takes_the_column(tmp_path: Path, capsys: pytest.CaptureFixt
     )
 
 
+def test_an_estimator_of_the_user_is_named() -> None:
+    class Half:
+        def fit(self, table: Any) -> Any:
+            return self
+
+        def probability(self, d0: Any, d1: Any) -> Any:
+            return np.full(np.shape(d0), 0.5)
+
+    note = "half: its fit is weighted only if it uses table.mass"
+    assert note in evaluate(frame(1), frame(2), estimators={"half": Half()}, error_bars="fixed").notes
+    plain = [frame(seed, weights=False) for seed in (1, 2)]
+    assert note not in evaluate(*plain, estimators={"half": Half()}, error_bars="fixed").notes
+
+
 def test_few_rows_in_effect_are_few() -> None:
     train = frame(1).with_columns(weight=pl.when(pl.int_range(pl.len()) < 20).then(1000.0).otherwise(1.0))
     result = evaluate(train, frame(2))

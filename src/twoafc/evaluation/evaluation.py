@@ -140,6 +140,9 @@ def evaluate(
     if test is not None and (train.weight is None) != (test.weight is None):
         weighted, other = ("test", "train") if train.weight is None else ("train", "test")
         notes.append(f"only {weighted} has a column weight: rows of {other} count alike")
+    if train.weight is not None:
+        own = [name for name, each in chosen.items() if not isinstance(each, CountsEstimator)]
+        notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None
