@@ -19,6 +19,7 @@ ALL = (
     "ceilings",
     "checks",
     "folds",
+    "weights",
     "inference",
     "pairs",
     "distances",

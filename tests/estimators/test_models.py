@@ -274,7 +274,7 @@ def test_a_curve_is_shown_in_one_line() -> None:
         ("spline", {"dispersion": np.array(0.5)}, "dispersion must be at least 1 and precisions positive; those of"),
         ("spline", {"link": np.array(7)}, "link must be 0 or 1; found 7"),
         ("spline", {"link": "probit"}, "the link must be the one asked for, probit; that of the model is logit"),
-        ("spline", {"values": np.array([1.0, 0.0])}, "the map's counts must be whole numbers, one per value; those"),
+        ("spline", {"values": np.array([1.0, 0.0])}, "the map's counts must be numbers, one per value; those"),
     ],
 )
 def test_a_model_that_makes_no_sense_is_refused(

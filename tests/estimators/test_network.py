@@ -343,7 +343,7 @@ def saved():
         ({"values": np.zeros(100)}, "the map must be increasing; that of the model is not"),
         (
             {"at_most": np.ones(3, int)},
-            "the map's counts must be whole numbers, one per value; those of the model are not",
+            "the map's counts must be numbers, one per value; those of the model are not",
         ),
         ({"at_most": None}, "a network's model must hold at_most; found chance_nll, parameters, training_nll, values"),
     ],

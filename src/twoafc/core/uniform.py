@@ -27,7 +27,8 @@ class Uniform:
     values : array, shape (K,)
         The distinct training distances, increasing.
     at_most : array of int, shape (K,)
-        How many of all training distances are at most that value: increasing, up to their number.
+        How many of all training distances are at most that value: increasing, up to their number. Of weighted rows the
+        sums of their weights, as floats.
 
     Examples
     --------
@@ -37,12 +38,12 @@ class Uniform:
     """
 
     values: FloatArray
-    at_most: NDArray[np.int64]
+    at_most: IntArray | FloatArray
 
     @classmethod
-    def learn(cls, *columns: ArrayLike) -> Uniform:
+    def learn(cls, *columns: ArrayLike, weight: FloatArray | None = None) -> Uniform:
         """Learn the map from the distances of the training rows: d0 and d1 together, or d alone."""
-        uniform: Uniform = uniformise(*columns)[0]
+        uniform: Uniform = uniformise(*columns, weight=weight)[0]
         return uniform
 
     @classmethod
@@ -51,8 +52,8 @@ class Uniform:
         values, at_most = arrays["values"], arrays["at_most"]
         if values.dtype != np.float64 or values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
             raise DataError("the map's values must be finite numbers; those of the model are not")
-        if at_most.dtype != np.int64 or at_most.shape != values.shape:
-            raise DataError("the map's counts must be whole numbers, one per value; those of the model are not")
+        if at_most.dtype not in (np.int64, np.float64) or at_most.shape != values.shape or not at_most[-1] < np.inf:
+            raise DataError("the map's counts must be numbers, one per value; those of the model are not")
         if (np.diff(values) <= 0).any() or (np.diff(at_most, prepend=0) <= 0).any():
             raise DataError("the map must be increasing; that of the model is not")
         return cls(values, at_most)
@@ -79,7 +80,7 @@ class Uniform:
     def places(self, u: FloatArray) -> IntArray:
         """Index of the training value that each level belongs to, for levels of training values.
 
-        Twice the mid-rank of a value is a whole number, so that a table of these is quicker than any search.
+        Twice the mid-rank of a value is a whole number without weights: a table of these is quicker than any search.
 
         Examples
         --------
@@ -87,6 +88,8 @@ class Uniform:
         >>> U.places(u1)
         array([1, 2])
         """
+        if self.at_most.dtype != np.int64:
+            return np.asarray(np.searchsorted(self.levels, u))
         twice = 2 * int(self.at_most[-1])
         index = np.zeros(twice + 1, dtype=np.int64)
         index[self.at_most + np.concatenate([[0], self.at_most[:-1]])] = np.arange(len(self.values))
@@ -122,18 +125,22 @@ def require_numbers(d: ArrayLike) -> FloatArray:
 
 
 @overload
-def uniformise(d: ArrayLike, /) -> tuple[Uniform, FloatArray]: ...
+def uniformise(d: ArrayLike, /, *, weight: FloatArray | None = None) -> tuple[Uniform, FloatArray]: ...
 @overload
-def uniformise(d0: ArrayLike, d1: ArrayLike, /) -> tuple[Uniform, FloatArray, FloatArray]: ...
+def uniformise(
+    d0: ArrayLike, d1: ArrayLike, /, *, weight: FloatArray | None = None
+) -> tuple[Uniform, FloatArray, FloatArray]: ...
 @overload
-def uniformise(*columns: ArrayLike) -> tuple[Any, ...]: ...
-def uniformise(*columns: ArrayLike) -> tuple[Any, ...]:
+def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[Any, ...]: ...
+def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[Any, ...]:
     """Learn the map and apply it to the same distances, with a single sort.
 
     Parameters
     ----------
     columns : arrays, shape (T,)
         d0 and d1, which share one map, or d alone.
+    weight : array, shape (T,), optional
+        Weight of each row: the map is then the weighted distribution function, that of the population.
 
     Returns
     -------
@@ -151,7 +158,8 @@ def uniformise(*columns: ArrayLike) -> tuple[Any, ...]:
     order = _argsort(pooled)
     ordered = pooled[order]
     last = np.flatnonzero(np.concatenate([ordered[1:] != ordered[:-1], [True]]))
-    U = Uniform(ordered[last], last + 1)
+    at_most = last + 1 if weight is None else np.cumsum(np.tile(weight, len(arrays))[order])[last]
+    U = Uniform(ordered[last], at_most)
     u = np.empty_like(pooled)
     levels = U.levels
     u[order] = levels if len(levels) == len(u) else np.repeat(levels, np.diff(last, prepend=-1))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.images import ImageError, Pixels, as_float, read_pixels
-from twoafc.table import QUADRUPLE, TRIPLET, merge_votes
+from twoafc.table import QUADRUPLE, TRIPLET, Where, check_weights, merge_votes, row_name
 
 PAIR = ("ref", "x")
 PAIRS = {
@@ -43,8 +43,8 @@ class Dataset:
     files : mapping of role to polars.Series, each of length T
         Each row's image, as text relative to `folder`, or absolute.
     table : polars.DataFrame, T rows
-        ``triplet``, unique; a label for each role; ``n`` and ``M``; ``group`` and ``observer`` where known. Of M
-        people n found x1 closer to its reference; of a pair, n saw no difference.
+        ``triplet``, unique; a label for each role; ``n`` and ``M``; ``group``, ``observer`` and ``weight`` where
+        known. Of M people n found x1 closer to its reference; of a pair, n saw no difference.
     notes : tuple of str
         What was merged, what was dropped, and what cannot be known.
 
@@ -210,13 +210,13 @@ def _exists(path: str, present: dict[str, set[str]]) -> bool:
     return name in present[parent] or (bool(present[parent]) and os.path.exists(path))
 
 
-def count_votes(labels: pl.DataFrame, choice: IntArray) -> tuple[pl.DataFrame, list[str]]:
+def count_votes(labels: pl.DataFrame, choice: IntArray, where: Where = row_name) -> tuple[pl.DataFrame, list[str]]:
     """Merge single votes on each triplet into one row with n and M, whichever choice was x0; note what was merged.
 
     Parameters
     ----------
     labels : polars.DataFrame, a row per vote
-        Any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1) and observer.
+        Any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1), observer and weight.
     choice : array of int, shape (votes,)
         1 where x1 was chosen, 0 where x0 was.
 
@@ -228,6 +228,8 @@ def count_votes(labels: pl.DataFrame, choice: IntArray) -> tuple[pl.DataFrame, l
     (('r', 'a', 'b', 1, 2), ['2 votes on 1 triplet: repeats are merged, of which 1 was shown the other way round'])
     """
     merged = merge_votes(labels, len(choice))
+    if "weight" in labels.columns:
+        check_weights(labels["weight"].to_numpy(), merged, where, "triplet")
     T = len(merged.first)
     M = np.bincount(merged.row, minlength=T)
     n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=T).astype(np.int64)

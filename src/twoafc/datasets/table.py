@@ -27,6 +27,7 @@ from twoafc.table import (
     refuse,
     renamed,
     says_votes,
+    weight_of,
 )
 
 
@@ -36,8 +37,8 @@ def open_table(
     """Open a table whose columns ``ref``, ``x0`` and ``x1`` are paths of images.
 
     Quadruples have ``ref0, x0, ref1, x1``; pairs ``ref, x``, with n the votes for "same". The other columns are those
-    of any table: n and M, or choice; triplet, group and observer where known. Choices on the same triplet are merged,
-    whichever image was x0. Paths may be written as on Windows, and without extensions where only one file fits.
+    of any table: n and M, or choice; triplet, group, observer and weight where known. Choices on the same triplet are
+    merged, whichever image was x0. Paths may be written as on Windows, and without extensions where only one file fits.
     Distances in the table are ignored.
 
     Parameters
@@ -89,9 +90,11 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
         raise DataError("pairs (ref, x) need n, the votes for 'same', and M; found choice")
     if frame.is_empty():
         raise DataError("the table has no rows")
-    labels = _labels(frame, roles, where)
+    labels, weight = _labels(frame, roles, where), weight_of(frame, where)
+    if weight is not None:
+        labels = labels.with_columns(weight=pl.Series(weight))
     if votes_given:
-        table, notes = count_votes(labels, choices_of(frame, where))
+        table, notes = count_votes(labels, choices_of(frame, where), where)
     else:
         n, M = counts_of(frame, where)
         table, notes = labels.with_columns(n=pl.Series(n), M=pl.Series(M)), []

@@ -150,8 +150,11 @@ def _preference(profile: Profile) -> Iterator[Finding]:
     if len(table) < MIN_ROWS or not isinstance(table, Triplets):
         return
     best = max(profile.varying, key=lambda name: abs(profile.relations[name].score - 50), default=None)
-    P = np.full(len(table), 0.5) if best is None else _by_steps(table.n / table.M, *profile.columns[best].u)
-    excess = 100 * float((table.n - table.M * P).sum() / table.M.sum())
+    P, weight = np.full(len(table), 0.5), 1 if table.weight is None else table.weight
+    if best is not None:
+        u0, u1 = profile.columns[best].u
+        P = _by_steps(table.n / table.M, u0, u1, weight)
+    excess = 100 * float((weight * (table.n - table.M * P)).sum() / (weight * table.M).sum())
     if table.votes is None and abs(excess) < LARGE_PREFERENCE:
         return  # without clusters, which take time
     preference = asymmetry(table, P, clustering_of(table))
@@ -171,8 +174,8 @@ def _preference(profile: Profile) -> Iterator[Finding]:
     yield Finding("side", "note", profile.role, None, message, evidence, remedy)
 
 
-def _by_steps(share: FloatArray, u0: FloatArray, u1: FloatArray) -> FloatArray:
-    """P of each row by the size of u0 - u1, in steps; the same for both sides.
+def _by_steps(share: FloatArray, u0: FloatArray, u1: FloatArray, weight: FloatArray | int = 1) -> FloatArray:
+    """P of each row by the size of u0 - u1, in steps; the same for both sides, by the rows' weights.
 
     Examples
     --------
@@ -182,8 +185,8 @@ def _by_steps(share: FloatArray, u0: FloatArray, u1: FloatArray) -> FloatArray:
     difference = u0 - u1
     size = np.abs(difference)
     step = np.searchsorted(np.unique(np.quantile(size, np.arange(1, STEPS) / STEPS)), size)
-    votes = np.maximum(np.bincount(step, size > 0), 1)
-    excess = np.bincount(step, np.sign(difference) * (share - 0.5)) / votes
+    votes = np.bincount(step, weight * (size > 0))
+    excess = np.bincount(step, weight * np.sign(difference) * (share - 0.5)) / np.where(votes > 0, votes, 1)
     return np.asarray(0.5 + np.sign(difference) * excess[step])
 
 

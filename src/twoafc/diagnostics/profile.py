@@ -40,7 +40,7 @@ class Relation:
     p : float
         p-value of the votes if they were unrelated to any of five antisymmetric functions of the ranks.
     units : int
-        Number of rows, or of references where these repeat and are not too few.
+        Number of rows, or of references where these repeat and are not too few; of weighted rows, in effect.
     coarse : bool
         Whether references repeat but are too few, so that rows counted as independent.
     """
@@ -66,7 +66,9 @@ class Relation:
         return abs(self.effect) + 2.33 * self.effect_se
 
 
-def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | None) -> Relation:
+def relate(
+    share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | None, weight: FloatArray | None = None
+) -> Relation:
     """Relate votes to the ranks of a distance.
 
     Parameters
@@ -77,6 +79,8 @@ def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | N
         The uniformised distances.
     unit : array of int or None
         The reference of each row where they repeat.
+    weight : array, shape (T,), optional
+        Sampling weight of each row.
 
     Examples
     --------
@@ -92,15 +96,18 @@ def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | N
     difference, total = u0 - u1, u0 + u1 - 1
     side = np.sign(difference)
     units = len(share) if unit is None else int(unit.max()) + 1
-    (score,), (se,) = _mean((side * (share - 0.5))[None], unit)
-    least_se = least_error(len(share))
+    rows, own = float(len(share)), np.ones(len(share)) if weight is None else weight * (len(share) / weight.sum())
+    if weight is not None:
+        rows, units = _effective(own), int(_effective(_sums(own[None], unit)[0]))
+    (score,), (se,) = _mean((side * (share - 0.5))[None], unit, own)
+    least_se = least_error(rows)
     t = float(score / max(se, least_se))
     features = np.stack(
         [side, difference, difference * total, difference * (difference * difference), difference * (total * total)]
     )
-    features -= features.mean(axis=1, keepdims=True)
-    features *= share - share.mean()
-    (effect,), (effect_se,) = _mean(features[:1], unit)
+    features -= np.average(features, axis=1, weights=weight)[:, None]
+    features *= share - np.average(share, weights=weight)
+    (effect,), (effect_se,) = _mean(features[:1], unit, own)
     return Relation(
         score=50 + 100 * float(score),
         se=100 * float(se),
@@ -108,13 +115,18 @@ def relate(share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | N
         high=float(stdtr(units - 1, -t)) if units > 1 else 1.0,
         effect=100 * float(effect),
         effect_se=100 * max(float(effect_se), least_se),
-        p=_hotelling(features, unit),
+        p=_hotelling(features * own, unit),
         units=units,
         coarse=coarse,
     )
 
 
-def least_error(rows: int) -> float:
+def _effective(weight: FloatArray) -> float:
+    """Number of rows of equal weight that these are worth."""
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def least_error(rows: float) -> float:
     """Least standard error of a share: unanimous votes show no spread, and the next vote could still differ."""
     return float(0.15 / np.sqrt(rows))
 
@@ -124,10 +136,10 @@ def _sums(values: FloatArray, unit: IntArray | None) -> FloatArray:
     return values if unit is None else np.stack([np.bincount(unit, weights=row) for row in values])
 
 
-def _mean(values: FloatArray, unit: IntArray | None) -> tuple[FloatArray, FloatArray]:
-    """Mean of each row of values, and its standard error over units."""
-    mean = values.mean(axis=1)
-    sums = _sums(values - mean[:, None], unit)
+def _mean(values: FloatArray, unit: IntArray | None, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean of each row of values, and its standard error over units, with weights that are 1 on average."""
+    mean = (values * own).mean(axis=1)
+    sums = _sums((values - mean[:, None]) * own, unit)
     units = sums.shape[1]
     return mean, np.sqrt(units / max(units - 1, 1) * (sums * sums).sum(axis=1)) / values.shape[1]
 
@@ -153,12 +165,16 @@ def _hotelling(features: FloatArray, unit: IntArray | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One distance of a table, its distribution and its ranks; `d` and `u` have k arrays each: d0 and d1, or d."""
+    """One distance of a table, its distribution and its ranks; `d` and `u` have k arrays each: d0 and d1, or d.
+
+    ``weighted`` is its distribution by the sampling weights of the rows.
+    """
 
     name: str
     d: tuple[FloatArray, ...]
     u: tuple[FloatArray, ...]
     uniform: Uniform
+    weighted: Uniform
 
     @cached_property
     def times(self) -> IntArray:
@@ -167,9 +183,9 @@ class Column:
 
     @cached_property
     def quantiles(self) -> FloatArray:
-        """Evenly spaced quantiles of all values, increasing."""
-        index = (np.arange(QUANTILES) + 0.5) / QUANTILES * self.uniform.at_most[-1]
-        return np.asarray(self.uniform.values[np.searchsorted(self.uniform.at_most, index)])
+        """Evenly spaced quantiles of all values, by weight, increasing."""
+        index = (np.arange(QUANTILES) + 0.5) / QUANTILES * self.weighted.at_most[-1]
+        return np.asarray(self.weighted.values[np.searchsorted(self.weighted.at_most, index)])
 
     @cached_property
     def constant(self) -> str | None:
@@ -218,8 +234,9 @@ class Profile:
 
     @property
     def effective_rows(self) -> float:
-        """Number of rows, fewer where a few references have many rows."""
-        return len(self.table) if self.unit is None else min(len(self.table), 4 * (int(self.unit.max()) + 1))
+        """Number of rows, in effect; fewer where a few references have many rows."""
+        rows = self.table.effective_rows
+        return rows if self.unit is None else min(rows, 4 * (int(self.unit.max()) + 1))
 
     @cached_property
     def varying(self) -> dict[str, Column]:
@@ -235,14 +252,15 @@ class Profile:
     @cached_property
     def relations(self) -> dict[str, Relation]:
         """Relation of each distance to the votes."""
-        share = self.table.n / self.table.M
-        return {name: relate(share, c.u[0], c.u[1], self.unit) for name, c in self.columns.items()}
+        share, weight = self.table.n / self.table.M, self.table.weight
+        return {name: relate(share, c.u[0], c.u[1], self.unit, weight) for name, c in self.columns.items()}
 
     def relation(self, name: str, rows: BoolArray) -> Relation:
         """Relate a distance to the votes of some rows, by its ranks in the whole table."""
         unit = None if self.unit is None else _numbered(self.unit[rows])
         u0, u1 = self.columns[name].u
-        return relate(self.table.n[rows] / self.table.M[rows], u0[rows], u1[rows], unit)
+        weight = None if self.table.weight is None else self.table.weight[rows]
+        return relate(self.table.n[rows] / self.table.M[rows], u0[rows], u1[rows], unit, weight)
 
     @cached_property
     def below_half(self) -> dict[str, float]:
@@ -259,11 +277,12 @@ class Profile:
             return float("nan")
         if relation.low > 0.05:
             return 1.0  # without clusters, which take time
-        T, (u0, u1) = len(table), self.columns[name].u
+        clustering, (u0, u1) = clustering_of(table), self.columns[name].u
         side, excess = np.sign(u0 - u1), relation.score / 100 - 0.5
-        centre, weight, coefficient = 0.5 + side * excess, np.full(T, 1 / T), side / table.M / T
-        residual, clustering = table.n - table.M * centre, clustering_of(table)
-        se = max(float(clustering.linear_errors(coefficient, residual, centre, weight)[0]), least_error(T))
+        own, weight = clustering.rows.weights, clustering.rows.shares()
+        centre, coefficient = 0.5 + side * excess, side / table.M * own / own.sum()
+        residual, least = table.n - table.M * centre, least_error(table.effective_rows)
+        se = max(float(clustering.linear_errors(coefficient, residual, centre, weight)[0]), least)
         p = p_value(excess, se, float(clustering.units(weight)[0]))
         return p / 2 if np.isfinite(p) else 1.0
 
@@ -295,7 +314,8 @@ def profile_of(role: str, table: Votes) -> Profile:
     columns = {}
     for name, d in table.distances.items():
         uniform, u, _ = uniformise(np.concatenate(d), d[0][:0])
-        columns[name] = Column(name, d, tuple(np.split(u, len(d))), uniform)
+        weighted = uniform if table.weight is None else Uniform.learn(*d, weight=table.scaled_weight)
+        columns[name] = Column(name, d, tuple(np.split(u, len(d))), uniform, weighted)
     unit = repeated_units(table)
     if unit is None and "ref" in table.labels.columns and table.labels["ref"].n_unique() == 1:
         unit = np.zeros(len(table), dtype=np.int64)

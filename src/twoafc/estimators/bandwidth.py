@@ -29,6 +29,7 @@ def choose_sigma(
     share: float,
     prior: float,
     count: IntArray | None = None,
+    weight: FloatArray | None = None,
 ) -> float:
     """Choose the width by the likelihood of votes that the estimate has not seen.
 
@@ -46,6 +47,8 @@ def choose_sigma(
         P where there is no data, and the votes for it at every place.
     count : array of int, shape (T,), optional
         Triplets or pairs that each row stands for; one of them is left out at a time.
+    weight : array, shape (T,), optional
+        Weight of each of these, in the sums and in the likelihood.
     """
     k = len(u)
     size = (CELLS if clusters is None else CELLS_OF_CLUSTERS)[k]
@@ -53,10 +56,11 @@ def choose_sigma(
     for x in u:
         cell = cell * size + np.minimum((x * size).astype(np.int64), size - 1)
     shape, times = (size,) * k, np.ones(len(n), dtype=np.int64) if count is None else count
+    own = np.ones(len(n)) if weight is None else weight
     likelihood = (
-        rows_left_out(cell, n, M, times, shape=shape, share=share, prior=prior)
+        rows_left_out(cell, n, M, times, shape=shape, share=share, prior=prior, weight=own)
         if clusters is None
-        else clusters_left_out(cell, n, M, times, clusters, shape=shape, share=share, prior=prior)
+        else clusters_left_out(cell, n, M, times * own, clusters, shape=shape, share=share, prior=prior)
     )
     sigma = 1.0
     for factors in (CANDIDATES, NEARBY):
@@ -66,28 +70,39 @@ def choose_sigma(
 
 
 def rows_left_out(
-    cell: IntArray, n: IntArray, M: IntArray, times: IntArray, *, shape: tuple[int, ...], share: float, prior: float
+    cell: IntArray,
+    n: IntArray,
+    M: IntArray,
+    times: IntArray,
+    *,
+    shape: tuple[int, ...],
+    share: float,
+    prior: float,
+    weight: FloatArray | float = 1.0,
 ) -> Likelihood:
     """Log-likelihood by width, each row left out of the sums at its own place, a triplet with its mirror."""
-    sums = _mirrored(_in_cells(cell, np.stack([n, M]) * times, shape))
-    # Rows alike in place and votes are alike in likelihood; gathered, their order cannot matter either.
+    weight = np.broadcast_to(weight, n.shape)
+    sums = _mirrored(_in_cells(cell, np.stack([n, M]) * times * weight, shape))
+    # Rows alike in place, votes and weight are alike in likelihood; gathered, their order cannot matter either.
     order, starts = rows_by_votes(n, M)
     kinds = len(starts) - 1
     kind = np.empty(len(n), dtype=np.int64)
     kind[order] = np.repeat(np.arange(kinds), np.diff(starts))
-    distinct, inverse = np.unique(cell * kinds + kind, return_inverse=True)
-    times = np.bincount(inverse, times).astype(np.int64)
-    first = order[starts[:-1]][distinct % kinds]
-    at = np.unravel_index(distinct // kinds, shape)
+    weights, heavy = np.unique(weight, return_inverse=True)
+    distinct, inverse = np.unique((cell * kinds + kind) * len(weights) + heavy, return_inverse=True)
+    place, own = np.divmod(distinct, len(weights))
+    total = np.bincount(inverse, times) * weights[own]
+    first = order[starts[:-1]][place % kinds]
+    at = np.unravel_index(place // kinds, shape)
     votes = np.stack([n[first], M[first]]).astype(np.float64)
 
     def likelihood(sigma: float) -> float:
-        own = votes
+        left_out = votes
         if len(shape) == 2:  # what a triplet's mirror adds where the triplet is
             mirror = np.exp(-(((at[0] - at[1]) / shape[0] / sigma) ** 2))
-            own = votes + np.stack([votes[1] - votes[0], votes[1]]) * mirror
-        others = _smoothed(sums, sigma)[:, *at] - own
-        return float(times @ _log_likelihood(others, votes, share, prior))
+            left_out = votes + np.stack([votes[1] - votes[0], votes[1]]) * mirror
+        others = _smoothed(sums, sigma)[:, *at] - left_out * weights[own]
+        return float(total @ _log_likelihood(others, votes, share, prior))
 
     return likelihood
 
@@ -96,7 +111,7 @@ def clusters_left_out(
     cell: IntArray,
     n: IntArray,
     M: IntArray,
-    times: IntArray,
+    times: FloatArray | IntArray,
     clusters: IntArray,
     *,
     shape: tuple[int, ...],
@@ -120,7 +135,7 @@ def clusters_left_out(
     return likelihood
 
 
-def _in_cells(cell: IntArray, votes: IntArray, shape: tuple[int, ...]) -> FloatArray:
+def _in_cells(cell: IntArray, votes: FloatArray | IntArray, shape: tuple[int, ...]) -> FloatArray:
     """Sums of n and of M in the cells, shape (2, *shape)."""
     sums = [np.bincount(cell, column, int(np.prod(shape))).reshape(shape) for column in votes]
     return np.stack(sums).astype(np.float64)

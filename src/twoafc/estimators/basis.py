@@ -40,7 +40,7 @@ class Scores(NamedTuple):
     stretch: float
 
 
-def normal_scores(uniform: Uniform, *place: IntArray, count: FloatArray | IntArray | None = None) -> Scores:
+def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArray | None = None) -> Scores:
     """Give each distinct training distance the normal score of its mid-rank.
 
     Where triplets have very different scales, hardly any compares distances on the two sides of the rank that
@@ -55,8 +55,8 @@ def normal_scores(uniform: Uniform, *place: IntArray, count: FloatArray | IntArr
     place : k arrays of int, shape (T,)
         Index of each training distance among the values of the map; one of pairs, which compare nothing, so that their
         axis is not stretched.
-    count : array, shape (T,), optional
-        Triplets that each row stands for.
+    mass : array, shape (T,), optional
+        What each row counts for.
 
     Examples
     --------
@@ -71,9 +71,9 @@ def normal_scores(uniform: Uniform, *place: IntArray, count: FloatArray | IntArr
     if len(place) == 1 or len(scores) < 2:
         return Scores(scores, 1.0)
     ends = (np.minimum(*place), np.maximum(*place))
-    begun, done = (np.cumsum(np.bincount(end, count, len(scores)))[:-1] for end in ends)
+    begun, done = (np.cumsum(np.bincount(end, mass, len(scores)))[:-1] for end in ends)
     below = uniform.at_most[:-1] / uniform.at_most[-1]
-    by_chance = 2 * below * (1 - below) * (len(place[0]) if count is None else count.sum())
+    by_chance = 2 * below * (1 - below) * (len(place[0]) if mass is None else mass.sum())
     reluctance = (by_chance + PRIOR) / (begun - done + PRIOR)
     steps = np.diff(scores) * np.maximum(1.0, reluctance / (USUAL * np.quantile(reluctance, 0.05)))
     stretched = scores[0] + np.concatenate([[0.0], np.cumsum(steps)])

@@ -86,23 +86,24 @@ class Density:
             uniform, *columns = table.uniformised()
         else:
             columns = [uniform(d) for d in table.columns]
-        u, n, M, count = tuple(columns), table.n, table.M, table.count
-        times = 1 if count is None else count
+        u, n, M, mass, squared_mass = tuple(columns), table.n, table.M, table.mass, table.squared_mass
+        times = 1 if mass is None else mass
         share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
         clusters = None
         if table.k == 1 or self.sigma == "auto":
             clusters = repeated_units(table)
         chosen = self
         if self.sigma == "auto":
-            sigma = choose_sigma(u, n, M, clusters, share=share, prior=self.prior, count=count)
+            own = {"count": table.count, "weight": table.scaled_weight}
+            sigma = choose_sigma(u, n, M, clusters, share=share, prior=self.prior, **own)
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
-        sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, count=count)
+        sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
         if table.k == 2:
-            return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, count))
+            return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, squared_mass))
         P = share + _excess(sums, share, self.prior)
-        asked = {"sigma": sigma, "prior": self.prior}
-        covariances = curve_covariances(u[0], n, M, P, sums.M, **asked, clusters=clusters, count=count)
+        rows = (clusters, mass, squared_mass)
+        covariances = curve_covariances(u[0], n, M, P, sums.M, *rows, sigma=sigma, prior=self.prior)
         return DensityFit(chosen, uniform, share, sums, covariances)
 
 
@@ -160,7 +161,7 @@ class DensityFit:
         return "density" if self.k == 2 else "pairs-density"
 
     def __repr__(self) -> str:
-        rows = f"{self.uniform.at_most[-1] // self.k} {'triplets' if self.k == 2 else 'pairs'}"
+        rows = f"{self.uniform.at_most[-1] / self.k:.0f} {'triplets' if self.k == 2 else 'pairs'}"
         return f"DensityFit(sigma={self.settings.sigma:.4g}, grid_size={self.settings.grid_size}, {rows})"
 
     @cached_property

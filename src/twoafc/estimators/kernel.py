@@ -14,6 +14,9 @@ import numpy as np
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
 
+Mass = FloatArray | IntArray | None
+"""What each row counts for, shape (T,): the triplets that it stands for, or its weight; None where all count one."""
+
 CHUNK = 4096
 """Rows handled at once, so that their kernels stay in the processor's cache."""
 WORK = 2**18
@@ -42,7 +45,7 @@ class Sums(NamedTuple):
 
 
 def kernel_sums(
-    u: tuple[FloatArray, ...], n: IntArray, M: IntArray, *, sigma: float, grid_size: int, count: IntArray | None = None
+    u: tuple[FloatArray, ...], n: IntArray, M: IntArray, *, sigma: float, grid_size: int, mass: Mass = None
 ) -> Sums:
     """Sum the kernel over all rows, exactly.
 
@@ -53,8 +56,8 @@ def kernel_sums(
     ----------
     u : k arrays, shape (T,)
         Uniformised distances.
-    count : array of int, shape (T,), optional
-        Triplets or pairs that each row stands for.
+    mass : array, shape (T,), optional
+        What each row counts for: see `twoafc.table.Votes.mass`.
     """
     scale = 1 / (sigma * np.sqrt(2))
     nodes = np.linspace(0, 1, grid_size) * scale
@@ -66,8 +69,8 @@ def kernel_sums(
         for a in range(start, end, CHUNK):
             rows = order[a : min(a + CHUNK, end)]
             kernels = [gaussian(nodes, x[rows] * scale, buffer) for x, buffer in zip(u, buffers, strict=True)]
-            if count is not None:
-                kernels[0] *= count[rows]
+            if mass is not None:
+                kernels[0] *= mass[rows]
             add_products(K, kernels)
         n_c, M_c = n[order[start]], M[order[start]]
         weights = np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])
@@ -161,10 +164,10 @@ def _corners(u: tuple[FloatArray, ...], size: int) -> dict[tuple[int, ...], tupl
     return corners
 
 
-def vote_products(n: IntArray, M: IntArray, count: IntArray | None = None) -> FloatArray | IntArray:
-    """n^2, n M, M^2 and M of each row, times the triplets that it stands for: shape (4, T)."""
+def vote_products(n: IntArray, M: IntArray, squared_mass: Mass = None) -> FloatArray | IntArray:
+    """n^2, n M, M^2 and M of each row, times its squared mass: shape (4, T)."""
     products = np.stack([n * n, n * M, M * M, M])
-    return products if count is None else products * count.astype(np.float64)
+    return products if squared_mass is None else products * squared_mass.astype(np.float64)
 
 
 def surface_covariances(
@@ -228,11 +231,12 @@ def curve_covariances(
     M: IntArray,
     P: FloatArray,
     D: FloatArray,
+    clusters: IntArray | None = None,
+    mass: Mass = None,
+    squared_mass: Mass = None,
     *,
     sigma: float,
     prior: float,
-    clusters: IntArray | None = None,
-    count: IntArray | None = None,
 ) -> FloatArray:
     """Covariances of P at each node of a curve with itself and the next, as observed and as binomial: (2, 2, G).
 
@@ -243,11 +247,11 @@ def curve_covariances(
         P, and the sums of M K without the prior.
     clusters : array of int, shape (T,), optional
         Number of each pair's reference: residuals are then summed by reference.
-    count : array of int, shape (T,), optional
-        Pairs that each row stands for.
+    mass, squared_mass : arrays, shape (T,), optional
+        What each row counts for in sums, and in sums of squares.
     """
-    times = 1.0 if count is None else count.astype(np.float64)
-    M_total, root = M * times, np.sqrt(times)
+    times, squares = (1.0 if each is None else each.astype(np.float64) for each in (mass, squared_mass))
+    M_total, root = M * squares, np.sqrt(squares)
     covariances, total = np.zeros((2, 2, len(P))), D + prior
     moved: FloatArray = np.zeros(len(u) if clusters is None else int(clusters.max()) + 1)
     K, spread = np.zeros(len(u)), 0.0

@@ -111,27 +111,29 @@ class Network:
             raise ValueError("network has no form for pairs; use density or spline")
         if len(table.n) == 0:
             raise DataError("the network needs at least one triplet to learn from; the table has none")
-        count = table.count
-        if count is not None and self.solver == "adam":
+        mass = table.mass
+        if table.count is not None and self.solver == "adam":
             raise ValueError("Adam takes triplets one at a time, and counts have none; use Network(solver='lbfgs')")
         uniform, u0, u1 = table.uniformised()
         x0, x1 = (u0, u1) if self.inputs == "uniform" else table.columns
         rows = mirrored_rows(x0, x1, table.n, table.M)
         with np.errstate(all="ignore"):
             if self.solver == "adam":
+                if mass is not None:  # of mean one, so that the mean loss is the weighted mean
+                    rows[:, 6:] *= np.tile(mass / mass.mean(), 2)[:, None]
                 schedule = {"epochs": self.epochs, "batch_size": self.batch_size}
                 parameters, history = descend_adam(rows, **schedule, learning_rate=self.learning_rate, seed=self.seed)
             else:
-                counted = counted_rows((u0, u1), (x0, x1), table.n, table.M, count)
+                counted = counted_rows((u0, u1), (x0, x1), table.n, table.M, mass)
                 parameters = descend_lbfgs(counted, seed=self.seed)
-                history = [mean_loss(parameters, rows, None if count is None else np.tile(count, 2))]
-        coefficient = float(np.average(log_coefficient(table.n, table.M), weights=count))
+                history = [mean_loss(parameters, rows, None if mass is None else np.tile(mass, 2))]
+        coefficient = float(np.average(log_coefficient(table.n, table.M), weights=mass))
         return NetworkFit(
             settings=self,
             uniform=uniform if self.inputs == "uniform" else None,
             parameters=parameters,
             training_nll=np.array(history) - coefficient,
-            chance_nll=math.log(2) * float(np.average(table.M, weights=count)) - coefficient,
+            chance_nll=math.log(2) * float(np.average(table.M, weights=mass)) - coefficient,
         )
 
 
@@ -351,17 +353,17 @@ def counted_rows(
     x: tuple[FloatArray, FloatArray],
     n: IntArray,
     M: IntArray,
-    count: IntArray | None = None,
+    mass: FloatArray | IntArray | None = None,
 ) -> RealArray:
     """Add up the mirrored rows in each cell of a lattice over u = (u0, u1) in [0, 1]^2, at its votes' mean x.
 
-    A row is one triplet or `count` that are alike.
+    `mass` is what each row counts for; default one triplet.
     """
     (u0, u1), (x0, x1) = u, x
     i, j = (np.minimum(u * LATTICE, LATTICE - 1).astype(np.intp) for u in (u0, u1))
 
     def total(weights: FloatArray | IntArray) -> FloatArray:
-        weighted = weights if count is None else weights * count
+        weighted = weights if mass is None else weights * mass
         return np.asarray(np.bincount(i * LATTICE + j, weighted, LATTICE**2).reshape(LATTICE, LATTICE), np.float64)
 
     N, D, sum0, sum1 = total(n), total(M), total(M * x0), total(M * x1)
@@ -396,9 +398,9 @@ def errors(z: RealArray, rows: RealArray) -> RealArray:
     return z
 
 
-def mean_loss(parameters: RealArray, rows: RealArray, count: IntArray | None = None) -> float:
-    """Average the loss over the rows, each of them taken `count` times."""
-    return float(np.average(losses(logits(parameters, rows[:, :6]), rows), weights=count))
+def mean_loss(parameters: RealArray, rows: RealArray, mass: FloatArray | IntArray | None = None) -> float:
+    """Average the loss over the rows, each of which counts for its `mass`."""
+    return float(np.average(losses(logits(parameters, rows[:, :6]), rows), weights=mass))
 
 
 def descend_adam(

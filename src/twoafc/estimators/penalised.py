@@ -17,6 +17,7 @@ from scipy.special import expit, ndtr
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.basis import LAST_KNOT, slopes
+from twoafc.estimators.kernel import Mass
 
 LATTICE = 96
 """Cells along each axis, in which rows are gathered."""
@@ -54,7 +55,7 @@ class Cells(NamedTuple):
 
 
 def gather(
-    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, count: IntArray | None = None
+    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: Mass = None, squared_mass: Mass = None
 ) -> tuple[Cells, IntArray]:
     """Gather rows in cells, what a spline is fitted to, whatever their number; return also the cell of each row.
 
@@ -64,8 +65,9 @@ def gather(
     >>> cells.z[0], cells.n, cells.M, cell
     (array([1.]), array([6.]), array([8.]), array([0, 0]))
     """
-    times = 1 if count is None else count.astype(np.float64)
-    votes, total_votes, nn, nM, MM = ((x * times).astype(np.float64) for x in (n, M, n * n, n * M, M * M))
+    times, squares = (1 if each is None else each.astype(np.float64) for each in (mass, squared_mass))
+    votes, total_votes = ((x * times).astype(np.float64) for x in (n, M))
+    nn, nM, MM = ((x * squares).astype(np.float64) for x in (n * n, n * M, M * M))
     if len(z) == 2:
         z0, z1 = z
         turned = z0 < z1
@@ -201,7 +203,9 @@ Dispersion = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], float]
 binomial says, as the ratio of robust to model information.
 
 Votes on one triplet are correlated beyond what the distance explains, and so may be triplets of one reference. A
-likelihood that took every vote as independent would follow their noise; it is divided by the dispersion.
+likelihood that took every vote as independent would follow their noise; it is divided by the dispersion. The
+robust information has the squares of weights. These sum to the same as the weights, so that independent votes have a
+dispersion of 1.
 """
 
 
@@ -242,11 +246,9 @@ def between_rows(cells: Cells) -> Dispersion:
     return dispersion
 
 
-def between_clusters(
-    cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, count: IntArray | None = None
-) -> Dispersion:
+def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, mass: Mass = None) -> Dispersion:
     """Measure the dispersion of votes between clusters of rows, given the cell and cluster of each row."""
-    times = np.ones(len(n)) if count is None else count.astype(np.float64)
+    times = np.ones(len(n)) if mass is None else mass.astype(np.float64)
     shape = (int(cluster.max()) + 1, int(cell.max()) + 1)
     votes, all_votes = (csr_array((column * times, (cluster, cell)), shape=shape) for column in (n, M))
 

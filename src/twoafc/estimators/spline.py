@@ -118,19 +118,19 @@ def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
     uniform, *u = table.uniformised()
     if table.uniform is None:
         place = [uniform.places(x) for x in u]
-        scores = normal_scores(uniform, *place, count=table.count)
+        scores = normal_scores(uniform, *place, mass=table.mass)
         z = tuple(scores.values[index] for index in place)
     else:
         # Distances of rows that stand for several triplets need not be among the values of the map: by rank.
         place = [np.searchsorted(uniform.at_most[:-1], x * uniform.at_most[-1]) for x in u]
-        scores = normal_scores(uniform, *place, count=table.count)
+        scores = normal_scores(uniform, *place, mass=table.mass)
         z = tuple(np.interp(d, uniform.values, scores.values) for d in table.columns)
-    cells, cell = gather(z, table.n, table.M, table.count)
+    cells, cell = gather(z, table.n, table.M, table.mass, table.squared_mass)
     clusters = repeated_units(table)
     if clusters is None:
         return uniform, scores, cells, between_rows(cells)
     n = np.where(z[0] < z[1], table.M - table.n, table.n) if table.k == 2 else table.n
-    return uniform, scores, cells, between_clusters(cell, clusters, n, table.M, table.count)
+    return uniform, scores, cells, between_clusters(cell, clusters, n, table.M, table.mass)
 
 
 def _surface_size(theta: FloatArray) -> int:
@@ -210,7 +210,7 @@ class SplineFit:
 
     def __repr__(self) -> str:
         chosen = f"{self.link}, lapse={self.lapse:.2g}, dispersion={self.dispersion:.3g}"
-        rows = f"{self.uniform.at_most[-1] // self.k} {'triplets' if self.k == 2 else 'pairs'}"
+        rows = f"{self.uniform.at_most[-1] / self.k:.0f} {'triplets' if self.k == 2 else 'pairs'}"
         return f"SplineFit({chosen}, {rows})"
 
     @classmethod

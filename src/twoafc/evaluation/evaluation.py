@@ -137,6 +137,12 @@ def evaluate(
         _check_sizes(train, test)
     baseline, pairs = known_names(names, baseline, pairs)
     planned = planned_pairs(names, baseline, pairs)
+    if test is not None and (train.weight is None) != (test.weight is None):
+        weighted, other = ("test", "train") if train.weight is None else ("train", "test")
+        notes.append(f"only {weighted} has a column weight: rows of {other} count alike")
+    if train.weight is not None:
+        own = [name for name, each in chosen.items() if not isinstance(each, CountsEstimator)]
+        notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
     fold = None
@@ -330,7 +336,7 @@ def _papers_density(
     for job in jobs(names, {"density": Density()}, settings):
         *_, last = predictions(job, job.run(train), train, test, fold)
         values = -log_likelihood(last.table.n, last.table.M, last.P)
-        nll[job.distance] = float(np.average(values, weights=last.table.count))
+        nll[job.distance] = float(np.average(values, weights=last.table.mass))
     return nll
 
 

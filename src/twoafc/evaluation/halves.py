@@ -94,7 +94,8 @@ def fit_to_halves(
                 f"({type(error).__name__}: {error}); --error-bars fixed needs no such fits"
             ) from error
         P[split, side, rows] = probability_at(refit, *(column[rows] for column in tested.columns))
-    units = clustering_of(train).units(np.full(len(train), 1 / len(train)))
+    clustering = clustering_of(train)
+    units = clustering.units(clustering.rows.shares())
     return HalfFits(P, fold is not None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
 
 
@@ -138,8 +139,8 @@ def _is_slow(estimator: Estimator) -> bool:
 
 
 def fitted_rows(train: Votes, fold: IntArray | None) -> int:
-    """Rows of the smallest table that is fitted: the training table, or without its largest fold."""
-    rows = np.ones(len(train)) if train.count is None else train.count
+    """Rows, in effect, of the smallest table that is fitted: the training table, or without its largest fold."""
+    rows = np.ones(len(train)) if train.mass is None else train.mass
     return int(rows.sum() - (0 if fold is None else np.bincount(fold, rows).max()))
 
 
@@ -178,9 +179,10 @@ def training_caveats(
     caveats = []
     rows = fitted_rows(train, fold)
     if rows < FEW_ROWS:
+        effect = "" if train.weight is None else " in effect"
         caveats.append(
-            f"only {rows} training {train.row}s: fits are rough, and error bars and tests are not to be trusted (in "
-            "simulations with 30 one test in ten alarmed, with 10 one in seven)"
+            f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are not to be "
+            "trusted (in simulations with 30 one test in ten alarmed, with 10 one in seven)"
         )
     left_out = [name for name in noisy if name not in included]
     if left_out and settings.error_bars != "refit":

@@ -138,7 +138,7 @@ def predictions(job: Job, run: Run, train: Votes, test: Votes | None, fold: IntA
 
 def floor_of(train: Votes, rows: int) -> FloatArray:
     """Constant P that any fit to a table has to beat."""
-    return np.full(rows, 0.5 if train.k == 2 else train.n.sum() / train.M.sum())
+    return np.full(rows, 0.5 if train.k == 2 else train.share)
 
 
 def probability(run: Run, table: Votes) -> FloatArray:

@@ -215,6 +215,7 @@ def tested(scored: Scored, splits: int) -> pl.DataFrame:
     return table.labels.with_columns(
         n=pl.Series(table.n),
         M=pl.Series(table.M),
+        **({} if table.weight is None else {"weight": pl.Series(table.weight)}),
         distance=pl.lit(run.distance),
         estimator=pl.lit(run.estimator),
         seed=pl.lit(run.seed, dtype=pl.Int64),
@@ -287,10 +288,9 @@ def _explained(one: Scored, clustering: Clustering, found: Ceiling) -> tuple[flo
     """Interval of the share explained; the gain on P = 1/2 is paired, triplet by triplet."""
     assert one.values is not None
     table = one.prediction.table
-    T = len(table) if table.count is None else table.count.sum()
-    weight = np.full(len(table), 1 / T)
+    weight = clustering.rows.shares()
     gain = -log_likelihood(table.n, table.M, 0.5) - one.values.columns[:, MEASURES[2].index("nll")]
-    mean = float(np.average(gain, weights=table.count))
+    mean = float(np.average(gain, weights=table.mass))
     if not np.isfinite(mean):
         return None, None
     moved = None

@@ -243,6 +243,7 @@ def sweep(
         left_out = [fold == k for k in range(folds)]
         notes.append(f"no test table: {split_note(train, fold)}")
     clustering = clustering_of(train if test is None else test)
+    notes += clustering.weighting
     moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
     scores: list[Record] = []
@@ -317,7 +318,7 @@ class Part:
 
 def _part(train: Triplets, left_out: BoolArray | None) -> Part:
     kept = train if left_out is None else train.where(~left_out)
-    return Part(kept, Uniform.learn(kept.d0, kept.d1), slice(None) if left_out is None else left_out)
+    return Part(kept, kept.uniformised()[0], slice(None) if left_out is None else left_out)
 
 
 def _score(tested: Triplets, parts: Sequence[Part], clustering: Clustering, point: Point) -> tuple[Record, Values]:

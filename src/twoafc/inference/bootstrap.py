@@ -82,11 +82,11 @@ def bootstrap_means(columns: FloatArray, together: Dependence, *, draws: int, se
 
 
 def drawn_weights(together: Dependence, draws: int, seed: int) -> Iterator[FloatArray]:
-    """Give the rows' weights in drawn tables, some tables at a time."""
+    """Give the rows' weights in drawn tables, times their sampling weights, some tables at a time."""
     rng = np.random.default_rng(seed)
     step = max(1, AT_ONCE // max(together.size, 1))
     for start in range(0, draws, step):
-        yield row_weights(together, min(step, draws - start), rng)
+        yield row_weights(together, min(step, draws - start), rng) * together.weights
 
 
 def _spread(replicates: FloatArray) -> FloatArray:

@@ -168,7 +168,7 @@ def estimate_ceiling(
         Of M people who judged each triplet, n chose x1.
     clusters : array, shape (T,), or Dependence, optional
         Equal labels mark dependent rows, such as triplets of one reference. A `Dependence` may also have
-        the number of triplets that each row stands for.
+        the number of triplets that each row stands for, and sampling weights.
     scored : mapping, optional
         ``nll`` and ``score_2afc`` of functions of the triplet that were not fitted to these votes: for each function an
         array, shape (T,), with the value of every row. The best function is at least as good as each of them: its 2AFC
@@ -198,8 +198,8 @@ def estimate_ceiling(
     dependence = as_dependence(clusters, len(n))
     times, risk = dependence.times, (1 - level) / LIMITS
     T, floor = times.sum(), -log_likelihood(n, M, 0.5)
-    pools, pool, kind = pools_by_votes(n, M, times)
-    samples = bounding_samples(pools, units=float(dependence.units(np.full(len(n), 1 / T))[0]))
+    pools, pool, kind = pools_by_votes(n, M, times, dependence.weights)
+    samples = bounding_samples(pools, units=float(dependence.units(dependence.shares())[0]))
     whole = _joined(samples)
     values, together = whole.values[kind], np.zeros_like(pool)
     (bounds,) = _bounds([whole], values, together, dependence, risk)
@@ -222,7 +222,7 @@ def estimate_ceiling(
     return Ceiling(
         triplets=int(T),
         pairs=int(times @ (M * (M - 1) // 2)),
-        floor_nll=float(np.average(floor, weights=times)),
+        floor_nll=float(np.average(floor, weights=times * dependence.weights)),
         **{f"{name}_{end}": value for name, ends in bounds.items() for end, value in ends._asdict().items()},
         human_triplets=human_triplets[0],
         human_triplets_se=human_triplets[1],
@@ -330,11 +330,15 @@ def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Depende
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Different votes on triplets with neighbouring M: n of M (n <= M / 2), and the number of triplets with these."""
+    """Different votes on triplets with neighbouring M: n of M (n <= M / 2).
+
+    ``count`` is the number of triplets with these votes, or the sum of their weights; ``triplets`` the number in all.
+    """
 
     n: IntArray
     M: IntArray
-    count: IntArray
+    count: FloatArray
+    triplets: int
 
     @property
     def M_least(self) -> int:
@@ -347,11 +351,6 @@ class Pool:
         return int(self.M.max())
 
     @property
-    def triplets(self) -> int:
-        """Number of triplets."""
-        return int(self.count.sum())
-
-    @property
     def kept(self) -> int:
         """Votes in one draw."""
         return min(self.M_least, LARGE)
@@ -362,7 +361,9 @@ class Pool:
         return folded_draws(self.n, self.M, self.kept)
 
 
-def pools_by_votes(n: IntArray, M: IntArray, times: IntArray) -> tuple[list[Pool], IntArray, IntArray]:
+def pools_by_votes(
+    n: IntArray, M: IntArray, times: IntArray, weights: FloatArray | float = 1.0
+) -> tuple[list[Pool], IntArray, IntArray]:
     """Pool neighbouring M with few triplets; also the pool of each row, and its place among the votes of all pools."""
     values, which = np.unique(M, return_inverse=True)
     # Chosen by the numbers of triplets and of votes alone, never by the votes themselves.
@@ -375,8 +376,9 @@ def pools_by_votes(n: IntArray, M: IntArray, times: IntArray) -> tuple[list[Pool
     code, kind = np.unique(which * len(folded) + rank, return_inverse=True)
     m, k = np.divmod(code, len(folded))
     starts = np.searchsorted(pool_of[m], np.arange(1, pool_of[-1] + 1))
-    columns = folded[k], values[m], np.bincount(kind, times).astype(np.int64)
-    pools = zip(*(np.split(column, starts) for column in columns), strict=True)
+    columns = folded[k], values[m], np.bincount(kind, times * weights)
+    triplets = np.bincount(pool_of[which], times).astype(np.int64).tolist()
+    pools = zip(*(np.split(column, starts) for column in columns), triplets, strict=True)
     return [Pool(*each) for each in pools], pool_of[which], kind
 
 
@@ -398,7 +400,7 @@ def agreement_of_people(
     n, M = n.astype(np.float64), M.astype(np.float64)
     pairs = M * (M - 1)
     share = 100 * (n * (n - 1) + (M - n) * (M - n - 1)) / np.maximum(pairs, 1)
-    weight = pairs if pooled else (M > 1).astype(np.float64)
+    weight = (pairs if pooled else M > 1) * dependence.weights
     total = np.bincount(strata, weight * dependence.times)
     weight /= np.where(total > 0, total, np.nan)[strata]
     mean = np.bincount(strata, weight * dependence.times * share)
@@ -427,14 +429,14 @@ class Sample:
     ----------
     values : array, shape (different votes, 6)
     M, count : arrays, shape (different votes,)
-        Votes per triplet, and the number of triplets with these votes.
+        Votes per triplet, and the number of triplets with these votes, or the sum of their weights.
     extremes : array, shape (6,)
         The least (of a lower bound) or greatest value that any votes would have, about.
     """
 
     values: FloatArray
     M: IntArray
-    count: IntArray
+    count: FloatArray
     extremes: FloatArray
 
 
@@ -448,12 +450,12 @@ def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
     counts = [(pool.kept, pool.count @ pool.draws) for pool in pools]
     common = estimate_mixture([each for each in counts if each[0] > 1])
     square = sum(float(pool.count @ pool.M.astype(np.float64) ** 2) for pool in pools)
-    spreads = {"nll": 0.6, "gain": 0.2 * np.sqrt(square / sum(pool.triplets for pool in pools)), "score_2afc": 20.0}
+    spreads = {"nll": 0.6, "gain": 0.2 * np.sqrt(square / sum(pool.count.sum() for pool in pools)), "score_2afc": 20.0}
     samples = []
     for pool, (kept, seen) in zip(pools, counts, strict=True):
         mixture = estimate_mixture([(kept, seen)], common, SHARED)
-        expected = pool.triplets * (folded_pmf(kept)[:, ::EVERY] @ mixture)
-        chance = (expected + 0.5) / (pool.triplets + 0.5 * len(expected))
+        expected = pool.count.sum() * (folded_pmf(kept)[:, ::EVERY] @ mixture)
+        chance = (expected + 0.5) / (pool.count.sum() + 0.5 * len(expected))
         columns, extremes = [], []
         for name, score in best_scores(q_grid(VALUES)).items():
             factor = np.ones(len(pool.M)) if name == "score_2afc" else pool.M.astype(np.float64)
@@ -513,7 +515,7 @@ def _excess(values: FloatArray) -> FloatArray:
 
 def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means over the triplets of each stratum, their variances, and the numbers of independent units."""
-    weight = 1 / np.bincount(strata, dependence.times)[strata]
+    weight = dependence.shares(strata)
     count, share = int(strata.max()) + 1, weight * dependence.times
     means = np.stack([np.bincount(strata, column * share) for column in values.T], axis=1)
     influence = (values - means[strata]) * weight[:, None]
@@ -538,7 +540,7 @@ def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str,
 
 
 def _limit(
-    values: FloatArray, count: IntArray, extreme: float, end: int, variance: float, units: float, risk: float
+    values: FloatArray, count: FloatArray, extreme: float, end: int, variance: float, units: float, risk: float
 ) -> float:
     """One-sided confidence limit of a mean of bounded values; `variance` is that of the mean, over dependent rows.
 
@@ -550,7 +552,7 @@ def _limit(
     return end * largest_mean(end * values, count / count.sum(), end * extreme, divergence)
 
 
-def _p_above_zero(values: FloatArray, count: IntArray, bottom: float, variance: float, units: float) -> float:
+def _p_above_zero(values: FloatArray, count: FloatArray, bottom: float, variance: float, units: float) -> float:
     """One-sided p-value of a mean that is at most 0 in expectation: the risk at which its lower limit is 0."""
     from scipy.optimize import brentq  # here, since it is slow to import
 
@@ -563,7 +565,7 @@ def _p_above_zero(values: FloatArray, count: IntArray, bottom: float, variance: 
     return float(stdtr(units - 1, -np.sqrt(2 * divergence * _effective(values, count, variance, units))))
 
 
-def _effective(values: FloatArray, count: IntArray, variance: float, units: float) -> float:
+def _effective(values: FloatArray, count: FloatArray, variance: float, units: float) -> float:
     """Number of independent triplets whose mean would have this variance; the units where all values are alike."""
     spread = float(np.average((values - np.average(values, weights=count)) ** 2, weights=count))
     alike = min(variance, spread) <= 1e-18 * float(np.square(values).max())
@@ -632,7 +634,7 @@ def _reached(
 
 def _score_limit(name: str, values: FloatArray, dependence: Dependence, risk: float) -> float:
     """One-sided confidence limit of a scored function, on the worse side."""
-    weight = np.full(len(values), 1 / dependence.times.sum())
+    weight = dependence.shares()
     mean, units = float(weight * dependence.times @ values), float(dependence.units(weight)[0])
     influence = ((values - mean) * weight)[:, None]
     se, skew = float(np.sqrt(dependence.variance(influence, weight)[0, 0])), float(dependence.skewness(influence)[0, 0])

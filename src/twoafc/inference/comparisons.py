@@ -96,13 +96,13 @@ def compare(
         alone), and what `corrected` adds.
     """
     records: list[Record] = []
-    weight = np.full(clustering.rows.size, 1 / clustering.rows.size)
+    rows = clustering.rows
     if measures is None:
         measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
     for name, measure in measures.items():
-        pairs = [_ordered(pair, values, name, measure.better) for pair in combinations(values, 2)]
+        pairs = [_ordered(pair, values, name, measure.better, rows.sampling) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            differences = _differences(pairs, values, name, clustering, weight)
+            differences = _differences(pairs, values, name, clustering)
             if drawn is not None:
                 differences = [
                     each._replace(se=_spread(drawn, pair, _place(values, name)), units=min(each.units, _draws(drawn)))
@@ -212,9 +212,12 @@ def _place(values: Mapping[str, Values], measure: str) -> int:
     return next(iter(values.values())).measures.index(measure)
 
 
-def _ordered(pair: tuple[str, str], values: Mapping[str, Values], measure: str, better: int) -> tuple[str, str]:
+def _ordered(
+    pair: tuple[str, str], values: Mapping[str, Values], measure: str, better: int, sampling: FloatArray | None
+) -> tuple[str, str]:
     """Put the better of two distances first."""
-    one, other = (better * values[name].columns[:, _place(values, measure)].mean() for name in pair)
+    k = _place(values, measure)
+    one, other = (better * np.average(values[name].columns[:, k], weights=sampling) for name in pair)
     return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
 
 
@@ -223,14 +226,13 @@ def _differences(
     values: Mapping[str, Values],
     measure: str,
     clustering: Clustering,
-    weight: FloatArray,
 ) -> list[Difference]:
     """Mean differences of pairs with their errors, the noise of training included where it is known."""
     if not pairs:
         return []
-    k = _place(values, measure)
+    k, weight = _place(values, measure), clustering.rows.shares()
     apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
-    means = apart.mean(axis=0)
+    means = np.average(apart, axis=0, weights=clustering.rows.sampling)
     moves = {name: each.moved for name, each in values.items()}
     moved = None
     if clustering.votes is not None:
@@ -253,13 +255,14 @@ def _with_training(
     if first is None:
         return difference
     halves = first.difference(second, k)
-    apart, T = halves.apart[:, :, 0].T, clustering.rows.size
-    means = apart.mean(axis=0)
-    spread = clustering.rows.variance((apart - means) / T, np.full(T, 1 / T))[0]
+    apart, rows = halves.apart[:, :, 0].T, clustering.rows
+    means = np.average(apart, axis=0, weights=rows.sampling)
+    influence = (apart - means) * rows.weights[:, None] / rows.weights.sum()
+    spread = rows.variance(influence, rows.shares())[0]
     training = training_variance(means[:, None], spread[:, None], [measure], crossed=halves.crossed)
-    rows = np.array([difference.se**2])
-    units = combined_units(rows, difference.units, training, halves.freedom)
-    return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
+    tested = np.array([difference.se**2])
+    units = combined_units(tested, difference.units, training, halves.freedom)
+    return Difference(difference.mean, float(np.sqrt(tested + training)[0]), float(units[0]))
 
 
 def _with_refits(difference: Difference, spread: float, draws: int) -> Difference:

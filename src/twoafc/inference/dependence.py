@@ -58,6 +58,8 @@ class Dependence:
         What the error bars are for alone, since it is in every row: "this one reference"; default nothing.
     unknown : str
         Why no clusters are known: "the table has no column ref"; default nothing.
+    sampling : array, shape (T,), optional
+        Sampling weight of each row, as of `twoafc.table.Votes.scaled_weight`; default all alike.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Dependence:
     family: str = "references"
     only: str = ""
     unknown: str = ""
+    sampling: FloatArray | None = None
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
@@ -95,6 +98,22 @@ class Dependence:
     def times(self) -> IntArray:
         """Triplets that each row stands for."""
         return np.ones(self.size, dtype=np.int64) if self.count is None else self.count
+
+    @property
+    def weights(self) -> FloatArray:
+        """Sampling weight of each row; ones where there are none."""
+        return np.ones(self.size) if self.sampling is None else self.sampling
+
+    def shares(self, strata: IntArray | None = None) -> FloatArray:
+        """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there.
+
+        Examples
+        --------
+        >>> Dependence(3, (), "").shares(), Dependence(3, (), "", sampling=np.array([1.0, 1.0, 2.0])).shares()
+        (array([0.33333333, 0.33333333, 0.33333333]), array([0.25, 0.25, 0.5 ]))
+        """
+        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
     def _summed(self, column: FloatArray) -> FloatArray:
         """Sum what the triplets of a row share, where rows are clustered: they are then one part of a set."""
@@ -226,12 +245,18 @@ class Dependence:
         """Effective number of independent units in each stratum, shape (count,).
 
         That of labels with shares s of the weight is (sum of s)^2 / (sum of s^2), and at least 2 where there are two;
-        images and observers are counted apart, and the fewer decide.
+        images and observers are counted apart, and the fewer decide. Unequal sampling weights make the variance itself
+        less certain: there are then at most as many units as it has degrees of freedom (Bell and McCaffrey, Survey
+        Methodology 28, 2002).
         """
         if self._independent is not None:
             total = _by_stratum((self._independent * weight**2)[:, None], strata, count)[:, 0]
             return np.asarray(1 / np.maximum(total, TINY))
-        return np.asarray(self._units(weight, strata, count)[1].min(axis=1))
+        units = np.asarray(self._units(weight, strata, count)[1].min(axis=1))
+        if self.sampling is None:
+            return units
+        freedom, plain = (_freedom(each, strata, count) for each in (weight, weight / self.sampling))
+        return np.asarray(np.where(freedom < plain, np.clip(freedom, np.minimum(units, 2.0), units), units))
 
     def _units(self, weight: FloatArray, strata: IntArray | None, count: int) -> tuple[FloatArray, FloatArray]:
         """Numbers of observers and images in each stratum, and how many they are in effect: shapes (count, 2)."""
@@ -269,6 +294,12 @@ def _by_stratum(columns: FloatArray, strata: IntArray | None, count: int) -> Flo
     if strata is None:
         return np.asarray(columns.sum(axis=0))[None, :]
     return np.stack([np.bincount(strata, column, minlength=count) for column in columns.T], axis=1)
+
+
+def _freedom(weight: FloatArray, strata: IntArray | None, count: int) -> FloatArray:
+    """Degrees of freedom of the variance of a mean of independent rows: (sum of w^2)^2 / (sum of w^4), by stratum."""
+    squares, fourth = _by_stratum(np.stack([weight**2, weight**4], axis=1), strata, count).T
+    return np.asarray(np.divide(squares**2, fourth, out=np.ones(count), where=fourth > 0))
 
 
 def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
@@ -339,7 +370,9 @@ NOT_KEPT = "the counts keep no references"
 NO_NAMES = "the table has no column ref"
 
 
-def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Dependence:
+def find_dependence(
+    labels: pl.DataFrame, count: IntArray | None = None, sampling: FloatArray | None = None
+) -> Dependence:
     """Find which rows of a table are dependent, from its labels.
 
     Triplets with the same reference are. Where the other images recur too, with another reference or as one, so are all
@@ -385,7 +418,7 @@ def find_dependence(labels: pl.DataFrame, count: IntArray | None = None) -> Depe
         description += f"; for {only} alone"
     family = "images" if set(named) & set(choices) else "references"
     unknown = "" if {*REFERENCES, *CHOICES} & {*labels.columns} else NO_NAMES
-    return Dependence(len(labels), tuple(kinds), description, count, family, only, unknown)
+    return Dependence(len(labels), tuple(kinds), description, count, family, only, unknown, sampling)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:

@@ -61,9 +61,17 @@ class Clustering:
             return f"{self.rows.description}; votes by observer too ({self.votes.observers} observers)"
         return f"{self.rows.description}; for this one observer alone" if self.one_observer else self.rows.description
 
+    @property
+    def weighting(self) -> list[str]:
+        """That scores are weighted, and how many triplets of equal weight these are worth; nothing without weights."""
+        if self.rows.sampling is None:
+            return []
+        effective = f"{self.rows.sampling.sum():.0f} of equal weight"
+        return [f"scores are weighted (column weight): {self.rows.size} triplets count like {effective}"]
+
     def caveats(self) -> list[str]:
         """What few references, images or observers mean for the error bars, in plain words."""
-        weight = np.full(self.rows.size, 1 / self.rows.times.sum())
+        weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
         if self.votes is not None:
             families["observers"] = (
@@ -96,6 +104,7 @@ class Clustering:
             )
         if self.rows.times.sum() < FEW_ROWS:
             sentences.append(f"only {self.rows.times.sum()} tested triplets: their error bars are rough")
+        sentences += self.weighting
         return sentences
 
     def standard_errors(
@@ -157,21 +166,20 @@ def clustering_of(table: Votes) -> Clustering:
     """Find how the triplets of a table are clustered."""
     votes = ballots(table)
     one = votes is None and table.votes is not None and "observer" in table.votes.columns
-    return Clustering(find_dependence(table.labels, table.count), votes, one)
+    return Clustering(find_dependence(table.labels, table.count, table.scaled_weight), votes, one)
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
     """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known.
 
-    With `count` every row stands for so many triplets; with `halves` the noise of training is known.
+    With `halves` the noise of training is known.
     """
 
     measures: tuple[str, ...]
     columns: FloatArray
     M: IntArray
     moved: FloatArray | None = None
-    count: IntArray | None = None
     halves: Halves | None = None
 
     @property
@@ -205,7 +213,7 @@ def values_of(
         moved = np.zeros((len(clustering.votes.row), len(measures)))
         for name, score in _scores(table, P, ties, group).items():
             moved[:, measures.index(name)] = moves(score, clustering.votes, table.n, table.M, P)
-    return Values(measures, side_by_side(values, table.k), table.M, moved, table.count)
+    return Values(measures, side_by_side(values, table.k), table.M, moved)
 
 
 def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, freedom: float) -> Halves:
@@ -259,7 +267,9 @@ def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | N
         gain = np.empty(len(table))
         for rows in parts_of(group, len(table)):
             share = table.n[rows] / table.M[rows]
-            gain[rows] = len(rows) * Ranking.by(table.columns[0][rows]).influence(share)[1]
+            weight = None if table.scaled_weight is None else table.scaled_weight[rows]
+            ranking = Ranking.by(table.columns[0][rows], weight)
+            gain[rows] = ranking.total * ranking.influence(share)[1]
         return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
     d0, d1 = table.columns
     for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
@@ -279,12 +289,12 @@ def errors(
     grouped : Values, optional
         Those of each group by itself, where they differ: see `values_per_row`.
     """
-    T = len(values.M) if values.count is None else values.count.sum()
+    rows = clustering.rows
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        found = {"all": _errors(values, np.full(len(values.M), 1 / T), None, 1, clustering)[0]}
+        found = {"all": _errors(values, rows.shares(), None, 1, clustering)[0]}
         if codes is not None:
             names, group = codes
-            each = 1 / np.bincount(group, values.count)[group]
+            each = rows.shares(group)
             own = grouped or values
             found |= dict(zip(names, _errors(own, each, group, len(names), clustering), strict=True))
             found["mean"] = _errors(own, each / len(names), group, len(names), clustering, across=True)[0]
@@ -302,13 +312,14 @@ def _errors(
 ) -> list[Error]:
     """Errors of each measure and of those per vote, for each group or, `across` them, for their mean."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
-    _, influence = _influence(values, values.columns, weight, code, count)
+    _, influence = _influence(values, values.columns, weight, code, count, clustering.rows)
     moved = None
     if values.moved is not None and clustering.votes is not None:
-        row, M = clustering.votes.row, values.M
-        votes, total = (np.bincount(code, each, minlength=count)[code] for each in (M, weight))
+        row, M, own = clustering.votes.row, values.M, clustering.rows.weights
+        votes, total = (np.bincount(code, each, minlength=count)[code] for each in (own * M, weight))
         by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
-        moved = np.column_stack([values.moved * weight[row, None], *(each * (total / votes)[row] for each in by_vote)])
+        per_vote = (own * (total / votes))[row]
+        moved = np.column_stack([values.moved * weight[row, None], *(each * per_vote for each in by_vote)])
 
     def variance(influence: FloatArray, moved: FloatArray | None = None) -> FloatArray:
         if across:
@@ -323,7 +334,7 @@ def _errors(
     units = np.broadcast_to(clustering.units(weight, strata, groups)[:, None], rows.shape)
     if values.halves is None:
         return [Error(*each) for each in zip(np.sqrt(rows), skew, units, strict=True)]
-    training = np.stack(_training(values, values.halves, weight, code, count, variance, across=across))
+    training = np.stack(_training(values, values.halves, weight, code, count, clustering.rows, variance, across=across))
     whole = rows + training
     skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
     units = combined_units(rows, units, training, values.halves.freedom)
@@ -331,20 +342,19 @@ def _errors(
 
 
 def _influence(
-    values: Values, columns: FloatArray, weight: FloatArray, code: IntArray, count: int
+    values: Values, columns: FloatArray, weight: FloatArray, code: IntArray, count: int, rows: Dependence
 ) -> tuple[FloatArray, FloatArray]:
     """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
-    k, M = len(values.measures), values.M
-    times = np.ones(len(M)) if values.count is None else values.count.astype(np.float64)
-    votes, total = (np.bincount(code, times * each, minlength=count) for each in (M, weight))
+    k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
+    votes, total = (np.bincount(code, times * each, minlength=count) for each in (own * M, weight))
     of_votes = values.sums_over_votes(columns)
     influence, means = np.empty((len(M), k + of_votes.shape[1])), np.empty((count, k + of_votes.shape[1]))
     for place, column in enumerate(columns.T):
         means[:, place] = np.bincount(code, times * weight * column, minlength=count) / total
         influence[:, place] = (column - means[code, place]) * weight
     for place, column in enumerate(of_votes.T, start=k):
-        means[:, place] = np.bincount(code, times * column, minlength=count) / votes
-        influence[:, place] = (column - means[code, place] * M) * (total / votes)[code]
+        means[:, place] = np.bincount(code, times * own * column, minlength=count) / votes
+        influence[:, place] = (column - means[code, place] * M) * (own * (total / votes)[code])
     return means, influence
 
 
@@ -354,6 +364,7 @@ def _training(
     weight: FloatArray,
     code: IntArray,
     count: int,
+    rows: Dependence,
     variance: Callable[[FloatArray], FloatArray],
     *,
     across: bool,
@@ -361,7 +372,7 @@ def _training(
     """Variance that training adds to each measure and to those per vote, for each group."""
     means, variances = [], []
     for apart in halves.apart:
-        of_groups, influence = _influence(values, apart, weight, code, count)
+        of_groups, influence = _influence(values, apart, weight, code, count, rows)
         means.append(of_groups.mean(axis=0, keepdims=True) if across else of_groups)
         variances.append(variance(influence))
     names = [*values.measures, *values.per_vote]
@@ -374,15 +385,15 @@ def _training(
 def independent_rows(values: Values, clustering: Clustering) -> float:
     """Number of independent rows that the rows of a table are worth: their number over the NLL's design effect."""
     rows = clustering.rows
-    T = int(rows.times.sum())
-    nll, weight = values.columns[:, [values.measures.index("nll")]], np.full(rows.size, 1 / T)
+    nll, weight = values.columns[:, [values.measures.index("nll")]], rows.shares()
+    T = float(rows.times.sum() if rows.sampling is None else 1 / (weight @ weight))
     with np.errstate(invalid="ignore"):
-        influence = (nll - np.average(nll, axis=0, weights=rows.times)) * weight[:, None]
+        influence = (nll - np.average(nll, axis=0, weights=rows.times * rows.weights)) * weight[:, None]
         clustered, alone = (
             float(dependence.variance(influence, weight)[0, 0])
             for dependence in (rows, Dependence(rows.size, (), "", rows.count))
         )
-    return T * min(1.0, alone / clustered) if clustered > 0 and np.isfinite(clustered) else float(T)
+    return T * min(1.0, alone / clustered) if clustered > 0 and np.isfinite(clustered) else T
 
 
 def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Record:

@@ -237,41 +237,51 @@ def calibration(
     >>> result.slope.low < 1 < result.slope.high
     True
     """
-    P = np.clip(P, CLIP, 1 - CLIP)
+    P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
     code, count = _binned(P, bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS)))
 
     def by_bin(values: ArrayLike) -> FloatArray:
         return np.bincount(code, values, minlength=count).astype(np.float64)
 
-    votes, variance = by_bin(M), by_bin(M * P * (1 - P))
-    gap, share = by_bin(n - M * P) / votes, by_bin(n) / votes
-    weight, centre = M / votes[code], P + gap[code]
-    observed = clusters.linear_errors(1 / votes[code], n - M * centre, centre, weight, code, count)
+    votes, information = by_bin(own * M), by_bin(own * M * P * (1 - P))
+    gap, share = by_bin(own * (n - M * P)) / votes, by_bin(own * n) / votes
+    weight, centre = own * M / votes[code], P + gap[code]
+    observed = clusters.linear_errors(own / votes[code], n - M * centre, centre, weight, code, count)
     # A few votes may agree by chance; the binomial error of P itself is a lower bound.
-    se = np.fmax(observed, np.sqrt(variance) / votes)
+    se = np.fmax(observed, np.sqrt(by_bin(own**2 * M * P * (1 - P))) / votes)
     units = clusters.units(weight, code, count)
     ends = [share_interval(100 * s, 100 * e, u) for s, e, u in zip(share, se, units, strict=True)]
     curve = tuple(
         Bin(int(t), int(v), float(p), float(s), float(e), end.low / 100, end.high / 100)
-        for t, v, p, s, e, end in zip(np.bincount(code), votes, by_bin(M * P) / votes, share, se, ends, strict=True)
+        for t, v, p, s, e, end in zip(
+            np.bincount(code), by_bin(M), by_bin(own * M * P) / votes, share, se, ends, strict=True
+        )
     )
     # A shift fitted to noise gains half the dispersion of the votes in its bin.
-    T, known_se = len(n), np.nan_to_num(se)
-    gain = _recalibration_gain(n, M, P, code)
-    loss = float(gain.mean() - np.sum(known_se**2 * votes**2 / np.maximum(variance, 1e-12)) / 2 / T)
-    loss_variance = clusters.rows.variance(((gain - gain.mean()) / T)[:, None], np.full(T, 1 / T))[0, 0]
-    floor_nll, share_of_votes = metrics.nll(n, M, np.full(T, floor)), votes / votes.sum()
+    total, known_se = own.sum(), np.nan_to_num(se)
+    gain = _recalibration_gain(n, M, P, code, own)
+    gained = _mean(gain, clusters)
+    loss = float(gained - np.sum(known_se**2 * votes**2 / np.maximum(information, 1e-12)) / 2 / total)
+    influence = ((gain - gained) * own / total)[:, None]
+    loss_variance = clusters.rows.variance(influence, clusters.rows.shares())[0, 0]
+    floor_nll, nll = (_mean(-metrics.log_likelihood(n, M, each), clusters) for each in (floor, P))
+    share_of_votes = votes / votes.sum()
     return Calibration(
         bins=curve,
         ece=float(share_of_votes @ abs(gap)),
         ece_by_chance=float(share_of_votes @ known_se * np.sqrt(2 / np.pi)),
         rmse=float(np.sqrt(max(0.0, share_of_votes @ (gap**2 - known_se**2)))),
         floor=floor_nll,
-        sharpness=floor_nll - metrics.nll(n, M, P) + loss,
+        sharpness=floor_nll - nll + loss,
         calibration=loss,
         calibration_se=float(loss_variance**0.5),
         slope=calibration_slope(n, M, P, clusters),
     )
+
+
+def _mean(values: FloatArray, clusters: Clustering) -> float:
+    """Mean over triplets, by their sampling weights where these are known."""
+    return float(np.average(values, weights=clusters.rows.sampling))
 
 
 def _binned(P: FloatArray, bins: int) -> tuple[IntArray, int]:
@@ -281,12 +291,12 @@ def _binned(P: FloatArray, bins: int) -> tuple[IntArray, int]:
     return np.asarray(code, dtype=np.int64), int(code.max()) + 1
 
 
-def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray) -> FloatArray:
+def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray, own: FloatArray) -> FloatArray:
     """Log-likelihood that the best shift of the logit in each bin gains, for each triplet."""
     x, shift = logit(P), np.zeros(int(code.max()) + 1)
     for _ in range(30):
         p = expit(x + shift[code])
-        step = np.bincount(code, n - M * p) / np.maximum(np.bincount(code, M * p * (1 - p)), 1e-12)
+        step = np.bincount(code, own * (n - M * p)) / np.maximum(np.bincount(code, own * M * p * (1 - p)), 1e-12)
         shift = np.clip(shift + np.clip(step, -1, 1), -MAX_SHIFT, MAX_SHIFT)
         if abs(step).max() < 1e-10:
             break
@@ -295,23 +305,23 @@ def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray)
 
 def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> Interval:
     """Factor on the logit of P that fits the votes best; NaN where unanimous votes, or P = 1/2, give none."""
-    x = logit(np.clip(P, CLIP, 1 - CLIP))
+    x, own = logit(np.clip(P, CLIP, 1 - CLIP)), clusters.rows.weights
     if not x.any():
         return UNKNOWN
     slope = 1.0
     for _ in range(100):
         p = expit(slope * x)
-        information = float(np.sum(M * p * (1 - p) * x**2))
-        step = float(np.clip(np.sum((n - M * p) * x) / max(information, 1e-12), -0.5, 0.5))
+        information = float(np.sum(own * M * p * (1 - p) * x**2))
+        step = float(np.clip(np.sum(own * (n - M * p) * x) / max(information, 1e-12), -0.5, 0.5))
         slope += step
         if abs(step) < 1e-9:
             break
     if abs(step) >= 1e-9 or abs(slope) >= MAX_SLOPE:
         return UNKNOWN
     p = expit(slope * x)
-    weight = M * p * (1 - p) * x**2
+    weight = own * M * p * (1 - p) * x**2
     information = float(weight.sum())
-    se = float(clusters.linear_errors(x / information, n - M * p, p, weight / information)[0])
+    se = float(clusters.linear_errors(own * x / information, n - M * p, p, weight / information)[0])
     return t_interval(slope, se, float(clusters.units(weight / information)[0]))
 
 
@@ -336,8 +346,8 @@ def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Cl
     if not pairs.any():
         return None
     # Sum over ordered pairs of votes: the squared residual minus the product of each vote with itself.
-    products = (n - M * P) ** 2 - n * (1 - 2 * P) - M * P**2
-    scale = pairs * P * (1 - P)
+    products = clusters.rows.weights * ((n - M * P) ** 2 - n * (1 - 2 * P) - M * P**2)
+    scale = clusters.rows.weights * (pairs * P * (1 - P))
     total = float(scale.sum())
     if total == 0:
         return UNKNOWN
@@ -399,19 +409,19 @@ def residual_map(
     """Sum the residuals n - M P of the triplets in each cell; triplets with d0 < d1 are mirrored."""
     uniform, u0, u1 = uniformise(d0, d1)
     i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
-    residual = np.where(u0 >= u1, 1, -1) * (n - M * P)
+    own, residual = clusters.rows.weights, np.where(u0 >= u1, 1, -1) * (n - M * P)
     code = np.maximum(i, j) * cells + np.minimum(i, j)
     count = cells * cells
-    votes = np.bincount(code, M, minlength=count)
+    votes = np.bincount(code, own * M, minlength=count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(code, residual, minlength=count) / votes
-    weight = M / votes[code]
-    influence = (residual - mean[code] * M) / votes[code]
+        mean = np.bincount(code, own * residual, minlength=count) / votes
+    weight = own * M / votes[code]
+    influence = own * (residual - mean[code] * M) / votes[code]
     observed = clusters.rows.variance(influence[:, None], weight, code, count)[:, 0]
     # Votes that agree by chance show no spread; the binomial variance of P, if P is right, is a lower bound.
-    expected = np.bincount(code, M * P * (1 - P), minlength=count)
+    expected, weighted = (np.bincount(code, each * M * P * (1 - P), minlength=count) for each in (1, own**2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        se = np.sqrt(np.fmax(observed, expected / votes**2))
+        se = np.sqrt(np.fmax(observed, weighted / votes**2))
     units = clusters.rows.units(weight, code, count)
     tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(count) % (cells + 1) > 0)
     single = [p_value(*cell) if test else np.nan for *cell, test in zip(mean, se, units, tested, strict=True)]
@@ -448,16 +458,19 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
         ``shown`` (whether the side shown is known), ``value`` (votes for the second image beyond P, in %), ``se``,
         ``low``, ``high``, ``p``, ``sentence``.
     """
-    total, shown = float(table.M.sum()), table.votes is not None
+    own, shown = clusters.rows.weights, table.votes is not None
+    total = float((own * table.M).sum())
     excess, by_vote = table.n - table.M * P, None
     if table.votes is not None:
         # Votes for the second image as shown, minus their probability by P.
         row, swapped, choice = (table.votes[name].to_numpy() for name in ("row", "swapped", "choice"))
         by_vote = choice - np.where(swapped, 1 - P[row], P[row])
         excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
-    value, weight = float(excess.sum()) / total, table.M / total
-    vote_influence = None if by_vote is None or clusters.votes is None else (by_vote - value)[:, None] / total
-    influence = (excess - value * table.M) / total
+    value, weight = float((own * excess).sum()) / total, own * table.M / total
+    vote_influence = None
+    if by_vote is not None and clusters.votes is not None:
+        vote_influence = (own[row] * (by_vote - value))[:, None] / total
+    influence = own * (excess - value * table.M) / total
     se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])
     units = float(clusters.units(weight)[0])
     interval, p = t_interval(100 * value, 100 * se, units), p_value(value, se, units)
@@ -502,18 +515,18 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, lev
         ``high`` (share of votes, in %, or None where it cannot be known), ``votes`` of the tail that gives the bound,
         ``sentence``.
     """
-    against = np.where(P >= 0.5, M - n, n)
+    against, own = np.where(P >= 0.5, M - n, n), clusters.rows.weights
     order = np.argsort(-np.maximum(P, 1 - P), kind="stable")
-    cumulative = np.cumsum(M[order])
+    cumulative = np.cumsum((own * M)[order])
     best, best_votes = 100.0, 0
     for tail in TAILS:
         rows = order[: int(np.searchsorted(cumulative, tail * cumulative[-1])) + 1]
-        votes = int(M[rows].sum())
-        wrong = float(against[rows].sum()) / votes
+        votes, total = int(M[rows].sum()), float((own * M)[rows].sum())
+        wrong = float((own * against)[rows].sum()) / total
         weight = np.zeros(len(M))
-        weight[rows] = M[rows] / votes
+        weight[rows] = (own * M)[rows] / total
         # A vote is against P if it is for the image that P does not favour.
-        sign = np.where(P >= 0.5, -1.0, 1.0) * (weight > 0) / votes
+        sign = own * np.where(P >= 0.5, -1.0, 1.0) * (weight > 0) / total
         centre = np.where(P >= 0.5, 1 - wrong, wrong)
         se = float(clusters.linear_errors(sign, np.asarray(n - M * centre), centre, weight)[0])
         units = float(clusters.units(weight)[0])

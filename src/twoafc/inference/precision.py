@@ -40,21 +40,24 @@ class Ranking:
         The pairs, nearest first.
     ends : array of int, shape (K,)
         Place of the last pair at each of the K distinct distances.
+    weight : array, shape (T,), optional
+        How many times each pair counts; default once.
     """
 
     order: IntArray
     ends: IntArray
+    weight: FloatArray | None = None
 
     @classmethod
-    def by(cls, d: ArrayLike) -> Ranking:
+    def by(cls, d: ArrayLike, weight: FloatArray | None = None) -> Ranking:
         """Rank pairs by their distance."""
         d = np.asarray(d, dtype=np.float64)
         order = np.argsort(d, kind="stable")
         ordered = d[order]
-        return cls(order, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)))
+        return cls(order, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)), weight)
 
     def average_precision(self, share: FloatArray, weight: FloatArray | None = None) -> float:
-        """Average precision in %; with weights, of a table that has each pair so many times."""
+        """Average precision in %; with weights instead of its own, of a table that has each pair so many times."""
         found, envelope, steps, _ = self._curve(share, weight)
         return float(100 * steps @ envelope) if found[-1] > 0 else float("nan")
 
@@ -62,6 +65,7 @@ class Ranking:
         self, share: FloatArray, weight: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Up to each distinct distance: "same" found, best precision from there on, recall gained, pairs taken."""
+        weight = self.weight if weight is None else weight
         weight = np.ones(len(self.order)) if weight is None else weight[self.order]
         found = np.cumsum(share[self.order] * weight)[self.ends]
         taken = np.cumsum(weight)[self.ends]
@@ -78,7 +82,7 @@ class Ranking:
         Returns
         -------
         (by_weight, by_share) : arrays, shape (T,)
-            Derivatives by the weight of each pair, which add up to 0, and by its share n/M.
+            Derivatives by the weight of each pair, whose weighted sum is 0, and by its share n/M, for a weight of 1.
         """
         found, envelope, steps, taken = self._curve(share)
         if not found[-1] > 0:
@@ -98,6 +102,11 @@ class Ranking:
         return by_weight, by_share
 
     @property
+    def total(self) -> float:
+        """Sum of the weights; the number of pairs where there are none."""
+        return len(self.order) if self.weight is None else float(self.weight.sum())
+
+    @property
     def repeats(self) -> FloatArray:
         """1 for each pair whose distance an earlier pair has, else 0, shape (T,)."""
         again = np.ones(len(self.order))
@@ -106,4 +115,4 @@ class Ranking:
 
     def values(self, share: FloatArray) -> FloatArray:
         """One value per pair whose mean is the average precision, and whose spread gives its error, shape (T,)."""
-        return self.average_precision(share) + len(share) * self.influence(share)[0]
+        return self.average_precision(share) + self.total * self.influence(share)[0]

@@ -117,10 +117,10 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
     names = ("average_precision", "average_precision_simulated", "ties")
     values = {name: np.empty(len(n)) for name in names}
     for rows in parts_of(group, len(n)):
-        ranking = Ranking.by(d[rows])
+        ranking = Ranking.by(d[rows], None if table.scaled_weight is None else table.scaled_weight[rows])
         simulated = _simulated_precision(ranking, M[rows], P[rows], draws)
         values["average_precision"][rows] = ranking.values(n[rows] / M[rows])
-        values["average_precision_simulated"][rows] = simulated + len(rows) * ranking.influence(P[rows])[0]
+        values["average_precision_simulated"][rows] = simulated + ranking.total * ranking.influence(P[rows])[0]
         values["ties"][rows] = ranking.repeats
     return values
 
@@ -162,22 +162,25 @@ def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> l
 
 
 def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
-    """Means over the rows, and over the votes, of each group."""
+    """Means over the rows, and over the votes, of each group: weighted, but for the counts."""
 
-    def total(column: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(code, column if table.count is None else column * table.count))
+    def total(column: FloatArray, mass: FloatArray | IntArray | None) -> FloatArray:
+        return np.asarray(np.bincount(code, column if mass is None else column * mass))
 
-    rows, votes = total(np.ones(len(table))), total(table.M.astype(np.float64))
-    sums = {name: total(column) for name, column in values.items()}
-    per_vote = {name: total(over_votes(of, values[of], table.M)) for name, of in PER_VOTE.items() if of in values}
+    ones, M = np.ones(len(table)), table.M.astype(np.float64)
     counts = [name for name in ("ties", "ties_model") if name in values]
+    counted = {f"{table.row}s": ones, "votes": M} | {name: values[name] for name in counts}
+    numbers = {name: total(column, table.count) for name, column in counted.items()}
+    rows, votes = total(ones, table.mass), total(M, table.mass)
+    means = {name: total(column, table.mass) / rows for name, column in values.items() if name not in counts}
+    sums = {name: over_votes(of, values[of], table.M) for name, of in PER_VOTE.items() if of in values}
+    per_vote = {name: total(column, table.mass) / votes for name, column in sums.items()}
     return [
         {
-            f"{table.row}s": int(rows[g]),
-            "votes": int(votes[g]),
-            **{name: _known(name, sums[name][g] / rows[g]) for name in values if name not in counts},
-            **{name: float(column[g] / votes[g]) for name, column in per_vote.items()},
-            **{name: round(sums[name][g]) for name in counts},
+            **{name: round(numbers[name][g]) for name in (f"{table.row}s", "votes")},
+            **{name: _known(name, column[g]) for name, column in means.items()},
+            **{name: float(column[g]) for name, column in per_vote.items()},
+            **{name: round(numbers[name][g]) for name in counts},
         }
         for g in range(len(rows))
     ]

@@ -27,7 +27,8 @@ LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
 def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
     """Describe a table: its size, a hash of its contents and, where it came from files, of these."""
     digest = hashlib.sha256()
-    for name, column in {"n": table.n, "M": table.M}.items():
+    own = {} if table.weight is None else {"weight": table.weight}
+    for name, column in ({"n": table.n, "M": table.M} | own).items():
         digest.update(name.encode() + column.tobytes())
     for name in sorted(table.distances):
         digest.update(name.encode() + b"".join(column.tobytes() for column in table.distances[name]))
@@ -35,6 +36,7 @@ def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
         digest.update("\0".join([name, *table.labels[name]]).encode())
     return {
         f"{table.row}s": len(table),
+        **({"effective": table.effective_rows} if own else {}),
         **({"same": table.share} if table.k == 1 else {}),
         "votes": int(table.M.sum()),
         "M": [int(m) for m in np.unique(table.M)],

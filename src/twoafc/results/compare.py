@@ -190,7 +190,10 @@ def compare_results(
         compared = keep_planned(compare(values, dependence, estimator=label), planned, measures)
         comparisons += compared
         for measure in measures:
-            means = {name: float(each.columns[:, each.measures.index(measure)].mean()) for name, each in values.items()}
+            means = {
+                name: float(np.average(each.columns[:, each.measures.index(measure)], weights=table.weight))
+                for name, each in values.items()
+            }
             letters += _lettered([] if planned else compared, means, label, measure, first.k)
     _require(comparisons, list(parts))
     return Comparison(comparisons, letters, notes, bool(planned))
@@ -307,11 +310,16 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
     """
     row = results[0].row
     labels = PAIR_LABELS if row == "pair" else LABELS
+    weighted = [each for each in results if "weight" in each.rows.columns]
+    plain = next((each for each in results if each not in weighted), None)
+    if weighted and plain is not None:
+        raise DataError(f"{weighted[0].name} has weights and {plain.name} has none; evaluate them on the same table")
+    votes = ["n", "M", *["weight"] * bool(weighted)]
     keys = [name for name in labels if all(name in each.rows.columns for each in results)]
     shared = None
     sizes = {}
     for each in results:
-        rows = each.rows.select(*keys, "n", "M").unique(maintain_order=True)
+        rows = each.rows.select(*keys, *votes).unique(maintain_order=True)
         if rows.select(keys).is_duplicated().any():
             raise DataError(f"{each.name} has {row}s of one name; give them a column {row} with a name for each")
         sizes[each.name] = len(rows)
@@ -319,14 +327,14 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
             shared = rows
             continue
         both = shared.join(rows, on=keys, suffix="_other", maintain_order="left")
-        unlike = both.filter((pl.col("n") != pl.col("n_other")) | (pl.col("M") != pl.col("M_other")))
+        unlike = both.filter(pl.any_horizontal(pl.col(name) != pl.col(f"{name}_other") for name in votes))
         if len(unlike):
+            own, others = (", ".join(f"{name}={unlike[name + end][0]}" for name in votes) for end in ("", "_other"))
             raise DataError(
-                f"the same {row} must have the same votes; {unlike[row][0]} has n={unlike['n'][0]}, "
-                f"M={unlike['M'][0]} and, in {each.name}, n={unlike['n_other'][0]}, M={unlike['M_other'][0]} "
-                f"({len(unlike)} of {len(both)} {row}s)"
+                f"the same {row} must have the same votes{' and weight' * bool(weighted)}; {unlike[row][0]} has {own} "
+                f"and, in {each.name}, {others} ({len(unlike)} of {len(both)} {row}s)"
             )
-        shared = both.select(*keys, "n", "M")
+        shared = both.select(*keys, *votes)
     assert shared is not None
     if shared.is_empty():
         raise DataError(f"the folders share no {row}, by {', '.join(keys)}; compare results on the same test table")
@@ -360,7 +368,8 @@ def _short_names(results: Sequence[Result]) -> dict[int, str]:
 def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:
     """The tested rows, with their single votes where these are known."""
     labels = [name for name in run.columns if name in (LABELS if k == 2 else PAIR_LABELS)]
-    table: Votes = (Triplets if k == 2 else Pairs).from_frame(run.select(*labels, "n", "M", *ENDS[k]))
+    weight = ["weight"] * ("weight" in run.columns)
+    table: Votes = (Triplets if k == 2 else Pairs).from_frame(run.select(*labels, "n", "M", *weight, *ENDS[k]))
     if votes is None:
         return table
     place = run.select(table.row).with_row_index("row")

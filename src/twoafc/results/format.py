@@ -121,6 +121,7 @@ COLUMNS = {
     "choice": Column("0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
     "M": Column(f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
     "n": Column("whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
+    "weight": Column("positive numbers", DECIMAL, lambda weight: weight.is_finite() & (weight > 0)),
     "P": Column("numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
     "nll": Column("numbers", DECIMAL, pl.Expr.is_not_nan),
 }

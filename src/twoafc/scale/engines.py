@@ -369,6 +369,8 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
         raise DataError(
             f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
         )
+    if "weight" in columns:
+        raise DataError("counts have no weights; the table has a column weight: evaluate the table itself, or drop it")
     if isinstance(distances, str):
         raise ValueError(f"distances must be a list of names; found the text {distances!r}")
     if distances is not None and not list(distances):

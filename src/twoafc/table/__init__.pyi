@@ -43,10 +43,12 @@ from .rules import missing_votes as missing_votes
 from .rules import numbers_of as numbers_of
 from .rules import refuse as refuse
 from .rules import says_votes as says_votes
+from .rules import weight_of as weight_of
 from .votes import ENDS as ENDS
 from .votes import SAME_DISTANCE as SAME_DISTANCE
 from .votes import Pairs as Pairs
 from .votes import Triplets as Triplets
 from .votes import Votes as Votes
 from .votes import as_votes as as_votes
+from .votes import check_weights as check_weights
 from .votes import read_votes as read_votes

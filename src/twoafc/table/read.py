@@ -19,7 +19,7 @@ from twoafc.files import durable_file, reading_parquet, require_file, require_ut
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
-KNOWN = {"n", "M", "choice", "d", "d0", "d1", *LABELS, *PAIR_LABELS}
+KNOWN = {"n", "M", "choice", "weight", "d", "d0", "d1", *LABELS, *PAIR_LABELS}
 READABLE = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
 

@@ -83,6 +83,7 @@ COLUMN_NAMES = {
     "x0": "left image_a img_a option_a image_left left_image stimulus_a a",
     "x1": "right image_b img_b option_b image_right right_image stimulus_b b",
     "triplet": "trial_id item item_id stimulus_id question",
+    "weight": "weights sampling_weight sample_weight survey_weight",
 }
 """What people call the columns of a table, in small letters."""
 
@@ -137,11 +138,20 @@ def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.
 
 
 def finite_column(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
-    """Take one column of a distance; every number must be finite."""
+    """Take one column of finite numbers, such as a distance."""
     values = numbers_of(frame, column, where)
     _refuse_missing(frame[column].is_null().to_numpy() | _blank(frame[column]), column, where)
     refuse(~np.isfinite(values), f"{column} must be finite", where, lambda row: f"{column}={values[row]}")
     return values
+
+
+def weight_of(frame: pl.DataFrame, where: Where) -> FloatArray | None:
+    """Take the column weight, the inverse of each row's chance to be in the table; None where there is none."""
+    if "weight" not in frame.columns:
+        return None
+    weight = finite_column(frame, "weight", where)
+    refuse(weight <= 0, "weight must be positive", where, lambda row: f"weight={weight[row]:g}")
+    return weight
 
 
 def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:

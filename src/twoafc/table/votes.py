@@ -36,6 +36,7 @@ from twoafc.table.rules import (
     missing_votes,
     refuse,
     says_votes,
+    weight_of,
 )
 
 Distances = Mapping[str, tuple[FloatArray, ...]]
@@ -61,6 +62,9 @@ class Votes:
         ``swapped`` (shown the other way round than the row says), ``observer`` where known.
     count : array of int, shape (T,), or None
         Triplets that each row stands for; None where it is one throughout.
+    weight : array, shape (T,), or None
+        Sampling weight of each row, the inverse of its chance to be in the table; None where all are alike. Only the
+        ratios of weights count.
     uniform : Uniform or None
         The map of the distances to [0, 1], where rows are counts, whose distances are means; otherwise it is learnt.
     unused : mapping of column to name
@@ -75,14 +79,18 @@ class Votes:
     count: IntArray | None = None
     uniform: Uniform | None = None
     unused: Mapping[str, str] = field(default_factory=dict)
+    weight: FloatArray | None = None
 
     k: ClassVar[int]
     row: ClassVar[str]
     """What a row is, in a word; also the column with its name."""
 
     def __post_init__(self) -> None:
-        for array in (self.n, self.M, *(column for d in self.distances.values() for column in d)):
-            array.flags.writeable = False
+        if self.count is not None and self.weight is not None:
+            raise ValueError("rows that stand for several triplets have no weights; found count and weight")
+        for array in (self.n, self.M, self.weight, *(column for d in self.distances.values() for column in d)):
+            if array is not None:
+                array.flags.writeable = False
 
     @classmethod
     def read(cls, path: str | Path, *, rename: Mapping[str, str] | None = None) -> Self:
@@ -115,15 +123,22 @@ class Votes:
         distances = {
             name: tuple(finite_column(frame, column, where) for column in columns) for name, columns in names.items()
         }
-        unused = likely_columns(frame.columns)
+        unused, weight = likely_columns(frame.columns), weight_of(frame, where)
         if single:
-            return replace(cls._merged(choices_of(frame, where), distances, labels, where), unused=unused)
-        return cls(*counts_of(frame, where), distances, cls._named(labels, np.arange(len(frame))), unused=unused)
+            merged = cls._merged(choices_of(frame, where), distances, labels, weight, where)
+            return replace(merged, unused=unused)
+        named = cls._named(labels, np.arange(len(frame)))
+        return cls(*counts_of(frame, where), distances, named, unused=unused, weight=weight)
 
     @classmethod
-    def _merged(cls, choice: IntArray, distances: Distances, labels: pl.DataFrame, where: Where) -> Self:
+    def _merged(
+        cls, choice: IntArray, distances: Distances, labels: pl.DataFrame, weight: FloatArray | None, where: Where
+    ) -> Self:
         """Merge single votes on the same row."""
         merged = merge_votes(labels, len(choice))
+        if weight is not None:
+            check_weights(weight, merged, where, cls.row)
+            weight = weight[merged.first]
         for name, d in distances.items():
             _check_agreement(name, d, merged, where, cls.row)
         M = np.bincount(merged.row, minlength=len(merged.first))
@@ -134,7 +149,7 @@ class Votes:
         if "observer" in labels.columns:
             votes = votes.with_columns(labels["observer"])
         first = {name: tuple(column[merged.first] for column in d) for name, d in distances.items()}
-        return cls(n, M, first, cls._named(labels.drop("observer", strict=False), merged.first), votes)
+        return cls(n, M, first, cls._named(labels.drop("observer", strict=False), merged.first), votes, weight=weight)
 
     @classmethod
     def _named(cls, labels: pl.DataFrame, rows: IntArray) -> pl.DataFrame:
@@ -153,7 +168,8 @@ class Votes:
         """Size, votes and distances of the table, in words."""
         low, high = (self.M.min(), self.M.max()) if len(self) else (0, 0)
         span = f"M = {low}" if low == high else f"M = {low}..{high}"
-        size = f"{len(self)} {self.row}s, {self.M.sum()} votes, {span}{self._summary}"
+        weighted = "" if self.weight is None else f", weighted like {self.effective_rows:.0f}"
+        size = f"{len(self)} {self.row}s{weighted}, {self.M.sum()} votes, {span}{self._summary}"
         return f"{size}, distances: {', '.join(self.distances)}"
 
     @property
@@ -176,8 +192,40 @@ class Votes:
 
     @property
     def share(self) -> float:
-        """Share of all votes that are for x1 (triplets) or "same" (pairs)."""
-        return float(self.n.sum() / self.M.sum())
+        """Share of all votes that are for x1 (triplets) or "same" (pairs), weighted."""
+        weight = 1 if self.weight is None else self.weight
+        return float((weight * self.n).sum() / (weight * self.M).sum())
+
+    @property
+    def scaled_weight(self) -> FloatArray | None:
+        """Sampling weights on the scale where their sum is the effective number of rows; None where there are none.
+
+        A fit that takes them as numbers of triplets then sees as many triplets as the rows are worth: with unequal
+        weights fewer than there are rows.
+        """
+        return self._scaled_weight
+
+    @cached_property
+    def _scaled_weight(self) -> FloatArray | None:
+        if self.weight is None:
+            return None
+        weight = self.weight / self.weight.max()
+        return np.asarray(weight * (weight.sum() / (weight @ weight)))
+
+    @property
+    def mass(self) -> FloatArray | IntArray | None:
+        """What each row counts for in sums over rows: its count or its scaled weight; None where all count one."""
+        return self.count if self.weight is None else self.scaled_weight
+
+    @property
+    def squared_mass(self) -> FloatArray | IntArray | None:
+        """The same in sums of squares over independent triplets, of which a row has `count`."""
+        return self.count if self.scaled_weight is None else self.scaled_weight**2
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of rows of equal weight that give a mean the same error, (sum w)^2 / (sum w^2), after Kish."""
+        return float(len(self) if self.scaled_weight is None else self.scaled_weight.sum())
 
     def codes(self, name: str) -> tuple[list[str], IntArray]:
         """Return the distinct labels of a column (group, ref, ...) in order, and the place of each row's among them."""
@@ -199,7 +247,8 @@ class Votes:
         """Learn the map of the distances to [0, 1] from a table with one distance, and apply it to its k columns."""
         if self.uniform is not None:
             return self.uniform, *(self.uniform(d) for d in self.columns)
-        return uniformise(*self.columns)
+        # Weighted, so that the fit estimates the one to the whole population.
+        return uniformise(*self.columns, weight=self.scaled_weight)
 
     def where(self, rows: ArrayLike) -> Self:
         """Keep some rows, given as a mask or as distinct indices; the votes of those rows are kept too."""
@@ -214,12 +263,15 @@ class Votes:
         """Take rows by their indices, any of them several times, without their single votes unless these are given."""
         distances = {name: tuple(column[rows] for column in d) for name, d in self.distances.items()}
         count = None if self.count is None else self.count[rows]
+        weight = None if self.weight is None else self.weight[rows]
         n, M, labels = self.n[rows], self.M[rows], self.labels[rows]
-        return replace(self, n=n, M=M, distances=distances, labels=labels, votes=votes, count=count)
+        return replace(self, n=n, M=M, distances=distances, labels=labels, votes=votes, count=count, weight=weight)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the table as a polars frame: labels, n, M, and NAME_d0, NAME_d1 (pairs: NAME_d) of each distance."""
+        """Return the table as a polars frame: labels, n, M, weight, and NAME_d0, NAME_d1 (NAME_d) of each distance."""
         columns: dict[str, Any] = {"n": self.n, "M": self.M}
+        if self.weight is not None:
+            columns["weight"] = self.weight
         for name, d in self.distances.items():
             prefix = "" if name == UNNAMED else f"{name}_"
             columns |= {f"{prefix}{end}": column for end, column in zip(ENDS[self.k], d, strict=True)}
@@ -360,6 +412,14 @@ def _no_distance(k: int, columns: Sequence[str]) -> str:
     hint = "; NAME_d is a distance of pairs: see Pairs" if any(c == "d" or c.endswith("_d") for c in columns) else ""
     images = "" if hint or not {"ref", "x0", "x1"} <= set(columns) else "; twoafc measure computes distances of images"
     return f"no distance{votes} in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {found}{hint}{images}"
+
+
+def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) -> None:
+    """Refuse votes on one row that give it another weight than the first of them did."""
+    lead = merged.first[merged.row]
+    unlike = np.abs(weight - weight[lead]) > SAME_DISTANCE * np.maximum(weight, weight[lead])
+    rule = f"votes on one {row} must have the same weight"
+    refuse(unlike, rule, where, lambda at: f"{weight[at]}, row {lead[at]} {weight[lead[at]]}")
 
 
 def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:
