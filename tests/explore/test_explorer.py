@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from commands import refused
-from exploring import HOSTILE, write_images, write_pairs, write_results
+from exploring import ESTIMATORS, HOSTILE, world, write_images, write_pairs, write_results
 from twoafc.cli import main
 from twoafc.errors import DataError
+from twoafc.evaluation import evaluate
 from twoafc.explore import explorer
 from twoafc.explore.data import REFIT, Explored, Fitted, Refits, packed, refits
 from twoafc.explore.server import MOST_BYTES, application, listen
@@ -134,6 +135,24 @@ def test_a_refit_of_crossed_results_leaves_out_the_same_triplets(crossed: Explor
     np.testing.assert_allclose(again.P, before.P, rtol=0, atol=1e-12)
     assert before.fit is not None
     assert not np.allclose(again.P, before.fit.probability(*again.d))
+
+
+def test_weighted_tables_are_refitted_and_compared_with_their_weights(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    tables = {}
+    for role, T in (("train", 300), ("test", 80)):
+        frame = world(T, len(role), role).to_frame().with_columns(weight=pl.Series(rng.uniform(0.2, 4, T)))
+        tables[role] = Triplets.from_frame(frame)
+        tables[role].write(tmp_path / f"{role}.csv")
+    evaluate(**tables, estimators=ESTIMATORS).write(tmp_path / "r")
+    explored = Explored(Result.read(tmp_path / "r"))
+    np.testing.assert_allclose(explored.points(AGAIN).P, explored.points(NEAR).P, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(explored.about()["weight"], tables["test"].weight)
+    assert "weight" not in explored.about()["labels"]
+    keep = np.arange(80) < 50
+    gap = (explored.points(NEAR).nll - explored.points(FAR).nll)[keep]
+    found = explored.compared(NEAR, FAR, keep)
+    assert found["difference"] == pytest.approx(np.average(gap, weights=explored.weight[keep]))  # type: ignore[index]
 
 
 def test_another_sigma_gives_another_surface_and_the_nll_of_its_own_votes(explored: Explored) -> None:

@@ -136,12 +136,15 @@ class Explored:
     labels : polars.DataFrame, T rows
         ``triplet`` (or ``pair``) and those of group, ref, x0, x1 that are known; none for counts.
     n, M : arrays of int, shape (T,)
+    weight : array, shape (T,), or None
+        Sampling weights of the rows.
     refits : Refits or str
         Fits with settings of the user's, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:
         self.result, self.k = result, result.k
+        self.weight: FloatArray | None
         ranked = ranking(result)
         # The page starts with the estimator of the verdict, and with the best distance.
         labels = sorted(_shown(result), key=lambda name: not ranked or name != ranked[0]["estimator"])
@@ -151,11 +154,13 @@ class Explored:
         if result.triplets is None:
             self.labels = pl.DataFrame({result.row: []}, schema={result.row: pl.String})
             self.n = self.M = np.zeros(0, dtype=np.int64)
+            self.weight = None
         else:
             rows = result.outcome_rows(self.distances[0], labels[0])
             own = ("n", "M", "distance", "estimator", *ENDS[self.k], "P", "nll", "weight")
             self.labels = rows.drop(own, strict=False)
             self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
+            self.weight = rows["weight"].to_numpy() if "weight" in rows.columns else None
         self.refits = refits(result, train, estimator=labels[0])
         self.estimators = (*labels, *((REFIT,) if isinstance(self.refits, Refits) else ()))
         # Requests that come at once need the same fit: it is computed once.
@@ -191,6 +196,7 @@ class Explored:
             "roles": [role for role in ROLES if role in labels],
             "n": self.n.tolist(),
             "M": self.M.tolist(),
+            "weight": None if self.weight is None else self.weight.tolist(),
             "images": images,
             "report": result.folder is not None and (result.folder / REPORT).is_file(),
         }
@@ -330,14 +336,18 @@ class Refits:
     def _fit(self, distance: str, sigma: float, grid: int) -> DensityFit:
         """Fit to the whole training table as `Density.fit` does, with a cached map, and on two cores."""
         settings, (uniform, u0, u1) = Density(sigma=sigma, grid_size=grid), self.placed(distance)
-        data = (u0, u1, self.train.n, self.train.M)
-        parts = [tuple(column[k::CORES] for column in data) for k in range(CORES)]
+        data = (u0, u1, self.train.n, self.train.M, self.train.mass)
+        parts = [tuple(None if column is None else column[k::CORES] for column in data) for k in range(CORES)]
         with ThreadPoolExecutor(CORES) as pool:
-            sums = pool.map(lambda part: kernel_sums(part[:2], *part[2:], sigma=sigma, grid_size=grid), parts)
+            sums = pool.map(
+                lambda part: kernel_sums(part[:2], *part[2:4], sigma=sigma, grid_size=grid, mass=part[4]), parts
+            )
             total = Sums(*(sum(each) for each in zip(*sums, strict=True)))
         # Sums of parts may differ from those of the whole in the last bit; the mirror image must not.
         total = total._replace(M=(total.M + total.M.T) / 2)
-        return DensityFit.from_sums(settings, uniform, total, (u0, u1), vote_products(self.train.n, self.train.M))
+        return DensityFit.from_sums(
+            settings, uniform, total, (u0, u1), vote_products(self.train.n, self.train.M, self.train.squared_mass)
+        )
 
     def tested(self, distance: str, sigma: float, grid: int, u0: FloatArray, u1: FloatArray) -> FloatArray:
         """Return P of the tested triplets, given their places on the plane, each from a fit that has not seen it."""

@@ -133,6 +133,13 @@ function scene(distance, values, side) {
     };
 }
 
+// Mean over rows, by their sampling weights where they have any.
+function meanOf(values, rows) {
+    const weight = view.about.weight;
+    const sum = (of) => rows.reduce((total, row) => total + of(row) * (weight ? weight[row] : 1), 0);
+    return sum((row) => values[row]) / sum(() => 1);
+}
+
 function draw() {
     for (const [side, name] of [
         ["first", view.query.distance],
@@ -142,9 +149,7 @@ function draw() {
         const values = view.data[side];
         view.planes[side].show(scene(name, values, side));
         view.planes[side].mark(view.chosen);
-        const mean = view.rows.length
-            ? `: NLL ${fixed(view.rows.reduce((sum, row) => sum + values.nll[row], 0) / view.rows.length, 4)}`
-            : "";
+        const mean = view.rows.length ? `: NLL ${fixed(meanOf(values.nll, view.rows), 4)}` : "";
         const told =
             view.query.show === "error" && !values.error
                 ? " (no standard error)"
