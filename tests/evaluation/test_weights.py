@@ -56,7 +56,7 @@ def figures(result: Result) -> list[Any]:
     "asked",
     [
         {"estimators": ["auto", "density"]},
-        {"estimators": {"d": Density(sigma="auto"), "n": Network(epochs=2)}},
+        {"estimators": {"d": Density(sigma="auto"), "n": Network(epochs=2)}, "error_bars": "fixed"},
         {"error_bars": "bootstrap", "draws": 10},
         {"error_bars": "refit", "draws": 3, "estimators": "density"},
     ],

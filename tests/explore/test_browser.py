@@ -107,7 +107,8 @@ def page(context: BrowserContext) -> Iterator[Page]:
         yield page
 
 
-either_way = pytest.mark.parametrize("context", ["webgl", "no webgl"], indirect=True)
+with_webgl = pytest.param("webgl", marks=pytest.mark.slow)
+either_way = pytest.mark.parametrize("context", [with_webgl, "no webgl"], indirect=True)
 
 
 def opened(page: Page, address: str, query: str = "") -> Page:
@@ -190,6 +191,7 @@ def test_choose_a_distance_click_a_point_and_see_its_images_and_the_nll_that_que
     assert f"{explored.n[row]} of {explored.M[row]} chose x1" in page.locator("#triplet").inner_text()
 
 
+@pytest.mark.slow
 def test_every_distance_says_what_it_thinks_of_a_triplet(page: Page, address: str, explored: Explored) -> None:
     row = worst(explored)[3]
     opened(page, address, f"?triplet={explored.about()['names'][row].replace('&', '%26')}")
@@ -315,6 +317,7 @@ def test_any_address_gives_a_query_that_can_be_shown(page: Page, address: str) -
     assert kept == [["near", True, None, "-surprise", ""]] * len(odd)
 
 
+@pytest.mark.slow
 def test_old_links_with_a_least_value_are_read(page: Page, address: str, explored: Explored) -> None:
     opened(page, address, "?surprise=2")
     counted(page, int((explored.points(NEAR).surprise >= 2).sum()))
@@ -343,24 +346,24 @@ def slowly(explored: Explored, **wanted: Any) -> list[int]:
     return kept
 
 
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
-        ("search=X0/01", {"search": "x0/01"}),
-        ("search=cnn 1/é", {"search": "cnn 1/é"}),
-        ("group=cnn&n=1..2", {"group": "cnn", "n": (1, 2)}),
-        ("ref=ref/003", {"ref": "ref/003"}),
-        ("M=5..&P=..0.4", {"M": (5, 99), "P": (0, 0.4)}),
-        ("other=far&disagreement=0.2&surprise=..3", {"disagreement": (0.2, 1), "surprise": (0, 3)}),
-        ("n=7..", {"n": (7, 99)}),
-    ],
-)
-def test_filters_as_one_would_write_them(page: Page, address: str, explored: Explored, query: str, wanted: Any) -> None:
-    rows = slowly(explored, **wanted)
-    page.goto(f"{address}?{query}")
-    counted(page, len(rows))
+FILTERS: dict[str, Any] = {
+    "search=X0/01": {"search": "x0/01"},
+    "search=cnn 1/é": {"search": "cnn 1/é"},
+    "group=cnn&n=1..2": {"group": "cnn", "n": (1, 2)},
+    "ref=ref/003": {"ref": "ref/003"},
+    "M=5..&P=..0.4": {"M": (5, 99), "P": (0, 0.4)},
+    "other=far&disagreement=0.2&surprise=..3": {"disagreement": (0.2, 1), "surprise": (0, 3)},
+    "n=7..": {"n": (7, 99)},
+}
+
+
+def test_filters_as_one_would_write_them(page: Page, address: str, explored: Explored) -> None:
     names = explored.about()["names"]
-    assert page.locator("#table tbody th").all_inner_texts() == [names[row] for row in rows[:24]]
+    for query, wanted in FILTERS.items():
+        rows = slowly(explored, **wanted)
+        page.goto(f"{address}?{query}")
+        counted(page, len(rows))
+        assert page.locator("#table tbody th").all_inner_texts() == [names[row] for row in rows[:24]], query
 
 
 def test_filters_are_typed_and_cleared_and_the_back_button_undoes_them(
@@ -436,6 +439,7 @@ def test_the_table_is_sorted_turned_and_exported_with_notes(page: Page, address:
     assert page.locator("#tag").count() == 0
 
 
+@pytest.mark.slow
 def test_views_are_saved_and_forgotten(page: Page, address: str) -> None:
     opened(page, address, "?group=cnn&other=far&box=0.1,0.6,0.2,0.9")
     kept = page.url
@@ -645,6 +649,7 @@ def test_images_are_enlarged_pixel_by_pixel_flicker_and_are_subtracted(
     assert explored.about()["names"].index(name(page)) == after
 
 
+@pytest.mark.slow
 def test_points_are_coloured_by_group_with_a_legend(page: Page, address: str) -> None:
     opened(page, address, "?colour=group")
     assert sorted(page.locator("#legend .dot").all_inner_texts()) == sorted(["cnn", HOSTILE])
@@ -653,6 +658,7 @@ def test_points_are_coloured_by_group_with_a_legend(page: Page, address: str) ->
     addressed(page, "colour", "votes")
 
 
+@pytest.mark.slow
 def test_missing_images_are_counted_and_named_once(context: BrowserContext, home: Path, tmp_path: Path) -> None:
     images = write_images(tmp_path / "images")
     for row in range(90):
@@ -670,6 +676,7 @@ def test_missing_images_are_counted_and_named_once(context: BrowserContext, home
     page.close()
 
 
+@pytest.mark.slow
 def test_without_images_names_are_shown(page: Page, home: Path) -> None:
     with served(home / "results") as address:
         opened(page, address)
@@ -722,6 +729,7 @@ def test_what_is_exported_is_named_by_the_data_that_are_shown(
     page.wait_for_function("() => document.getElementById('message').innerText === ''")
 
 
+@pytest.mark.slow
 def test_notes_of_two_windows_and_unfinished_ones_are_kept(context: BrowserContext, address: str) -> None:
     pages = [opened(context.new_page(), address) for _ in range(2)]
     pages[1].keyboard.press("n")
@@ -764,6 +772,7 @@ def test_a_click_after_a_note_is_not_lost_and_the_focus_stays(page: Page, addres
         assert after in (before, "All"), place  # of "Same reference", "All references"
 
 
+@pytest.mark.slow
 def test_the_counts_of_other_numbers_of_votes_stay_open(page: Page, address: str) -> None:
     opened(page, address)
     page.locator("#counts-fold summary").click()
@@ -797,6 +806,7 @@ def test_a_box_stays_with_its_distance(page: Page, address: str, explored: Explo
     addressed(page, "box", None)
 
 
+@pytest.mark.slow
 def test_rows_of_one_name_and_of_names_that_scripts_know(page: Page, tmp_path: Path) -> None:
     frame = world(60, 6, "d").to_frame().select("n", "M", d0="near_d0", d1="near_d1")
     odd = ["dup", "dup", "dup", "constructor", "__proto__", "toString", "dup (2)", "row 10", "row 9"]
@@ -827,6 +837,7 @@ def test_rows_of_one_name_and_of_names_that_scripts_know(page: Page, tmp_path: P
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_the_page_opens_on_the_estimator_of_the_verdict(page: Page, tmp_path: Path) -> None:
     estimators = {"coarse": Density(sigma=2.0), "fine": Density(sigma=0.1)}
     result = evaluate(world(400, 1, "a"), world(90, 2, "b"), estimators=estimators)
@@ -847,6 +858,7 @@ def test_text_stays_text(page: Page, address: str) -> None:
     assert page.title() == "twoafc explore"
 
 
+@pytest.mark.slow
 def test_report_and_explorer_lead_to_each_other(page: Page, address: str) -> None:
     opened(page, address)
     page.get_by_role("link", name="Report").click()
@@ -879,6 +891,7 @@ def test_pairs_are_shown_as_curves(page: Page, tmp_path: Path) -> None:
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_counts_are_shown_as_surfaces(page: Page, home: Path, tmp_path: Path) -> None:
     table = str(home / "train.csv")
     out = tmp_path / "counts"
@@ -896,6 +909,7 @@ def test_counts_are_shown_as_surfaces(page: Page, home: Path, tmp_path: Path) ->
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_one_distance_and_hundreds_of_groups(page: Page, tmp_path: Path) -> None:
     frame = world(400, 5, "c").to_frame().select("triplet", "n", "M", d0="near_d0", d1="near_d1")
     frame = frame.with_columns(group=pl.Series([f"group {row % 300:03}" for row in range(400)]))
@@ -916,7 +930,7 @@ def test_one_distance_and_hundreds_of_groups(page: Page, tmp_path: Path) -> None
 # Reach.
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_nothing_sticks_out_and_nothing_is_hard_to_reach(
     browser: Browser, context: BrowserContext, address: str, scheme: Any
 ) -> None:
@@ -946,6 +960,7 @@ def test_nothing_sticks_out_and_nothing_is_hard_to_reach(
         assert found(page) == []
 
 
+@pytest.mark.slow
 def test_no_button_and_no_key_leads_to_another_host(page: Page, address: str) -> None:
     """Requests elsewhere fail every test of this file; windows that open are counted here."""
     opened(page, address, "?other=far")
