@@ -61,7 +61,7 @@ def figures(result: Result) -> list[Any]:
         {"error_bars": "refit", "draws": 3, "estimators": "density"},
     ],
 )
-@pytest.mark.parametrize("tested", [True, False])
+@pytest.mark.parametrize("tested", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_weights_of_one_change_no_figure(asked: dict[str, Any], tested: bool) -> None:
     tables = [frame(seed, weights=False) for seed in (1, 2)[: 1 + tested]]
     plain = evaluate(*tables, **asked)
@@ -69,6 +69,7 @@ def test_weights_of_one_change_no_figure(asked: dict[str, Any], tested: bool) ->
     same(figures(plain), figures(ones))
 
 
+@pytest.mark.slow
 def test_weights_of_one_change_no_figure_of_pairs() -> None:
     tables = [frame(seed, k=1, weights=False) for seed in (1, 2)]
     ones = [each.with_columns(weight=pl.lit(1.0)) for each in tables]

@@ -115,6 +115,8 @@ def opened(page: Page, address: str, query: str = "") -> Page:
     page.goto(address + query)
     page.wait_for_selector("body[data-ready] #triplet h2")
     page.wait_for_selector("#strip table")
+    if "other=" in query:
+        page.wait_for_selector("#sentence strong")
     return page
 
 
@@ -207,6 +209,7 @@ def test_every_distance_says_what_it_thinks_of_a_triplet(page: Page, address: st
         assert ("✓" in text, "✗" in text) == (bool(right and people), bool(not right and people))
 
 
+@pytest.mark.slow
 def test_choices_are_marked_at_the_images(page: Page, address: str, explored: Explored) -> None:
     opened(page, address, "?other=far")
     rows = worst(explored)[:24]
@@ -277,6 +280,7 @@ def test_an_address_restores_its_query(page: Page, address: str) -> None:
     assert page.evaluate(QUERIES, [2000, 7]) == []
 
 
+@pytest.mark.slow
 def test_any_address_gives_a_query_that_can_be_shown(page: Page, address: str) -> None:
     opened(page, address)
     odd = [
@@ -492,6 +496,7 @@ def test_keys_go_through_the_worst_and_leave_fields_alone(page: Page, address: s
     assert name(page) == order[-2]
 
 
+@pytest.mark.slow
 def test_same_reference_and_next_disagreement(page: Page, address: str, explored: Explored) -> None:
     names, rows = explored.about()["names"], worst(explored)
     near, far, share = explored.points(NEAR).P, explored.points(FAR).P, explored.n / explored.M
@@ -582,6 +587,7 @@ COLOUR_AT = """([u0, u1]) => {
 
 
 @either_way
+@pytest.mark.slow
 def test_the_plane_is_coloured_by_p_or_its_standard_error(page: Page, address: str) -> None:
     page.goto(f"{address}?n=9..")  # no points in the way
     counted(page, 0)
@@ -746,6 +752,7 @@ def test_notes_of_two_windows_and_unfinished_ones_are_kept(context: BrowserConte
         page.close()
 
 
+@pytest.mark.slow
 def test_a_click_after_a_note_is_not_lost_and_the_focus_stays(page: Page, address: str) -> None:
     opened(page, address)
     page.locator("#notes summary").click()
@@ -789,6 +796,7 @@ def test_the_counts_of_other_numbers_of_votes_stay_open(page: Page, address: str
     page.wait_for_selector("#counts tbody tr:nth-child(4)")
 
 
+@pytest.mark.slow
 def test_a_box_stays_with_its_distance(page: Page, address: str, explored: Explored) -> None:
     u0, u1 = explored.points(FAR).u
     inside = int(((u0 >= 0.2) & (u0 <= 0.7) & (u1 >= 0.1) & (u1 <= 0.8)).sum())

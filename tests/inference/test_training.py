@@ -89,6 +89,7 @@ def drawn(T: int, rng: np.random.Generator, noises: tuple[float, float] = (0.3, 
     return Triplets.from_frame(columns)
 
 
+@pytest.mark.slow
 def test_equally_good_distances_are_rarely_told_apart_after_little_training() -> None:
     """150 training triplets: without the noise of training more than a tenth of tables would alarm."""
     rng = np.random.default_rng(4)

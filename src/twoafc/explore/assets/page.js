@@ -189,6 +189,7 @@ function compare() {
     if (!view.about.names.length)
         return fill(place, "Counts have no single triplets: there is no paired comparison of them.");
     if (view.rows.length < 2) return fill(place, `Two ${view.about.row}s at least are needed to compare.`);
+    if (!place.hasChildNodes()) fill(place, "Comparing …"); // its room is there before it comes
     waiting = setTimeout(async () => {
         const asked = {
             ...fitOf(view.query.distance),
