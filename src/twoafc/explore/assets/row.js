@@ -16,7 +16,7 @@ const HEADS = {
     nll: "NLL",
     surprise: "surprise",
     P_other: "P beside",
-    disagreement: "apart",
+    disagreement: "disagreement",
     likelier: "votes for",
 };
 

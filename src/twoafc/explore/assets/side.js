@@ -4,7 +4,7 @@ import {ERROR, LARGEST_ERROR, PROBABILITY, SURPRISE, classes} from "./plane.js";
 import {choose, fill, get, keep, make, short, status, text, view} from "./shared.js";
 
 const MOST_GROUPS = 12;
-const RANGE_NAMES = {n: "n", M: "M", P: "P", surprise: "Surprise, bits", disagreement: "P apart"};
+const RANGE_NAMES = {n: "n", M: "M", P: "P", surprise: "Surprise, bits", disagreement: "Disagreement of P"};
 
 // ---- The ranking
 
