@@ -103,8 +103,8 @@ def first_views(browser: Any, address: str) -> list[float]:
     return times
 
 
-def told(what: str, times: list[float], goal: int) -> None:
-    print(f"{what:52s} {statistics.median(times):8.0f} {max(times):8.0f} {goal:8d}", flush=True)
+def told(what: str, times: list[float], goal: int | str) -> None:
+    print(f"{what:52s} {statistics.median(times):8.0f} {max(times):8.0f} {goal:>8}", flush=True)
 
 
 def main() -> None:
@@ -125,7 +125,7 @@ def main() -> None:
         try:
             print(f"The explorer, {TEST:,} triplets, {DISTANCES} distances, fitted to {TRAIN:,}; in {browser.version}")
             print(f"{'milliseconds':52s} {'median':>8s} {'worst':>8s} {'goal':>8s}")
-            told("start of the server", [started], 5000)
+            told("start of the server", [started], "")
             first = first_views(browser, address)
             told("first view, the very first", first[:1], 2000)
             told("first view", first, 2000)
@@ -170,7 +170,7 @@ def main() -> None:
                 )
                 for k in range(4, DISTANCES)
             ]
-            told("another distance, for the first time", choose, 500)
+            told("another distance, for the first time", choose, "")
             print(f"memory of the server: {memory(server.pid):.0f} MB")
         finally:
             browser.close()

@@ -179,43 +179,38 @@ function draw() {
 
 // ---- The paired sentence of the selection
 
-let waiting = null,
-    comparing = 0;
-function compare() {
-    clearTimeout(waiting);
+// It is asked for before the planes are drawn, so that the server works meanwhile; a later question ends an earlier one.
+let comparing = null;
+async function compare() {
+    comparing?.abort();
     const place = get("sentence"),
-        mine = ++comparing;
+        mine = (comparing = new AbortController());
     if (!view.query.other) return fill(place);
     if (!view.about.names.length)
         return fill(place, "Counts have no single triplets: there is no paired comparison of them.");
     if (view.rows.length < 2) return fill(place, `Two ${view.about.row}s at least are needed to compare.`);
     if (!place.hasChildNodes()) fill(place, "Comparing …"); // its room is there before it comes
-    waiting = setTimeout(async () => {
-        const asked = {
-            ...fitOf(view.query.distance),
-            other: view.query.other,
-            rows: bits(view.rows, view.about.names.length),
-        };
-        try {
-            const found = await (
-                await answer("/compare", {
-                    method: "POST",
-                    headers: {"Content-Type": "application/json"},
-                    body: JSON.stringify(asked),
-                })
-            ).json();
-            if (mine !== comparing) return;
-            const all = view.rows.length === view.about.names.length;
-            const on = `On ${all ? "all" : "these"} ${counted(view.rows.length, view.about.row)}`;
-            const why = all ? "one pair, fitted again" : `one pair, on ${view.about.row}s chosen by looking`;
-            const note = found.evaluated
-                ? "As evaluated."
-                : `Exploratory: ${why}; the noise of training is not included.`;
-            fill(place, make("strong", {}, `${on}: ${found.sentence}.`), " ", make("span", {class: "soft"}, note));
-        } catch (error) {
-            if (mine === comparing) fill(place, error.message);
-        }
-    }, 60);
+    const all = view.rows.length === view.about.names.length;
+    const on = `On ${all ? "all" : "these"} ${counted(view.rows.length, view.about.row)}`;
+    const why = all ? "one pair, fitted again" : `one pair, on ${view.about.row}s chosen by looking`;
+    const asked = {
+        ...fitOf(view.query.distance),
+        other: view.query.other,
+        rows: bits(view.rows, view.about.names.length),
+    };
+    try {
+        const found = await answer("/compare", {
+            method: "POST",
+            headers: {"Content-Type": "application/json"},
+            body: JSON.stringify(asked),
+            signal: mine.signal,
+        }).then((each) => each.json());
+        if (mine !== comparing) return undefined;
+        const note = found.evaluated ? "As evaluated." : `Exploratory: ${why}; the noise of training is not included.`;
+        return fill(place, make("strong", {}, `${on}: ${found.sentence}.`), " ", make("span", {class: "soft"}, note));
+    } catch (error) {
+        return mine === comparing ? fill(place, error.message) : undefined;
+    }
 }
 
 // ---- Filters that are in use, each with a button that drops it
