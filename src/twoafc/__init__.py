@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
-    from twoafc.estimators import Density, Network, Spline, load
-    from twoafc.evaluation import Settings, evaluate
+    from twoafc.estimators import Density, Fusion, Network, Spline, load
+    from twoafc.evaluation import Settings, evaluate, fuse
     from twoafc.measurement import check_distance, measure
     from twoafc.results import Result
     from twoafc.scale import Counts, count
@@ -31,6 +31,7 @@ __all__ = [
     "DataError",
     "Density",
     "Finding",
+    "Fusion",
     "Network",
     "Pairs",
     "Result",
@@ -44,6 +45,7 @@ __all__ = [
     "distance",
     "evaluate",
     "fetch",
+    "fuse",
     "join_columns",
     "load",
     "measure",
@@ -59,6 +61,7 @@ _HOMES = {
     "DataError": "twoafc.errors",
     "Density": "twoafc.estimators",
     "Finding": "twoafc.diagnostics",
+    "Fusion": "twoafc.estimators",
     "Network": "twoafc.estimators",
     "Pairs": "twoafc.table",
     "Result": "twoafc.results",
@@ -70,6 +73,7 @@ _HOMES = {
     "count": "twoafc.scale",
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
+    "fuse": "twoafc.evaluation",
     "join_columns": "twoafc.table",
     "load": "twoafc.estimators",
     "measure": "twoafc.measurement",

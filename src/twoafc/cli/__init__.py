@@ -28,6 +28,7 @@ COMMANDS = (
     "measure",
     "check",
     "evaluate",
+    "fuse",
     "compare",
     "report",
     "explore",

@@ -17,6 +17,7 @@ from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
+from twoafc.estimators.fusion import FusionFit
 from twoafc.estimators.network import Network, NetworkFit
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.files import read_archive
@@ -96,6 +97,7 @@ SETTINGS: dict[str, type[CountsEstimator]] = {
 """Estimators by name."""
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Model]] = {
     "density": DensityFit.restore,
+    "fused": FusionFit.restore,
     "network": NetworkFit.restore,
     "spline": SplineFit.restore,
     "pairs-density": partial(DensityFit.restore, k=1),
@@ -139,7 +141,8 @@ def load(path: str | Path) -> Model:
     name, settings, arrays = read_archive(path)
     if name not in READERS:
         raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(READERS)}")
-    missing = {field.name for field in dataclasses.fields(SETTINGS[name.removeprefix("pairs-")])} - set(settings)
+    kind = SETTINGS.get(name.removeprefix("pairs-"))
+    missing = {field.name for field in dataclasses.fields(kind)} - set(settings) if kind else ()
     if missing:
         raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
     try:

@@ -33,6 +33,12 @@ CERTAIN = 1e-10
 """P stays this far from 0 and 1 while fitting."""
 WIDE = 1e-2
 """Precision of functions without roughness: a constant beyond 20 in either direction is no better than one of 20."""
+SETTLED = 0.02
+"""Change in degrees of freedom, and gain in log-likelihood, at which `solve_rising` ends."""
+DISPERSED = 4
+"""Rounds of `solve_rising` between estimates of the dispersion, which take as long as a step."""
+LOOSE = 10.0
+"""Highest precision of a part to start from."""
 BEYOND = 6.0
 """A normal score that no table reaches."""
 MARGIN = 2e-3
@@ -197,6 +203,13 @@ class Problem:
                 break
         return theta
 
+    def smoothed(self, theta: FloatArray, covariance: FloatArray, precision: FloatArray) -> tuple[FloatArray, float]:
+        """Update the precision of each part after Fellner and Schall; return also the degrees of freedom in use."""
+        used = 1 - np.diag(covariance)[:-1] * precision[self.part] * self.roughness
+        spent = np.bincount(self.part, used, len(precision))
+        size = np.bincount(self.part, self.roughness * theta[:-1] ** 2, len(precision))
+        return np.clip(np.maximum(spent, 1e-8) / np.maximum(size, 1e-30), VAGUE, PRECISE), float(spent.sum())
+
 
 Dispersion = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], float]
 """A function of P, the weights and the derivatives in the cells, and the covariance: how much more votes vary than the
@@ -211,8 +224,7 @@ dispersion of 1.
 
 def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersion: float = 1.0) -> Solution:
     """Estimate coefficients, smoothness and, where asked for, the dispersion of the votes."""
-    parts = problem.part.max() + 1
-    precision = np.ones(parts)
+    precision = np.ones(problem.part.max() + 1)
     theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE)
     freedom = np.inf
     for _ in range(ROUNDS):
@@ -221,18 +233,76 @@ def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersi
         covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(problem.penalty(precision))))
         if dispersion_of:
             dispersion = dispersion_of(P, weight, jacobian, covariance)
-        used = 1 - np.diag(covariance)[:-1] * precision[problem.part] * problem.roughness
-        spent = np.bincount(problem.part, used, parts)
-        size = np.bincount(problem.part, problem.roughness * theta[:-1] ** 2, parts)
-        precision = np.clip(np.maximum(spent, 1e-8) / np.maximum(size, 1e-30), VAGUE, PRECISE)
-        if abs(spent.sum() - freedom) < 0.01:
+        precision, spent = problem.smoothed(theta, covariance, precision)
+        if abs(spent - freedom) < 0.01:
             break
-        freedom = spent.sum()
+        freedom = spent
     penalty = problem.penalty(precision)
     information /= dispersion
     _, determinant = np.linalg.slogdet(information + np.diag(penalty))
     evidence = -problem.loss(theta, penalty, dispersion) + (np.log(penalty).sum() - determinant) / 2
     return Solution(theta, information, precision, dispersion, float(evidence))
+
+
+def solve_rising(
+    problem: Problem,
+    rise: FloatArray,
+    dispersion_of: Dispersion,
+    start: Solution | None = None,
+    *,
+    choose: bool = True,
+) -> Solution:
+    """Estimate the same with rise @ coefficients at 0 or above, for problems of many rows and functions.
+
+    Each round makes one step, with the information that also updates the precisions: here it is what takes the time.
+
+    Parameters
+    ----------
+    rise : array, shape (constraints, p)
+    start : Solution, optional
+        That of a like problem, which saves steps. Precisions begin at `LOOSE` at most, so that a part without effect
+        there may have one here.
+    choose : bool
+        Whether to choose precisions and dispersion; otherwise they are those of the start.
+    """
+    theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE) if start is None else start.theta
+    precision = np.ones(problem.part.max() + 1) if start is None else start.precision
+    dispersion = 1.0 if start is None else start.dispersion
+    if choose:
+        precision = np.minimum(precision, LOOSE)
+    constraints = np.pad(rise, ((0, 0), (0, 1)))
+    freedom = np.inf
+    for round in range(ROUNDS):
+        P, weight, jacobian, information = problem.scores(theta)
+        penalty = problem.penalty(precision)
+        if choose:
+            covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(penalty)))
+            if round % DISPERSED == 0:
+                dispersion = dispersion_of(P, weight, jacobian, covariance)
+            if start is not None or np.isfinite(freedom):
+                precision, spent = problem.smoothed(theta, covariance, precision)
+                penalty = problem.penalty(precision)
+            else:
+                spent = 1e9  # nothing is fitted yet
+            settled = abs(spent - freedom) < SETTLED
+            freedom = spent
+        else:
+            settled = True
+        gradient = jacobian.T @ ((problem.cells.n - problem.cells.M * P) * weight) / dispersion
+        gradient -= penalty * problem.centred(theta)
+        curvature = information / dispersion + np.diag(penalty)
+        target = nearest(theta + np.linalg.solve(curvature, gradient), curvature, constraints)
+        loss = problem.loss(theta, penalty, dispersion)
+        for share in 0.5 ** np.arange(12):
+            candidate = problem.loss(theta + share * (target - theta), penalty, dispersion)
+            if candidate <= loss:
+                break
+        else:
+            break
+        theta = theta + share * (target - theta)
+        if settled and loss - candidate < SETTLED:
+            break
+    return Solution(theta, information / dispersion, precision, dispersion, np.nan)
 
 
 def between_rows(cells: Cells) -> Dispersion:
@@ -266,24 +336,27 @@ def _ratio(robust: float, model: float) -> float:
     return max(1.0, robust / model) if model > 0 else 1.0
 
 
-def nearest_monotone(theta: FloatArray, information: FloatArray, size: int) -> FloatArray:
-    """Move coefficients as little as the information allows, until f rises with z0, on a fine grid.
-
-    By antisymmetry f then falls with z1. The least distance under linear constraints is found by non-negative least
-    squares (Lawson and Hanson, 1974).
-    """
-    from scipy.optimize import nnls
-
+def surface_slopes(size: int) -> FloatArray:
+    """Slopes of the antisymmetric functions along z0, on a fine grid; by antisymmetry f falls with z1."""
     line = np.linspace(-LAST_KNOT, LAST_KNOT, 4 * size)
     # Beyond the last knots slopes are straight lines in z1: what holds at both ends of those holds between.
     z0, z1 = (axis.ravel() for axis in np.meshgrid(line, [-BEYOND, *line, BEYOND]))
-    rise = slopes(z0, z1, size)
-    root = np.linalg.cholesky(information)
-    # theta = theta0 + root^-T x, with |x| least and rise @ theta >= 0.
-    against = np.linalg.solve(root, rise.T)
-    short = MARGIN - rise @ theta
+    return slopes(z0, z1, size)
+
+
+def nearest(theta: FloatArray, information: FloatArray, rise: FloatArray, margin: float = 0.0) -> FloatArray:
+    """Move coefficients as little as the information allows, until rise @ theta is nowhere below the margin.
+
+    The least distance under linear constraints is found by non-negative least squares (Lawson and Hanson, 1974).
+    """
+    from scipy.optimize import nnls
+
+    short = margin - rise @ theta
     if (short <= 0).all():
         return theta
+    root = np.linalg.cholesky(information)
+    # theta = theta0 + root^-T x, with |x| least and rise @ theta >= margin.
+    against = np.linalg.solve(root, rise.T)
     stacked = np.vstack([against, short[None, :]])
     target = np.append(np.zeros(len(theta)), 1.0)
     multipliers, _ = nnls(stacked, target, maxiter=100 * len(short))

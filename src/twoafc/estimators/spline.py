@@ -18,6 +18,7 @@ from twoafc.errors import DataError
 from twoafc.estimators.basis import MOST_STRETCH, PARTS, Scores, functions, normal_scores, parts, slopes
 from twoafc.estimators.penalised import (
     LINKS,
+    MARGIN,
     PRECISE,
     SPREAD_LAPSE,
     VAGUE,
@@ -31,9 +32,10 @@ from twoafc.estimators.penalised import (
     chances,
     gather,
     lapse_of,
-    nearest_monotone,
+    nearest,
     normal,
     solve,
+    surface_slopes,
 )
 from twoafc.files import save_archive
 from twoafc.public import public
@@ -226,7 +228,7 @@ class SplineFit:
         theta = solution.theta
         if settings.monotone:
             fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
-            theta = np.append(nearest_monotone(theta[:-1], fitted, size), theta[-1])
+            theta = np.append(nearest(theta[:-1], fitted, surface_slopes(size), MARGIN), theta[-1])
         return cls(settings, uniform, scores, link, theta, covariance, solution.precision, solution.dispersion)
 
     @property

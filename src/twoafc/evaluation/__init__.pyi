@@ -1,4 +1,5 @@
 from .evaluation import evaluate as evaluate
+from .fusing import fuse as fuse
 from .settings import Progress as Progress
 from .settings import Settings as Settings
 from .sweeps import GRID_SIZES as GRID_SIZES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
@@ -18,13 +18,23 @@ from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
 from twoafc.evaluation.halves import (
     fit_to_halves,
     included_estimators,
+    noise_is_estimated,
     noisy_estimators,
     split_into_halves,
     training_card,
     training_caveats,
     training_words,
 )
-from twoafc.evaluation.loop import Job, Prediction, jobs, predictions, refits, shared_distances
+from twoafc.evaluation.loop import (
+    FusedParts,
+    Job,
+    Prediction,
+    jobs,
+    predictions,
+    refits,
+    shared_distances,
+    stacked,
+)
 from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
@@ -120,7 +130,7 @@ def evaluate(
     >>> result.frame().filter(split="test", group="all")["triplets"].item()
     500
     """
-    settings = _settings(settings, changes)
+    settings = changed_settings("evaluate", settings, changes)
     chosen, distances = _estimators(estimators), [distances] if isinstance(distances, str) else distances
     if _are_counts(train) or _are_counts(test):
         if not _are_counts(train) or not (test is None or _are_counts(test)):
@@ -128,18 +138,35 @@ def evaluate(
         if baseline is not None or pairs:
             raise ValueError("comparisons need single triplets, which counts do not have")
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
-    given, train, test = train, as_votes(train), None if test is None else as_votes(test)
-    native = native_kind(given)
+    tables = as_votes(train), None if test is None else as_votes(test)
+    found = evaluate_tables(*tables, distances, chosen, settings, progress, baseline=baseline, pairs=pairs)
+    return found.replace(_native=native_kind(train))
+
+
+def evaluate_tables(
+    train: Votes,
+    test: Votes | None,
+    distances: Sequence[str] | None,
+    chosen: Mapping[str, Estimator],
+    settings: Settings,
+    progress: Progress | None,
+    *,
+    baseline: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
+    fused: FusedParts | None = None,
+) -> Result:
+    """Evaluate the distances of tables, and distances that are fused of them on the way."""
+    fused = fused or {}
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
     if not counted:
         _check_sizes(train, test)
-    baseline, pairs = known_names(names, baseline, pairs)
-    planned = planned_pairs(names, baseline, pairs)
+    baseline, pairs = known_names([*names, *fused], baseline, pairs)
+    planned = planned_pairs([*names, *fused], baseline, pairs)
     if test is not None and (train.weight is None) != (test.weight is None):
-        weighted, other = ("test", "train") if train.weight is None else ("train", "test")
-        notes.append(f"only {weighted} has a column weight: rows of {other} count alike")
+        weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
+        notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
     if train.weight is not None:
         own = [name for name, each in chosen.items() if not isinstance(each, CountsEstimator)]
         notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
@@ -151,15 +178,23 @@ def evaluate(
             settings = replace(settings, folds=max(2, min(FOLDS, most_folds(train))))
         train, fold = split_rows(train, settings.folds or 0, seed=settings.seed)
         notes.append(f"no test table: {split_note(train, fold)}")
-    method = _method(train, test, names, chosen, settings, progress)
-    todo = jobs(names, chosen, settings)
-    parts, clusterings = _fit_and_score(todo, train, test, fold, settings, progress)
-    noisy = noisy_estimators([part.scored for part in parts], chosen, clusterings, crossed=test is None)
+    whole, other = stacked(train, fused), None if test is None else stacked(test, fused)
+
+    def plan(current: Settings) -> list[Job]:
+        return jobs(names, chosen, current, fused)
+
+    method = _method(whole, other, plan, settings, progress)
+    todo = plan(settings)
+    parts, clusterings = _fit_and_score(todo, whole, other, fold, settings, progress)
+    single = [part.scored for part in parts if part.job.distance not in fused]
+    noisy = noisy_estimators(single, chosen, clusterings, crossed=test is None)
     included = included_estimators(noisy, chosen, train, fold, settings)
+    if fused and noise_is_estimated(train, fold, settings):
+        noisy, included = [*noisy, *fused], [*included, *fused]
     splits = 0
     if included:
         half = split_into_halves(train, fold, seed=settings.seed)
-        parts, splits = [*_with_noise(parts, included, train, test, fold, half, settings, progress)], len(half)
+        parts, splits = [*_with_noise(parts, included, whole, other, fold, half, settings, progress)], len(half)
     scores: list[Record] = []
     units: dict[tuple[str, str], FloatArray] = {}
     for _, _, one in parts:
@@ -187,7 +222,6 @@ def evaluate(
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
     data = {role: describe_table(table) for role, table in tables.items()}
     return Result(
-        native=native,
         row=train.row,
         scores=scores,
         triplets=None if counted else pl.concat([tested(one, splits) for one in unseen]),
@@ -214,8 +248,8 @@ def evaluate(
     )
 
 
-def _settings(settings: Settings | None, changes: Mapping[str, Any]) -> Settings:
-    """Settings with changes by name; a wrong name gets the likely one."""
+def changed_settings(function: str, settings: Settings | None, changes: Mapping[str, Any]) -> Settings:
+    """Settings with changes by name, for a function; a wrong name gets the likely one."""
     if not isinstance(settings, Settings | None):
         raise TypeError(f"settings must be twoafc.Settings(...); got {type(settings).__name__}")
     known = [field.name for field in fields(Settings)]
@@ -234,7 +268,7 @@ def _settings(settings: Settings | None, changes: Mapping[str, Any]) -> Settings
             ]
             likely = get_close_matches(name, arguments, 1)
             hint = f"; perhaps {likely[0]}" if likely else ""
-            raise TypeError(f"evaluate has no argument {name!r}{hint}")
+            raise TypeError(f"{function} has no argument {name!r}{hint}")
     return replace(settings or Settings(), **changes)
 
 
@@ -301,11 +335,12 @@ def _with_noise(
     settings: Settings,
     progress: Progress | None,
 ) -> Iterator[Part]:
-    """Add fits to halves of the training table where its noise counts."""
+    """Add fits to halves of the training table where its noise counts: of some estimators, or fused distances."""
     tested_parts = [part for part in parts if part.scored.prediction.split == "test"]
     for part in parts:
         job, run, one = part
-        if one.prediction.split != "test" or job.estimator not in noisy or one.prediction.diverged:
+        counts = job.estimator in noisy or job.distance in noisy
+        if one.prediction.split != "test" or not counts or one.prediction.diverged:
             yield part
             continue
         if progress:
@@ -471,8 +506,7 @@ def _checked(names: Sequence[str], *tables: Votes | None) -> list[Finding]:
 def _method(
     train: Votes,
     test: Votes | None,
-    names: Sequence[str],
-    estimators: Mapping[str, Estimator],
+    plan: Callable[[Settings], list[Job]],
     settings: Settings,
     progress: Progress | None,
 ) -> Bars:
@@ -484,7 +518,7 @@ def _method(
             # Votes drawn for an expected score would add a noise of their own to the spread.
             return records_of(prediction, settings, draws=0)
 
-        drawn = refits(train, test, lambda drawn: jobs(names, estimators, drawn), score, settings, progress)
+        drawn = refits(train, test, plan, score, settings, progress)
         return Refit(drawn, on_test=test is not None)
     return Analytic()
 

@@ -129,9 +129,14 @@ def included_estimators(
     settings: Settings,
 ) -> list[str]:
     """Name the estimators whose noise of training is estimated: not of counts, nor of slow fits, nor of a few rows."""
-    if settings.error_bars != "analytic" or train.count is not None or fitted_rows(train, fold) < FEWEST_ROWS:
+    if not noise_is_estimated(train, fold, settings):
         return []
     return [name for name in noisy if not _is_slow(estimators[name])]
+
+
+def noise_is_estimated(train: Votes, fold: IntArray | None, settings: Settings) -> bool:
+    """Whether the noise of training is estimated at all."""
+    return settings.error_bars == "analytic" and train.count is None and fitted_rows(train, fold) >= FEWEST_ROWS
 
 
 def _is_slow(estimator: Estimator) -> bool:

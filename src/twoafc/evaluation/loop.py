@@ -12,7 +12,7 @@ import polars as pl
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Estimator
+from twoafc.estimators import Estimator, Fusion, FusionFit
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run, known_name
@@ -100,14 +100,42 @@ def shared_distances(
     return names, notes
 
 
-def jobs(distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings) -> list[Job]:
-    """List the fits to make: each estimator on each distance, once per seed where it has one."""
-    return [
+FusedParts = Mapping[str, Sequence[str]]
+"""Distances that each fused distance is to be made of, by its name."""
+
+
+def jobs(
+    distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings, fused: FusedParts | None = None
+) -> list[Job]:
+    """List the fits to make: each estimator on each distance, once per seed where it has one; then fused distances."""
+    single = [
         Job(distance, label, seed, each)
         for distance in distances
         for label, estimator in estimators.items()
         for seed, each in _seeded(estimator, settings)
     ]
+    several = [
+        Job(name, label, None, Fusion(tuple(parts), seed=settings.seed))
+        for name, parts in (fused or {}).items()
+        for label in estimators
+    ]
+    return single + several
+
+
+def stacked(table: Votes, fused: FusedParts) -> Votes:
+    """Add distances that are to be fused to a table, each with columns of shape (T, parts)."""
+    columns = {
+        name: tuple(np.stack([table.distances[part][end] for part in parts], axis=1) for end in range(table.k))
+        for name, parts in fused.items()
+    }
+    return dataclasses.replace(table, distances={**table.distances, **columns}) if fused else table
+
+
+def reduced(run: Run, table: Votes) -> Votes:
+    """Return a table with one number for each distance: distances to be fused become what their fit makes of them."""
+    if not isinstance(run.fit, FusionFit):
+        return table
+    return dataclasses.replace(table, distances={run.distance: tuple(map(run.fit.reduce, table.columns))})
 
 
 def _seeded(each: Estimator, settings: Settings) -> list[tuple[int | None, Estimator]]:
@@ -123,17 +151,28 @@ def predictions(job: Job, run: Run, train: Votes, test: Votes | None, fold: IntA
     seen = train[run.distance]
     for split, table in (("train", seen), ("test", None if test is None else test[run.distance])):
         if table is not None:
-            yield Prediction(run, split, table, probability(run, table), run.diverged, floor_of(seen, len(table)))
+            P, floor = probability(run, table), floor_of(seen, len(table))
+            yield Prediction(run, split, reduced(run, table), P, run.diverged, floor)
     if fold is None:
         return
-    P, floor, failed = np.empty(len(train)), np.empty(len(train)), False
+    P, floor, failed, parts = np.empty(len(train)), np.empty(len(train)), False, []
     for k in range(fold.max() + 1):
         rows, others = np.flatnonzero(fold == k), seen.where(fold != k)
         part, refit = seen.where(rows), dataclasses.replace(run, fit=job.settings.fit(others))
         P[rows], floor[rows] = probability(refit, part), floor_of(others, len(rows))
         failed = failed or refit.diverged
-        yield Prediction(run, f"fold-{k}", part, P[rows], refit.diverged, floor[rows])
-    yield Prediction(run, "test", seen, P, failed, floor)
+        parts.append((rows, reduced(refit, part)))
+        yield Prediction(run, f"fold-{k}", parts[-1][1], P[rows], refit.diverged, floor[rows])
+    yield Prediction(run, "test", rejoined(seen, parts) if isinstance(run.fit, FusionFit) else seen, P, failed, floor)
+
+
+def rejoined(table: Votes, parts: Sequence[tuple[IntArray, Votes]]) -> Votes:
+    """Give a table the fused distances of its folds, each by the fit to the others."""
+    columns = tuple(np.empty(len(table)) for _ in range(table.k))
+    for rows, part in parts:
+        for column, own in zip(columns, part.columns, strict=True):
+            column[rows] = own
+    return dataclasses.replace(table, distances={next(iter(table.distances)): columns})
 
 
 def floor_of(train: Votes, rows: int) -> FloatArray:
@@ -148,6 +187,8 @@ def probability(run: Run, table: Votes) -> FloatArray:
 
 def probability_at(run: Run, *columns: FloatArray) -> FloatArray:
     """Ask a fit for P and check its promise: one number in [0, 1] per row, unless it diverged."""
+    if isinstance(run.fit, FusionFit):
+        columns = tuple(map(run.fit.reduce, columns))
     P = np.asarray(run.fit.probability(*columns), dtype=np.float64)
     if P.shape != columns[0].shape:
         raise DataError(f"{run.estimator} must give one P per row, {columns[0].shape}; found {P.shape}")

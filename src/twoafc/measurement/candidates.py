@@ -114,16 +114,18 @@ def _names(texts: list[str | None], functions: list[Requested], earlier: Mapping
     ours = (*DISTANCES, *DEEP)
     names = []
     for text, function in zip(texts, functions, strict=True):
-        name = _short(text, function)
+        name = short_name(function, text)
         full = ALIASES.get(text or name, text or name)
-        twice = any(other != text and other is not None and _short(other, other) == name for other in texts)
+        twice = any(other != text and other is not None and short_name(other) == name for other in texts)
         taken = name in earlier and earlier[name].get("variant") not in (full, None)
         ambiguous = twice or taken or name in (*ours, *ALIASES)
         names.append(full if full not in ours and ambiguous else name)
     return names
 
 
-def _short(text: str | None, function: Any) -> str:
+def short_name(function: Requested, text: str | None = None) -> str:
+    """Return the name of a distance's columns, where no other distance has it."""
+    text = function if isinstance(function, str) else text
     if text is None:
         name = getattr(function, "name", None) or getattr(function, "__name__", None) or type(function).__name__
         if name == "<lambda>":

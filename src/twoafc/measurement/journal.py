@@ -211,6 +211,12 @@ def is_changed(path: str | Path) -> bool:
     return bool(card["sha256"] != digest)
 
 
+def identities_of(path: str | Path) -> dict[str, Identity]:
+    """What the distances of a table were measured with, by its card; nothing where it has none."""
+    card, _, _ = _card(Path(path)) or ({"distances": {}}, "", "")
+    return {name: about["identity"] for name, about in card["distances"].items()}
+
+
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; wherever that is interrupted, the old or the new table has its own card."""
     card = {**card, "sha256": _digest(frame)}
@@ -393,6 +399,11 @@ class Journal:
             some[block.wanted[name][~np.isnan(values).all(axis=1)]] = True
         traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
         self.traces.enter(block.items[some], traces[some])
+
+    def derive(self, name: str, values: FloatArray, identity: Identity) -> None:
+        """Enter a distance that was computed from others."""
+        self.changed = self.changed or name not in self.identities
+        self.values[name], self.identities[name] = values, identity
 
     def mark_random(self, name: str, seen: str) -> None:
         """Say on the card, and in a note, that the values of a distance depend on the batch or on chance."""

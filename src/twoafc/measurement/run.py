@@ -39,6 +39,7 @@ from twoafc.measurement.block import (
 )
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
 from twoafc.measurement.executors import Executor, Job, LocalExecutor, Outcomes, rehearse
+from twoafc.measurement.fused import split_fused
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
 from twoafc.measurement.interruption import interruptible, raise_interruption
 from twoafc.measurement.journal import (
@@ -172,8 +173,11 @@ def measure(
     plan = plan_items(dataset)
     earlier = read_table(out, dataset.fingerprint())
     _rehearse(plan, distances)
+    distances, fused = split_fused(distances, here, precision_here)
     chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
-    check_columns(plan, (candidate.name for candidate in chosen))
+    check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
+    for file in fused:
+        file.check(chosen)
     size, proven, similar = try_first(plan, chosen, here)
     if size is None:
         require_images(dataset)
@@ -190,6 +194,9 @@ def measure(
         executor = cluster.ClusterExecutor(client, job, chosen, progress)
     with executor as ready:
         _check_reusable(out, ready.candidates, earlier, shard)
+        for file in fused:
+            if earlier is not None and file.name in earlier.identities:
+                require_same(file.name, out, file.identity, earlier.identities[file.name])
         step, names = batch_size or block_size(ready.device, size), [candidate.name for candidate in chosen]
         mine = in_shard(len(plan), step, shard)
         with locked(beside(out, "parts"), shard):
@@ -204,7 +211,10 @@ def measure(
             # Shards check the images that they read; the run that makes the table reads all images again.
             journal.traces.check(progress)
             _measure_missing(plan, journal, ready, names, mine, step, twice, progress)
-            columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names])]
+            for file in fused:
+                journal.derive(file.name, file.values({name: journal.of(name) for name in names}), file.identity)
+            derived = (file.name for file in fused)
+            columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names, *derived])]
             return _finish(out, plan, journal, columns)
 
 
@@ -484,7 +494,7 @@ def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str]) -> Meas
         notes.append(f"no row could be measured; {out} is not written")
         return Measured(None, failures, notes, {}, journal.measured, plan.kind)
     table, traces = table_of(plan, values, rows), traces_of(plan, journal.traces.known, rows)
-    about = {name: {"identity": journal.identities[name], "made": journal.makers[name]} for name in columns}
+    about = {name: {"identity": journal.identities[name], "made": journal.makers.get(name, [])} for name in columns}
     # The same measurement gives the same card: it has no date.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}

@@ -16,6 +16,7 @@ from .plane import worked_example as worked_example
 from .scores import ForestRow as ForestRow
 from .scores import SweepCurve as SweepCurve
 from .scores import forest as forest
+from .scores import functions as functions
 from .scores import reliabilities as reliabilities
 from .scores import reliability as reliability
 from .scores import sweep as sweep

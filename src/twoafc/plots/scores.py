@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.plots.style import DARK, DASHES, LIGHT, LINES, SMALL, UNKNOWN, side_by_side, tidy, unit_axes, verbatim
+from twoafc.plots.style import (
+    COLUMN,
+    DARK,
+    DASHES,
+    LABEL,
+    LIGHT,
+    LINES,
+    PAGE,
+    SMALL,
+    UNKNOWN,
+    side_by_side,
+    tidy,
+    unit_axes,
+    verbatim,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -278,3 +292,30 @@ def votes_by_M(n: IntArray, M: IntArray, axes: Sequence[Axes]) -> None:
         tidy(ax)
     for ax in axes[len(kinds) :]:
         ax.set_axis_off()
+
+
+def functions(values: Mapping[str, tuple[FloatArray, FloatArray]], *, across: int = 4) -> Figure:
+    """Draw increasing functions of distances in panels of one height: the parts of a fused distance.
+
+    Parameters
+    ----------
+    values : mapping of name to arrays d and f(d)
+    """
+    from matplotlib.figure import Figure
+
+    across = min(len(values), across)
+    down = -(-len(values) // across)
+    width = COLUMN if across < 3 else PAGE
+    figure = Figure(figsize=(width, 0.2 + down * 1.15 * width / max(across, 2)), layout="constrained")
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).flat
+    for (name, (d, f)), ax in zip(values.items(), panels, strict=False):
+        ax.plot(d, f, color=DARK, linewidth=1.3)
+        ax.set_xlim(0, float(d[-1]))
+        ax.locator_params(axis="x", nbins=4)
+        verbatim(tidy(ax).set_title(name, fontsize=LABEL, pad=3))
+    for ax in list(panels)[len(values) :]:
+        ax.set_visible(False)
+    figure.axes[0].set_ylim(bottom=0)
+    figure.supxlabel("distance", fontsize=LABEL)
+    figure.supylabel("contribution (logits)", fontsize=LABEL)
+    return figure

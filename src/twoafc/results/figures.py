@@ -85,6 +85,11 @@ class Figures:
         suits = self._goodness(estimator, distances)
         return plots.residual_maps({name: each.residuals for name, each in suits.items() if each.residuals is not None})
 
+    def functions(self) -> Figure:
+        """What each part contributes to a fused distance, as a function of its own."""
+        fused = self._result.fused
+        return plots.functions({name: fused.drawn(name) for name in fused.parts})
+
     def triplet(self, name: str | int, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
         """One tested triplet: images, votes, P, and the NLL of every count."""
         from twoafc.results.cards import draw_card, pictures_of
@@ -104,6 +109,8 @@ class Figures:
         if len(ranked) > 1:
             tested = chart(self._result, ranked).kind != "scores"
             figures["differences" if tested else "scores"] = self.differences()
+        if "fusion" in self._result.card:
+            figures["functions"] = self.functions()
         for estimator in dict.fromkeys(label for _, label, _ in self._result.fits):
             for kind in kinds:
                 # An estimator that saves no model has no surface, one that diverged no calibration.

@@ -14,6 +14,7 @@ import polars as pl
 
 import twoafc
 from twoafc.errors import DataError
+from twoafc.estimators import FusionFit
 from twoafc.files import OutputFolder, legible, recover, whole_file
 from twoafc.results import format, tables
 from twoafc.table import write_frame
@@ -84,6 +85,9 @@ def write_result(
         for name, run in zip(model_files(keys), result.runs, strict=True):
             if hasattr(run.fit, "save"):
                 run.fit.save(partial / "models" / name)
+            if isinstance(run.fit, FusionFit):
+                run.fit.save(partial / f"{plain(run.distance)}.npz")
+                write_frame(result.wide(), partial / f"{plain(run.distance)}.parquet")
         for name, figure in result.plot.files().items():
             files = (partial / "figures" / f"{plain(name)}.{ending}" for ending in ("svg", "pdf"))
             plots.save(figure, *files, dpi=150)

@@ -16,7 +16,7 @@ import polars as pl
 
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
-from twoafc.estimators import Fit, load
+from twoafc.estimators import Fit, Fused, FusionFit, load
 from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
 from twoafc.metrics import Ties, log_likelihood
 from twoafc.public import public
@@ -31,7 +31,8 @@ from twoafc.table import ENDS, read_frame, to_native
 if TYPE_CHECKING:
     from twoafc.results.figures import Figures
 
-COLUMNS = {"n", "M", "distance", "estimator", "seed", "diverged", "P", "nll"}
+TESTED = ("distance", "estimator", "seed", "diverged", "P", "nll")
+COLUMNS = {"n", "M", *TESTED}
 """Columns of the tested rows, beside their names and distances."""
 INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
 """Scores that may be infinite."""
@@ -305,6 +306,28 @@ class Result:
         assert self.folder is not None
         paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
         return {key: path for key, path in zip(self.fits, paths, strict=True) if path.is_file()}
+
+    @property
+    def fused(self) -> Fused:
+        """The distance that `twoafc.fuse` made, fitted to all of the training table."""
+        name = self.card.get("fusion", {}).get("name")
+        fit = None if name is None else self.model(name, "auto")
+        if not isinstance(fit, FusionFit):
+            raise DataError(f"{self.name} has no fused distance; twoafc fuse makes one")
+        return fit.fused
+
+    def table(self) -> Any:
+        """The tested rows as a table that `twoafc.evaluate` reads: labels, n, M, and columns of every distance.
+
+        Of a fused distance that was cross-validated each row has the value by the fit that has not seen it.
+        """
+        return to_native(self.wide(), self._native)
+
+    def wide(self) -> pl.DataFrame:
+        """`table` as a polars frame."""
+        by_name = {name: self.outcome_rows(name) for name in self.distances}
+        columns = [rows[end].alias(f"{name}_{end}") for name, rows in by_name.items() for end in ENDS[self.k]]
+        return next(iter(by_name.values())).drop(TESTED, ENDS[self.k], strict=False).with_columns(columns)
 
     def outcomes(self, distance: str | None = None, estimator: str | None = None) -> Any:
         """Every tested row with its votes, distances, P and NLL; by default for the first distance and estimator.

@@ -229,6 +229,12 @@ def curve(values: Curve, label: str) -> Markup:
     return _panel(content + _points(zip(values.middle, values.share, values.low, values.high, strict=True)), label)
 
 
+def function(d: FloatArray, f: FloatArray, top: float, label: str) -> Markup:
+    """Draw an increasing function of a distance, from 0 to a height that several share."""
+    line = "L".join(f"{SIDE * x:.1f} {SIDE * (1 - y):.1f}" for x, y in zip(d / d[-1], f / (1.05 * top), strict=True))
+    return _panel(f'<path class="curve" d="M{line}"/>', label)
+
+
 def _points(points: Iterable[tuple[float, float, float, float]]) -> str:
     drawn = []
     for x, y, low, high in points:

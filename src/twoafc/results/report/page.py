@@ -60,6 +60,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         caveats=list(dict.fromkeys(caveats)),
         brief=brief(result, ranked) if ranked else None,
         examples=parts.examples(result, ranked, pictures) if ranked else [],
+        fusion=parts.fusion(result),
         profiles=parts.profiles(result, ranked, pictures) if ranked else [],
         dots=0 if result.triplets is None or not ranked else min(parts.DOTS, ranked[0].get("triplets", 0)),
         reading=[

@@ -186,6 +186,30 @@ def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None
     return shown
 
 
+def fusion(result: Result) -> dict[str, Any] | None:
+    """What a fused distance is made of: a panel for each part, and what the NLL would be without it."""
+    about = result.card.get("fusion")
+    if about is None:
+        return None
+    fused = result.fused
+    drawn = {name: fused.drawn(name) for name in fused.parts}
+    top = max(float(f[-1]) for _, f in drawn.values())
+    without = {each["part"]: each for each in about["without"]}
+    panels = []
+    for name, (d, f) in sorted(drawn.items(), key=lambda item: -item[1][1][-1]):
+        thin = np.unique(np.linspace(0, len(d) - 1, NODES).astype(int))
+        cost = without.get(name)
+        note = f"to {d[-1]:.3g}" + ("" if cost is None else f"; without it NLL {signed(cost)}")
+        panels.append((name, drawings.function(d[thin], f[thin], top, f"Contribution of {name}"), note))
+    return {"name": about["name"], "panels": panels, "idle": [name for name in about["of"] if name not in fused.parts]}
+
+
+def signed(cost: Mapping[str, float]) -> str:
+    """A difference with its sign, and its interval."""
+    value, low, high = (f"{cost[key]:+.3f}".replace("-", drawings.MINUS) for key in ("difference", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
 Panel = tuple[str, Markup | None, str]
 """Heading, drawing (None where there is nothing to draw), and what is to be noted below it."""
 

@@ -1,0 +1,105 @@
+"""`twoafc fuse`: the distances of a table to one that explains its votes better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from twoafc.cli.evaluate import DATA, METHOD, OUTPUT
+from twoafc.cli.show import (
+    Several,
+    Switch,
+    changed_tables,
+    listed,
+    print_result,
+    progress,
+    renaming,
+    tell_where,
+    unread,
+)
+
+
+def fuse(
+    *,
+    train: Annotated[Path, DATA],
+    test: Annotated[Path | None, DATA] = None,
+    rename: Annotated[Several, DATA] = None,
+    distance: Annotated[Several, DATA] = None,
+    images: Annotated[Path | None, DATA] = None,
+    name: Annotated[str, METHOD] = "fused",
+    folds: Annotated[int | None, METHOD] = None,
+    seed: Annotated[int, METHOD] = 0,
+    error_bars: Annotated[Literal["analytic", "fixed"], METHOD] = "analytic",
+    out: Annotated[Path, OUTPUT] = Path("fused"),
+    json: Annotated[Switch, OUTPUT] = False,
+    quiet: Annotated[Switch, OUTPUT] = False,
+) -> None:
+    """Fuse the distances of a table into one by the likelihood of its votes, and test it against every one of them.
+
+    The fused distance is a sum of smooth increasing functions of the distances. It is fitted and chosen inside the
+    training table, or inside the folds, and tested on other votes. Where it is no better than its best part, it is that
+    part.
+
+    Parameters
+    ----------
+    train
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least.
+    test
+        Table to score on; without it the training table is cross-validated by reference.
+    rename
+        OLD=NEW, another name for a column of both tables, such as response=choice; once for each.
+    distance
+        A distance to fuse, once for each or with commas between them; default all.
+    images
+        Folder of the images that the table names, for the report.
+    name
+        Name of the fused distance, and of its file.
+    folds
+        Parts for cross-validation, whole references at a time where they are known; default 5.
+    seed
+        Seed of the folds.
+    error_bars
+        analytic: for new test triplets and a new training table. fixed: for new test triplets only.
+    out
+        Folder of results to write, with NAME.npz, which twoafc measure takes as a distance, and NAME.parquet, the
+        tested table with columns of the fused distance.
+    json
+        Print the scores as JSON.
+    quiet
+        Print nothing but errors, and JSON where it is asked for.
+    """
+    from twoafc.evaluation import fuse as run
+    from twoafc.measurement import identities_of
+    from twoafc.results import check_folder, describe_files
+    from twoafc.table import read_votes
+
+    if test and folds is not None:
+        raise ValueError("--folds cross-validates a single table; there is a test table too")
+    check_folder(out)
+    paths = {"train": train} | ({} if test is None else {"test": test})
+    changed = changed_tables({role: [path] for role, path in paths.items()})
+    tables: dict[str, Any] = {role: read_votes([path], rename=renaming(rename)) for role, path in paths.items()}
+    with progress(quiet or json) as show:
+        found = run(
+            **tables,
+            distances=listed(distance),
+            name=name,
+            identities=identities_of(train),
+            folds=folds,
+            seed=seed,
+            error_bars=error_bars,
+            progress=show,
+        )
+    for role, path in paths.items():
+        found.card["data"][role] |= describe_files(path)
+    found = found.replace(findings=[*changed, *found.findings])
+    shown = not (json or quiet)
+    if shown:
+        with unread():
+            print_result(found)
+    found.write(out, images=images)
+    if shown:
+        tell_where(out)
+        print(f"Fused distance: {out / f'{name}.npz'}")
+    elif json:
+        print((out / "scores.json").read_text(encoding="utf-8"))

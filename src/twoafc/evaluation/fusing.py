@@ -1,0 +1,251 @@
+"""Fuse the distances of a table into one, test it against every part, and say which parts matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.diagnostics import join_names
+from twoafc.errors import DataError
+from twoafc.estimators import Fusion, FusionFit, Spline
+from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
+from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances, stacked
+from twoafc.evaluation.records import scored
+from twoafc.evaluation.settings import Progress, Settings
+from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
+from twoafc.measurement import identities_of
+from twoafc.results import Result, Run
+from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind
+
+LABEL = "auto"
+"""The estimator of the parts, and the name under which the fused distance is compared with them."""
+SHARES = (0.25, 0.5)
+"""Shares of the training table that the learning curve is fitted to, beside all of it."""
+REPEATS = 2
+
+
+def fuse(
+    train: Any,
+    test: Any = None,
+    *,
+    distances: str | Sequence[str] | None = None,
+    name: str = "fused",
+    identities: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Result:
+    """Fuse distances into one that explains the votes best, and test it against every one of them.
+
+    The fused distance is a sum of smooth increasing functions of the distances: see `twoafc.Fusion`. Everything about
+    it is chosen inside the training table, or inside the folds that are fitted, so that its scores are those of votes
+    that it has not seen.
+
+    Parameters
+    ----------
+    train, test : Triplets, a path or a frame of them
+        As for `twoafc.evaluate`; without `test` the training table is cross-validated by reference.
+    distances : names, default all that both tables have
+        The parts; two at least.
+    name : str
+        Name of the fused distance.
+    identities : mapping of part to what it was measured with, optional
+        By default as the card of the training table says, where that is a file that `twoafc.measure` wrote.
+    settings, **changes
+        As for `twoafc.evaluate`.
+
+    Returns
+    -------
+    Result
+        Scores of the fused distance and its parts; ``result.fused`` is the distance itself, fitted to all of the
+        training table, and ``result.card["fusion"]`` has what each part is worth and the learning curve.
+
+    Examples
+    --------
+    >>> import twoafc
+    >>> rng = np.random.default_rng(0)
+    >>> blur, noise = rng.lognormal(size=(2, 2, 600))
+    >>> P = 1 / (1 + np.exp(-2 * np.log((blur + noise)[0] / (blur + noise)[1])))
+    >>> columns = {"blur_d0": blur[0], "blur_d1": blur[1], "noise_d0": noise[0], "noise_d1": noise[1]}
+    >>> result = twoafc.fuse({"n": rng.binomial(5, P), "M": [5] * 600, **columns})
+    >>> result.fused.parts
+    ('blur', 'noise')
+    >>> result.fused({"blur": [0.0, 1.0], "noise": [0.0, 1.0]}).round(1)
+    array([0. , 4.3])
+    """
+    settings = changed_settings("fuse", settings, changes)
+    tables = as_votes(train), None if test is None else as_votes(test)
+    distances = [distances] if isinstance(distances, str) else distances
+    parts, notes = _parts(*tables, distances, name)
+    found = evaluate_tables(*tables, parts, {LABEL: Spline()}, settings, progress, baseline=name, fused={name: parts})
+    run = next(run for run in found.runs if run.distance == name)
+    assert isinstance(run.fit, FusionFit)
+    if identities is None:
+        identities = identities_of(train) if isinstance(train, str | Path) else {}
+    fit = replace(run.fit, identities={part: identities[part] for part in parts if part in identities})
+    runs = [replace(each, fit=fit) if each is run else each for each in found.runs]
+    settings = replace(settings, folds=found.card["settings"]["folds"])
+    study = _Study(name, run.fit, *tables, settings)
+    fusion = {"name": name, "of": parts, **run.fit.summary(), **study.findings(progress)}
+    fusion["sentences"] = sentences(found, fusion)
+    return found.replace(
+        _native=native_kind(train), runs=runs, notes=[*notes, *found.notes], card={**found.card, "fusion": fusion}
+    )
+
+
+def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
+    """Choose the distances to fuse; refuse what cannot be fused, and leave out what adds nothing."""
+    for role, table in (("train", train), ("test", test)):
+        if table is not None and (not isinstance(table, Triplets) or table.count is not None):
+            raise DataError(f"distances are fused by votes on single triplets; {role} has {table.row}s or counts")
+    names, notes = shared_distances(train, test, asked)
+    if name in names:
+        raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
+    for role, table in (("train", train), ("test", test)):
+        for part in names if table is not None else ():
+            least = min(float(column.min()) for column in table.distances[part])  # type: ignore[union-attr]
+            if least < 0:
+                raise DataError(f"a distance to be fused must be at least 0; {part} in {role} has {least:g}")
+    order: dict[bytes, str] = {}
+    kept = []
+    for part in names:
+        columns = np.concatenate(train.distances[part])
+        ranks = np.unique(columns, return_inverse=True)[1]
+        if not ranks.any():
+            notes.append(f"{part} is left out: it has one value, {columns[0]:g}")
+            continue
+        first = order.setdefault(ranks.astype(np.int64).tobytes(), part)
+        if first != part:
+            notes.append(f"{part} is left out: it orders all images as {first} does")
+            continue
+        kept.append(part)
+    if len(kept) < 2:
+        why = "" if len(kept) == len(names) else f" ({'; '.join(notes)})"
+        raise DataError(f"fusing needs two distances at least; the table has {', '.join(kept) or 'none'}{why}")
+    return kept, notes
+
+
+class _Study:
+    """Fits beside the main one: without each part, and to shares of the training table."""
+
+    def __init__(self, name: str, fit: FusionFit, train: Votes, test: Votes | None, settings: Settings) -> None:
+        self.name, self.fit, self.train, self.test, self.settings = name, fit, train, test, settings
+        self.tested = train if test is None else test
+        self.fold: IntArray | None = None
+        if test is None:
+            self.fold = assign_folds(train, settings.folds or 0, seed=settings.seed)
+        self.clustering: Clustering = clustering_of(self.tested)
+
+    def findings(self, progress: Progress | None) -> dict[str, Any]:
+        """What each part is worth, and what more votes would be worth; nothing where one part stands alone."""
+        if self.fit.settings.alone is not None:
+            return {"without": [], "learning": []}
+        fusion = replace(self.fit.settings, folds=0, choose=True)
+        parts, done = list(self.fit.fused.parts), 0
+
+        def step(what: str) -> None:
+            nonlocal done
+            if progress:
+                progress(done, len(parts) + 1 + len(SHARES), what)
+            done += 1
+
+        step("all parts")
+        whole = self._values(fusion)
+        without: list[dict[str, Any]] = []
+        for part in parts if len(fusion.parts) > 2 else ():
+            step(f"without {part}")
+            without.append({"part": part, **self._paired(self._values(fusion.without(part)), whole)})
+        learning = []
+        for share in SHARES:
+            step(f"{share:.0%} of the training table")
+            drawn = [self._values(fusion, kept) for kept in self._subsets(share)]
+            if drawn:
+                learning.append({"share": share, **self._paired(_mean(drawn), whole)})
+        without.sort(key=lambda record: -record["difference"])
+        return {"without": without, "learning": learning}
+
+    def _subsets(self, share: float) -> list[BoolArray]:
+        """Rows of random references, a share of all."""
+        groups = round(1 / share)
+        if most_folds(self.train) < 2 * groups:
+            return []
+        seeds = np.random.SeedSequence(self.settings.seed).generate_state(REPEATS)
+        return [assign_folds(self.train, groups, seed=int(seed)) == 0 for seed in seeds]
+
+    def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
+        """Score rows that are predicted by fits of some settings to some rows of the training table."""
+        parts = {self.name: fusion.parts}
+        train = stacked(self.train, parts)[self.name]
+        tested = train if self.test is None else stacked(self.test, parts)[self.name]
+        P, joined = np.empty(len(tested)), []
+        for k in range(1 if self.fold is None else self.fold.max() + 1):
+            used = np.ones(len(train), dtype=np.bool_) if self.fold is None else self.fold != k
+            rows = np.arange(len(tested)) if self.fold is None else np.flatnonzero(self.fold == k)
+            run = Run(self.name, LABEL, None, fusion.fit(train.where(used if kept is None else used & kept)))
+            part = tested.where(rows)
+            P[rows] = probability(run, part)
+            joined.append((rows, reduced(run, part)))
+        table = rejoined(tested, joined)
+        prediction = Prediction(run, "test", table, P, False, floor_of(table, len(table)))
+        values = scored(prediction, self.settings, self.clustering).values
+        assert values is not None
+        return values
+
+    def _paired(self, other: Values, whole: Values) -> dict[str, float]:
+        """NLL of other fits less that of the fits to all: difference, standard error and 95 % interval."""
+        measure = {"nll": COMPARED[2]["nll"]}
+        (record,) = compare({"other": other, "whole": whole}, self.clustering, estimator=LABEL, measures=measure)
+        sign = 1.0 if record["a"] == "other" else -1.0
+        low, high = sorted((sign * record["low"], sign * record["high"]))
+        return {"difference": sign * record["difference"], "se": record["se"], "low": low, "high": high}
+
+
+def _mean(values: Sequence[Values]) -> Values:
+    columns: FloatArray = np.mean([each.columns for each in values], axis=0)
+    return replace(values[0], columns=columns)
+
+
+def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
+    """Say what the fused distance is made of, what it gains, which parts matter, and what more votes would bring."""
+    name, parts, all_parts = fusion["name"], list(fusion["parts"]), fusion["of"]
+    if fusion["alone"]:
+        return [
+            f"{name} is {parts[0]}: all {len(all_parts)} distances together do not predict votes that were left out "
+            "within the training table better than it does alone."
+        ]
+    idle = [part for part in all_parts if part not in parts]
+    added = f"; {join_names(idle)} {'add' if len(idle) > 1 else 'adds'} nothing to them" if idle else ""
+    gain, *also = _gain(result, name)
+    lines = [gain, f"{name} is made of {join_names(parts)}{added}.", *also]
+    if fusion["without"]:
+        first, *others = (f"without {each['part']} {_nats(each)}" for each in fusion["without"][:3])
+        lines.append(f"NLL that a part saves, nats per triplet: {'; '.join([first, *others])}.")
+    half = next((each for each in fusion["learning"] if each["share"] == 0.5), None)
+    if half is not None:
+        twice = {key: half[key] / 2 for key in ("difference", "low", "high")}
+        lines.append(
+            f"Half of the training table costs {_nats(half)} nats per triplet; twice as much would bring about "
+            f"{_nats(twice)}, if the cost falls with its size."
+        )
+    return lines
+
+
+def _gain(result: Result, name: str) -> list[str]:
+    """Compare with the best of the parts."""
+    tested = [r for r in result.scores if (r["split"], r["group"], r["distance"] != name) == ("test", "all", True)]
+    best = min(tested, key=lambda record: float(record["nll"]))["distance"]
+    pair = [r for r in result.comparisons if {r["a"], r["b"]} == {name, best} and r["measure"] != "score_2afc"]
+    return [f"{record['sentence']}." for record in pair]
+
+
+def _nats(record: Mapping[str, float]) -> str:
+    """A difference with its interval, with the digits that this allows."""
+    places = max(2, 2 - math.floor(math.log10(max(record["high"] - record["low"], 1e-6))))
+    value, low, high = (f"{record[key]:.{places}f}" for key in ("difference", "low", "high"))
+    return f"{value} ({low} to {high})"
