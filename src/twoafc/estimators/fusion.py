@@ -142,10 +142,13 @@ class Fusion:
         solution = design.solution(self.start, choose=self.choose)
         if self.choose:
             alone = _best_alone(design, solution, self) if self.folds else None
+        fused = design.fused(self.parts, solution.theta)
+        if not fused.parts:  # votes that no part explains
+            alone = alone or self.parts[0]
         chosen = replace(self, start=solution, choose=False, alone=alone)
         if alone is not None:
             return _single(design, chosen, alone)
-        return FusionFit(chosen, design.fused(self.parts, solution.theta), lapse_of(solution.theta[-1])[0])
+        return FusionFit(chosen, fused, lapse_of(solution.theta[-1])[0])
 
     def without(self, part: str) -> Fusion:
         """Settings without one of the parts, and with no test against the best of them; the start is kept for them."""
@@ -163,7 +166,7 @@ def _single(design: _Design, settings: Fusion, alone: str) -> FusionFit:
     at = settings.parts.index(alone)
     one = design.part(at)
     theta = one.rising(one.solution())
-    fused = one.fused((alone,), theta)
+    fused = one.fused((alone,), theta, least=0.0)
     d = tuple(fused.part(alone, column[:, at]) for column in design.table.columns)
     surface = Spline().fit(replace(design.table, distances={alone: d}))
     return FusionFit(settings, fused, lapse_of(theta[-1])[0], surface)
@@ -245,13 +248,13 @@ class _Design:
         values = log_likelihood(self.table.n, self.table.M, chances(theta, self.X, "logit")[0])
         return float(values.sum() if self.table.mass is None else values @ self.table.mass)
 
-    def fused(self, names: Sequence[str], theta: FloatArray) -> Fused:
+    def fused(self, names: Sequence[str], theta: FloatArray, least: float = NOTHING) -> Fused:
         """Turn coefficients into functions of the distances, and leave out parts that contribute nothing."""
         basis, kept = spline_basis(SIZE), {}
         for name, values, z, own in zip(names, self.values, self.scores, np.split(theta[:-1], len(names)), strict=True):
             at = np.unique(np.searchsorted(z, np.linspace(z[0], z[-1], KNOTS + 1)))
             heights = np.maximum.accumulate(basis(z[at])[:, 1:] @ own)
-            if heights[-1] - heights[0] > NOTHING:
+            if heights[-1] - heights[0] > least:
                 kept[name] = _from_zero(values[at], heights - heights[0])
         knots, heights_of = zip(*kept.values(), strict=True) if kept else ((), ())
         return Fused(tuple(kept), knots, heights_of)

@@ -103,7 +103,8 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
     """Choose the distances to fuse; refuse what cannot be fused, and leave out what adds nothing."""
     for role, table in (("train", train), ("test", test)):
         if table is not None and (not isinstance(table, Triplets) or table.count is not None):
-            raise DataError(f"distances are fused by votes on single triplets; {role} has {table.row}s or counts")
+            found = "counts" if table.count is not None else f"{table.row}s"
+            raise DataError(f"distances are fused by votes on single triplets; {role} has {found}")
     names, notes = shared_distances(train, test, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
