@@ -20,6 +20,7 @@ ALL = (
     "checks",
     "folds",
     "weights",
+    "fusion",
     "inference",
     "pairs",
     "distances",

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
-from twoafc.diagnostics import join_names
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
@@ -214,16 +213,17 @@ def _mean(values: Sequence[Values]) -> Values:
 
 def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
     """Say what the fused distance is made of, what it gains, which parts matter, and what more votes would bring."""
-    name, parts, all_parts = fusion["name"], list(fusion["parts"]), fusion["of"]
+    name, all_parts, rise = fusion["name"], fusion["of"], fusion["parts"]
+    parts = sorted(rise, key=lambda part: -rise[part])
     if fusion["alone"]:
         return [
             f"{name} is {parts[0]}: all {len(all_parts)} distances together do not predict votes that were left out "
             "within the training table better than it does alone."
         ]
     idle = [part for part in all_parts if part not in parts]
-    added = f"; {join_names(idle)} {'add' if len(idle) > 1 else 'adds'} nothing to them" if idle else ""
+    added = f"; {_listed(idle)} {'add' if len(idle) > 1 else 'adds'} nothing to them" if idle else ""
     gain, *also = _gain(result, name)
-    lines = [gain, f"{name} is made of {join_names(parts)}{added}.", *also]
+    lines = [gain, f"{name} is made of {_listed(parts)}{added}.", *also]
     if fusion["without"]:
         first, *others = (f"without {each['part']} {_nats(each)}" for each in fusion["without"][:3])
         lines.append(f"NLL that a part saves, nats per triplet: {'; '.join([first, *others])}.")
@@ -235,6 +235,10 @@ def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
             f"{_nats(twice)}, if the cost falls with its size."
         )
     return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _gain(result: Result, name: str) -> list[str]:
