@@ -28,7 +28,7 @@ from scipy.special import expit
 import twoafc
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Fusion, Spline
-from twoafc.evaluation.loop import stacked
+from twoafc.evaluation.fusing import stacked
 from twoafc.table import Triplets, Votes, assign_folds
 
 LAPSE = 0.02
@@ -62,9 +62,9 @@ def excess(P: FloatArray, Q: FloatArray) -> float:
 
 def fused(train: Votes, test: Votes) -> FloatArray:
     """P of a fused distance, everything chosen in the training table."""
-    parts = {"fused": tuple(train.distances)}
-    fit = Fusion(parts["fused"]).fit(stacked(train, parts)["fused"])
-    return fit.probability(*(fit.reduce(column) for column in stacked(test, parts)["fused"].columns))
+    parts = tuple(train.distances)
+    fit = Fusion(parts).fit(stacked(train, "fused", parts)["fused"])
+    return fit.probability(*(fit.reduce(column) for column in stacked(test, "fused", parts)["fused"].columns))
 
 
 def best_part(train: Votes, test: Votes) -> FloatArray:
@@ -86,8 +86,7 @@ def logistic(train: Votes, test: Votes, *, splines: bool) -> FloatArray:
         from twoafc.estimators.basis import spline_basis
         from twoafc.estimators.fusion import _Design
 
-        parts = {"fused": tuple(train.distances)}
-        design = _Design.of(stacked(train, parts)["fused"])
+        design = _Design.of(stacked(train, "fused", tuple(train.distances))["fused"])
         basis = spline_basis(10)
 
         def inputs(table: Votes) -> FloatArray:

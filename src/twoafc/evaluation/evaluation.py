@@ -26,14 +26,13 @@ from twoafc.evaluation.halves import (
     training_words,
 )
 from twoafc.evaluation.loop import (
-    FusedParts,
     Job,
+    Learned,
     Prediction,
     jobs,
     predictions,
     refits,
     shared_distances,
-    stacked,
 )
 from twoafc.evaluation.records import (
     Scored,
@@ -153,17 +152,17 @@ def evaluate_tables(
     *,
     baseline: str | None = None,
     pairs: Sequence[tuple[str, str]] = (),
-    fused: FusedParts | None = None,
+    learned: Learned | None = None,
 ) -> Result:
-    """Evaluate the distances of tables, and distances that are fused of them on the way."""
-    fused = fused or {}
+    """Evaluate the distances of tables, and distances that are learned of their training table on the way."""
+    learned = learned or {}
     _check_kinds(train, test, settings)
     counted = train.count is not None
     names, notes = shared_distances(train, test, distances)
     if not counted:
         _check_sizes(train, test)
-    baseline, pairs = known_names([*names, *fused], baseline, pairs)
-    planned = planned_pairs([*names, *fused], baseline, pairs)
+    baseline, pairs = known_names([*names, *learned], baseline, pairs)
+    planned = planned_pairs([*names, *learned], baseline, pairs)
     if test is not None and (train.weight is None) != (test.weight is None):
         weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
         notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
@@ -178,23 +177,22 @@ def evaluate_tables(
             settings = replace(settings, folds=max(2, min(FOLDS, most_folds(train))))
         train, fold = split_rows(train, settings.folds or 0, seed=settings.seed)
         notes.append(f"no test table: {split_note(train, fold)}")
-    whole, other = stacked(train, fused), None if test is None else stacked(test, fused)
 
     def plan(current: Settings) -> list[Job]:
-        return jobs(names, chosen, current, fused)
+        return jobs(names, chosen, current, learned)
 
-    method = _method(whole, other, plan, settings, progress)
+    method = _method(train, test, plan, settings, progress)
     todo = plan(settings)
-    parts, clusterings = _fit_and_score(todo, whole, other, fold, settings, progress)
-    single = [part.scored for part in parts if part.job.distance not in fused]
+    parts, clusterings = _fit_and_score(todo, train, test, fold, settings, progress)
+    single = [part.scored for part in parts if part.job.distance not in learned]
     noisy = noisy_estimators(single, chosen, clusterings, crossed=test is None)
     included = included_estimators(noisy, chosen, train, fold, settings)
-    if fused and noise_is_estimated(train, fold, settings):
-        noisy, included = [*noisy, *fused], [*included, *fused]
+    if learned and noise_is_estimated(train, fold, settings):
+        noisy, included = [*noisy, *learned], [*included, *learned]
     splits = 0
     if included:
         half = split_into_halves(train, fold, seed=settings.seed)
-        parts, splits = [*_with_noise(parts, included, whole, other, fold, half, settings, progress)], len(half)
+        parts, splits = [*_with_noise(parts, included, train, test, fold, half, settings, progress)], len(half)
     scores: list[Record] = []
     units: dict[tuple[str, str], FloatArray] = {}
     for _, _, one in parts:
@@ -220,7 +218,7 @@ def evaluate_tables(
         scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
     words = training_words(train, chosen, noisy, included, settings)
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
-    data = {role: describe_table(table) for role, table in tables.items()}
+    data = {role: describe_table(only(table, names)) for role, table in tables.items()}
     return Result(
         row=train.row,
         scores=scores,
@@ -335,7 +333,7 @@ def _with_noise(
     settings: Settings,
     progress: Progress | None,
 ) -> Iterator[Part]:
-    """Add fits to halves of the training table where its noise counts: of some estimators, or fused distances."""
+    """Add fits to halves of the training table where its noise counts: of some estimators, or learned distances."""
     tested_parts = [part for part in parts if part.scored.prediction.split == "test"]
     for part in parts:
         job, run, one = part
@@ -495,12 +493,12 @@ def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
 
 def _checked(names: Sequence[str], *tables: Votes | None) -> list[Finding]:
     """Check the distances that were evaluated."""
-    kept = [
-        replace(table, distances={name: table.distances[name] for name in names})
-        for table in tables
-        if table is not None
-    ]
-    return check(*kept)
+    return check(*(only(table, names) for table in tables if table is not None))
+
+
+def only(table: Votes, names: Sequence[str]) -> Votes:
+    """Keep some distances of a table."""
+    return replace(table, distances={name: table.distances[name] for name in names})
 
 
 def _method(

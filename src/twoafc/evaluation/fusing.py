@@ -14,7 +14,7 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
-from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances, stacked
+from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances
 from twoafc.evaluation.records import scored
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
@@ -82,7 +82,12 @@ def fuse(
     tables = as_votes(train), None if test is None else as_votes(test)
     distances = [distances] if isinstance(distances, str) else distances
     parts, notes = _parts(*tables, distances, name)
-    found = evaluate_tables(*tables, parts, {LABEL: Spline()}, settings, progress, baseline=name, fused={name: parts})
+    fusion = Fusion(tuple(parts), seed=settings.seed)
+    whole, other = (None if table is None else stacked(table, name, parts) for table in tables)
+    assert whole is not None
+    found = evaluate_tables(
+        whole, other, parts, {LABEL: Spline()}, settings, progress, baseline=name, learned={name: fusion}
+    )
     run = next(run for run in found.runs if run.distance == name)
     assert isinstance(run.fit, FusionFit)
     if identities is None:
@@ -91,11 +96,17 @@ def fuse(
     runs = [replace(each, fit=fit) if each is run else each for each in found.runs]
     settings = replace(settings, folds=found.card["settings"]["folds"])
     study = _Study(name, run.fit, *tables, settings)
-    fusion = {"name": name, "of": parts, **run.fit.summary(), **study.findings(progress)}
-    fusion["sentences"] = sentences(found, fusion)
+    about = {"name": name, "of": parts, **run.fit.summary(), **study.findings(progress)}
+    about["sentences"] = sentences(found, about)
     return found.replace(
-        _native=native_kind(train), runs=runs, notes=[*notes, *found.notes], card={**found.card, "fusion": fusion}
+        _native=native_kind(train), runs=runs, notes=[*notes, *found.notes], card={**found.card, "fusion": about}
     )
+
+
+def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:
+    """Add some distances of a table to it as the columns of one, of shape (T, parts)."""
+    columns = tuple(np.stack([table.distances[part][end] for part in parts], axis=1) for end in range(table.k))
+    return replace(table, distances={**table.distances, name: columns})
 
 
 def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
@@ -180,9 +191,8 @@ class _Study:
 
     def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
         """Score rows that are predicted by fits of some settings to some rows of the training table."""
-        parts = {self.name: fusion.parts}
-        train = stacked(self.train, parts)[self.name]
-        tested = train if self.test is None else stacked(self.test, parts)[self.name]
+        train = stacked(self.train, self.name, fusion.parts)[self.name]
+        tested = train if self.test is None else stacked(self.test, self.name, fusion.parts)[self.name]
         P, joined = np.empty(len(tested)), []
         for k in range(1 if self.fold is None else self.fold.max() + 1):
             used = np.ones(len(train), dtype=np.bool_) if self.fold is None else self.fold != k

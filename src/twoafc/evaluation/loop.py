@@ -12,7 +12,7 @@ import polars as pl
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Estimator, Fusion, FusionFit
+from twoafc.estimators import Estimator
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
 from twoafc.results import Run, known_name
@@ -100,42 +100,33 @@ def shared_distances(
     return names, notes
 
 
-FusedParts = Mapping[str, Sequence[str]]
-"""Distances that each fused distance is to be made of, by its name."""
+Learned = Mapping[str, Estimator]
+"""Distances of which a table has many numbers for each image pair, columns of shape (T, K), by name. The estimator of
+each learns how to reduce them to one: its fits have a method ``reduce``, from (T, K) to (T,)."""
 
 
 def jobs(
-    distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings, fused: FusedParts | None = None
+    distances: Sequence[str], estimators: Mapping[str, Estimator], settings: Settings, learned: Learned | None = None
 ) -> list[Job]:
-    """List the fits to make: each estimator on each distance, once per seed where it has one; then fused distances."""
+    """List the fits to make: each estimator on each distance, once per seed where it has one; then learned ones."""
     single = [
         Job(distance, label, seed, each)
         for distance in distances
         for label, estimator in estimators.items()
         for seed, each in _seeded(estimator, settings)
     ]
-    several = [
-        Job(name, label, None, Fusion(tuple(parts), seed=settings.seed))
-        for name, parts in (fused or {}).items()
-        for label in estimators
-    ]
-    return single + several
-
-
-def stacked(table: Votes, fused: FusedParts) -> Votes:
-    """Add distances that are to be fused to a table, each with columns of shape (T, parts)."""
-    columns = {
-        name: tuple(np.stack([table.distances[part][end] for part in parts], axis=1) for end in range(table.k))
-        for name, parts in fused.items()
-    }
-    return dataclasses.replace(table, distances={**table.distances, **columns}) if fused else table
+    return single + [Job(name, label, None, each) for name, each in (learned or {}).items() for label in estimators]
 
 
 def reduced(run: Run, table: Votes) -> Votes:
-    """Return a table with one number for each distance: distances to be fused become what their fit makes of them."""
-    if not isinstance(run.fit, FusionFit):
-        return table
-    return dataclasses.replace(table, distances={run.distance: tuple(map(run.fit.reduce, table.columns))})
+    """Return a table with one number for each image pair: of a learned distance, what its fit makes of many."""
+    columns = _reduced(run, table.columns)
+    return table if columns is table.columns else dataclasses.replace(table, distances={run.distance: columns})
+
+
+def _reduced(run: Run, columns: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+    reduce = getattr(run.fit, "reduce", None)
+    return columns if reduce is None else tuple(map(reduce, columns))
 
 
 def _seeded(each: Estimator, settings: Settings) -> list[tuple[int | None, Estimator]]:
@@ -163,11 +154,13 @@ def predictions(job: Job, run: Run, train: Votes, test: Votes | None, fold: IntA
         failed = failed or refit.diverged
         parts.append((rows, reduced(refit, part)))
         yield Prediction(run, f"fold-{k}", parts[-1][1], P[rows], refit.diverged, floor[rows])
-    yield Prediction(run, "test", rejoined(seen, parts) if isinstance(run.fit, FusionFit) else seen, P, failed, floor)
+    yield Prediction(run, "test", rejoined(seen, parts), P, failed, floor)
 
 
 def rejoined(table: Votes, parts: Sequence[tuple[IntArray, Votes]]) -> Votes:
-    """Give a table the fused distances of its folds, each by the fit to the others."""
+    """Give a table the distances of its folds: of learned ones, those by the fit to the other folds."""
+    if all(column.ndim == 1 for column in table.columns):
+        return table
     columns = tuple(np.empty(len(table)) for _ in range(table.k))
     for rows, part in parts:
         for column, own in zip(columns, part.columns, strict=True):
@@ -187,8 +180,7 @@ def probability(run: Run, table: Votes) -> FloatArray:
 
 def probability_at(run: Run, *columns: FloatArray) -> FloatArray:
     """Ask a fit for P and check its promise: one number in [0, 1] per row, unless it diverged."""
-    if isinstance(run.fit, FusionFit):
-        columns = tuple(map(run.fit.reduce, columns))
+    columns = _reduced(run, columns)
     P = np.asarray(run.fit.probability(*columns), dtype=np.float64)
     if P.shape != columns[0].shape:
         raise DataError(f"{run.estimator} must give one P per row, {columns[0].shape}; found {P.shape}")
