@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,17 @@ import pytest
 import twoafc
 from commands import refused
 from conftest import random_table
-from drawing import plain_results
 from twoafc.cli import COMMANDS, main
 from twoafc.table import Triplets
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder where the commands are given; figures and reports are tested elsewhere, and not drawn here."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    with plain_results():
-        yield tmp_path
+    return tmp_path
 
 
 PROGRAM = f"""
