@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import subprocess
 import sys
@@ -344,3 +345,12 @@ def test_the_name_hides_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
         ImportError, match=r"^torchmetrics is not installed; run: pip install 'twoafc\[torchmetrics\]'$"
     ):
         __import__("twoafc.torch.metric")
+
+
+@pytest.mark.slow
+def test_the_example_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
+    result = importlib.import_module("train_metric").main(800, 5)
+    nll = {r["distance"]: r["nll"] for r in result.scores if (r["split"], r["group"]) == ("test", "all")}
+    assert nll["trained"] < nll["ssim"] < nll["rmse"]
+    assert nll["trained"] < nll["untrained"] - 0.2
