@@ -220,6 +220,25 @@ def test_a_scale_is_recovered_by_descent() -> None:
     assert found.lapse == pytest.approx(0.06, abs=0.015)
 
 
+def test_distances_that_lost_their_scale_find_it_again() -> None:
+    """By the gradients of the smooth map, under the values of the fit."""
+    rng = np.random.default_rng(0)
+    d = rng.lognormal(size=(2, 2000))
+    n = rng.binomial(5, expit(4 * (np.log(d[0] + 1) - np.log(d[1] + 1))))
+    loss = VoteLoss(Spline().fit({"n": n, "M": [5] * 2000, "d0": d[0], "d1": d[1]}))
+    d0, d1, n = tensors(*d, n)
+    for start in (-2.0, 1.5):
+        log_scale = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+        optimiser = torch.optim.Adam([log_scale], lr=0.2)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 50)
+        for _ in range(50):
+            optimiser.zero_grad()
+            loss(log_scale.exp() * d0, log_scale.exp() * d1, n, M=5).backward()
+            optimiser.step()
+            schedule.step()
+        assert log_scale.item() == pytest.approx(0, abs=0.1)
+
+
 # --- the metric -------------------------------------------------------------------------------------------------------
 
 
