@@ -6,7 +6,6 @@ Pages whose examples Sphinx runs (tutorials) are run by it; `.ci/run` builds the
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -58,11 +57,13 @@ RUNNABLE = [page for page in RUNNABLE if {"python", "console"} & {kind for kind,
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda path: path.relative_to(DOCS).as_posix())
+@pytest.mark.usefixtures("plain")
 def test_commands_and_code_run(page: Path, scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the page's order; the Python of a page is one script."""
     for path in scene.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     script = ""
     for kind, content in blocks(page.read_text(encoding="utf-8")):
         if kind == "console":
@@ -73,4 +74,4 @@ def test_commands_and_code_run(page: Path, scene: Path, tmp_path: Path, monkeypa
         if kind == "python":
             script += content
     if script:
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+        exec(compile(script, page.name, "exec"), {"__name__": "__main__"})

@@ -55,6 +55,8 @@ __all__ = [
     "worlds",
 ]
 
+# Not among these is "torch": `from twoafc import *` must not hide the library of that name.
+
 # Found on first use, so that `import twoafc` is quick whatever the rest needs.
 _HOMES = {
     "Counts": "twoafc.scale",
@@ -81,7 +83,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in (*__all__, "torch"):
         raise AttributeError(f"module 'twoafc' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, f"twoafc.{name}"))
     found = getattr(home, name) if name in _HOMES else home
@@ -90,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "torch", "__version__"]

@@ -1,3 +1,4 @@
+from .basis import spline_basis as spline_basis
 from .density import Density as Density
 from .density import DensityFit as DensityFit
 from .fusion import Fused as Fused
