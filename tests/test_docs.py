@@ -38,7 +38,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
         d = rng.random(200)
         pairs = {"n": rng.binomial(3, 1 - d), "M": [3] * 200, "ssim_d": d, "lpips_d": d + 0.1 * rng.random(200)}
         pl.DataFrame(pairs).write_csv(folder / f"jnd_{name}.csv")
-    several(200, [1.0, 1.0]).write(folder / "votes.csv")
+    several(200, [1.0, 1.0])[0].write(folder / "votes.csv")
     write_bapps(folder / "bapps", 12, subsets={"train": ("cnn",), "val": ("cnn", "color")})
     return folder
 

@@ -21,12 +21,14 @@ import twoafc
 from conftest import random_table
 from twoafc import Density, Spline, metrics
 from twoafc.errors import DataError
+from twoafc.estimators import Fused, Fusion, FusionFit
 from twoafc.table import Pairs, Triplets
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchmetrics")
 
-from twoafc.torch import FittedPsychometric, Psychometric, VoteLoss, VoteNLL  # noqa: E402 - only where torch is
+from twoafc.torch import FittedPsychometric, FusedDistance, Psychometric, VoteLoss, VoteNLL  # noqa: E402 - where torch is
+from twoafc.torch.psychometric import monotone_cubic  # noqa: E402
 
 
 def tensors(*arrays: Any, dtype: Any = torch.float64) -> list[Any]:
@@ -373,3 +375,79 @@ def test_the_example_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     nll = {r["distance"]: r["nll"] for r in result.scores if (r["split"], r["group"]) == ("test", "all")}
     assert nll["trained"] < nll["ssim"] < nll["rmse"]
     assert nll["trained"] < nll["untrained"] - 0.2
+
+
+# --- fused distances --------------------------------------------------------------------------------------------------
+
+
+def a_fusion(*parts: str) -> FusionFit:
+    rng = np.random.default_rng(0)
+    knots = tuple(np.concatenate([[0.0], np.sort(rng.lognormal(sigma=0.5, size=300)) / 8]) for _ in parts)
+    fused = Fused(parts, knots, tuple(3 * np.sqrt(each) for each in knots))
+    return FusionFit(Fusion(parts), fused, 0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_fused_distance_has_the_values_of_the_fit(dtype: torch.dtype) -> None:
+    fit = a_fusion("rmse", "ssim")
+    d = np.concatenate([[0.0], np.random.default_rng(1).uniform(0, 3, 200)])
+    found = FusedDistance(fit).fuse(dict.fromkeys(("rmse", "ssim"), torch.tensor(d, dtype=dtype)))
+    expected = fit.fused({"rmse": d, "ssim": d})
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6 if dtype == torch.float32 else 1e-12, atol=1e-6)
+    images = torch.rand(3, 3, 32, 32, dtype=dtype)
+    assert FusedDistance(fit)(images, images).tolist() == [0, 0, 0]
+
+
+def test_gradients_of_a_fused_distance_are_those_of_smooth_functions() -> None:
+    fit = a_fusion("rmse", "ssim")
+    module = FusedDistance(fit)
+    d = torch.linspace(0.05, 1, 40, dtype=torch.float64, requires_grad=True)
+    module.fuse({"rmse": d, "ssim": d}).sum().backward()
+    smooth = torch.stack([monotone_cubic(module.get_buffer(f"smooth_{at}"), d) for at in (0, 1)]).sum(dim=0)
+    (expected,) = torch.autograd.grad(smooth.sum(), d)
+    assert d.grad is not None
+    torch.testing.assert_close(d.grad, expected)
+    # 3 sqrt(d) for each part: the truth is near, though single pieces of a line are not.
+    np.testing.assert_allclose(d.grad.numpy()[5:15], (3 / np.sqrt(d.detach().numpy()))[5:15], rtol=0.1)
+
+
+def test_gradients_reach_images_and_the_users_own_module() -> None:
+    class Mine(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, ref: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return ((ref - x).square().mean(dim=(2, 3)) * self.weight).sum(dim=1)
+
+    module = FusedDistance(a_fusion("mine", "ssim"), parts={"mine": Mine()})
+    assert [name for name, _ in module.named_parameters()] == ["part_0.weight"]
+    ref = torch.rand(2, 3, 32, 32)
+    x = (0.8 * ref).requires_grad_()
+    module(ref, x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.abs().sum() > 0
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_a_deep_distance_has_gradients_where_images_ask_for_them(shared: Path) -> None:
+    lpips = twoafc.distance("lpips_alex", weights=shared / "weights")
+    rng = torch.Generator().manual_seed(0)
+    ref = torch.rand(1, 3, 32, 32, generator=rng)
+    x = torch.rand(1, 3, 32, 32, generator=rng).mul(0.2).add(0.4)
+    assert not lpips(ref, x).requires_grad
+    x.requires_grad_()
+    (slope,) = torch.autograd.grad(lpips(ref, x).sum(), x)
+    step = 0.01 * slope / slope.norm()
+    with torch.no_grad():
+        risen = lpips(ref, (x + step).clamp(0, 1)) - lpips(ref, (x - step).clamp(0, 1))
+    assert float(risen) == pytest.approx(0.02 * float(slope.norm()), rel=0.05)
+
+
+def test_what_is_no_fused_distance_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the fused distance has no part hue; it has rmse, ssim"):
+        FusedDistance(a_fusion("rmse", "ssim"), parts={"hue": torch.nn.Identity()})
+    fit = twoafc.Spline().fit(twoafc.worlds.simulate("weber", triplets=100, votes=2))
+    with pytest.raises(DataError, match="a fused distance is made by twoafc fuse; found a model of spline"):
+        FusedDistance(fit)  # type: ignore[arg-type]

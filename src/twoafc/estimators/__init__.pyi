@@ -4,6 +4,7 @@ from .density import DensityFit as DensityFit
 from .fusion import Fused as Fused
 from .fusion import Fusion as Fusion
 from .fusion import FusionFit as FusionFit
+from .fusion import last_slope as last_slope
 from .kernel import Sums as Sums
 from .kernel import interpolate as interpolate
 from .kernel import kernel_sums as kernel_sums

@@ -76,7 +76,7 @@ def fuse(
     >>> result.fused.parts
     ('blur', 'noise')
     >>> result.fused({"blur": [0.0, 1.0], "noise": [0.0, 1.0]}).round(1)
-    array([0. , 4.3])
+    array([0. , 2.9])
     """
     settings = changed_settings("fuse", settings, changes)
     tables = as_votes(train), None if test is None else as_votes(test)

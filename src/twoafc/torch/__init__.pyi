@@ -1,3 +1,4 @@
+from .fused import FusedDistance as FusedDistance
 from .loss import VoteLoss as VoteLoss
 from .metric import VoteNLL as VoteNLL
 from .psychometric import FittedPsychometric as FittedPsychometric

@@ -169,22 +169,12 @@ class FittedPsychometric(torch.nn.Module):
         """Normal scores of distances as the fit has them, with the gradient of the smooth map."""
         smooth = self.smooth_score(d)
         with torch.no_grad():
-            j = torch.searchsorted(self.values, d.detach().contiguous()).clamp(1, len(self.values) - 1)
-            share = ((d - self.values[j - 1]) / (self.values[j] - self.values[j - 1])).clamp(0, 1)
-            exact = self.scores[j - 1] + share * (self.scores[j] - self.scores[j - 1])
+            exact = interpolated(self.values, self.scores, d)
         return smooth + (exact - smooth).detach()
 
     def smooth_score(self, d: Tensor) -> Tensor:
         """Normal scores of distances by the smooth map alone."""
-        x, y, slope = self.smooth.unbind()
-        inside = d.clamp(x[0], x[-1])
-        j = torch.searchsorted(x, inside.detach().contiguous()).clamp(1, len(x) - 1)
-        h = x[j] - x[j - 1]
-        t = (inside - x[j - 1]) / h
-        rise = y[j] - y[j - 1]
-        bend = t * (1 - t) * ((slope[j - 1] * h - rise) * (1 - t) - (slope[j] * h - rise) * t)
-        last = d > x[-1]
-        return y[j - 1] + t * rise + bend + (d - inside) * torch.where(last, slope[-1], slope[0])
+        return monotone_cubic(self.smooth, d)
 
     def _cardinal(self, z: Tensor) -> Tensor:
         """Natural splines that are 1 at one knot and 0 at the others, along a new last axis; see `spline_basis`."""
@@ -203,6 +193,35 @@ class FittedPsychometric(torch.nn.Module):
         return spline + beyond[..., None] * torch.where((beyond < 0)[..., None], first, last)
 
 
+def interpolated(x: Tensor, y: Tensor, d: Tensor) -> Tensor:
+    """Straight lines through (x, y), flat outside, as `numpy.interp`."""
+    j = torch.searchsorted(x, d.detach().contiguous()).clamp(1, len(x) - 1)
+    share = ((d - x[j - 1]) / (x[j] - x[j - 1])).clamp(0, 1)
+    return y[j - 1] + share * (y[j] - y[j - 1])
+
+
+def monotone_cubic(smooth: Tensor, d: Tensor) -> Tensor:
+    """Cubic pieces through points x, y with slopes there, `smooth` of shape (3, J), and straight lines beyond them."""
+    x, y, slope = smooth.unbind()
+    inside = d.clamp(x[0], x[-1])
+    j = torch.searchsorted(x, inside.detach().contiguous()).clamp(1, len(x) - 1)
+    h = x[j] - x[j - 1]
+    t = (inside - x[j - 1]) / h
+    rise = y[j] - y[j - 1]
+    bend = t * (1 - t) * ((slope[j - 1] * h - rise) * (1 - t) - (slope[j] * h - rise) * t)
+    return y[j - 1] + t * rise + bend + (d - inside) * torch.where(d > x[-1], slope[-1], slope[0])
+
+
+def with_slopes(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Points and the slopes there under which the cubic pieces never fall (Fritsch and Carlson), shape (3, J)."""
+    h = np.diff(x)
+    rise = np.diff(y) / h
+    before, after = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
+    with np.errstate(divide="ignore"):  # a piece without rise makes the slopes at its ends 0
+        inner = (before + after) / (before / rise[:-1] + after / rise[1:])
+    return np.stack([x, y, np.concatenate([rise[:1], inner, rise[-1:]])])
+
+
 def _with_lapses(log_p: Tensor, log_q: Tensor, log_lapse: Tensor, log_rest: Tensor) -> tuple[Tensor, Tensor]:
     """Logarithms of lapse / 2 + (1 - lapse) p and of the same of q = 1 - p."""
     half = log_lapse - math.log(2)
@@ -212,9 +231,4 @@ def _with_lapses(log_p: Tensor, log_q: Tensor, log_lapse: Tensor, log_rest: Tens
 def _smooth_map(values: FloatArray, scores: FloatArray) -> FloatArray:
     """Knots of the monotone cubic, evenly spaced in scores: distances, scores and slopes there, shape (3, J)."""
     y = np.linspace(scores[0], scores[-1], max(2, math.ceil((scores[-1] - scores[0]) / STEP) + 1))
-    x = np.interp(y, scores, values)
-    h = np.diff(x)
-    rise = np.diff(y) / h
-    before, after = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
-    inner = (before + after) / (before / rise[:-1] + after / rise[1:])
-    return np.stack([x, y, np.concatenate([rise[:1], inner, rise[-1:]])])
+    return with_slopes(np.interp(y, scores, values), y)
