@@ -34,7 +34,7 @@ from twoafc.table import Triplets, Votes, assign_folds
 LAPSE = 0.02
 TRUTHS = {"one": (1,), "two": (1, 0, 0, 0, 1), "all": (0.2,) * 10}
 DESIGNS = (("one", 2000, 5, 10), ("one", 300, 1, 10), ("two", 20_000, 5, 2), ("two", 1000, 2, 10), ("all", 1000, 2, 10))
-GUARD = (("one", 300, 1, 30), ("one", 600, 3, 30), ("two", 300, 1, 30), ("none", 300, 3, 30))
+GUARD = (("one", 300, 1, 20), ("one", 600, 3, 20), ("two", 300, 1, 20), ("none", 300, 3, 20))
 
 
 def world(truth: str, triplets: int, votes: int, seed: int, K: int = 10) -> tuple[Triplets, FloatArray]:
