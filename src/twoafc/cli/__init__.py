@@ -29,6 +29,7 @@ COMMANDS = (
     "check",
     "evaluate",
     "compare",
+    "gate",
     "report",
     "explore",
     "failures",

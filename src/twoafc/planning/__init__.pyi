@@ -1,0 +1,2 @@
+from .deciding import Gate as Gate
+from .deciding import gate as gate
