@@ -14,14 +14,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.inference import COMPARED, Values, clustering_of, compare, t_interval
-from twoafc.results import Result, known_name, shared_rows
+from twoafc.inference import COMPARED, Ballots, Values, clustering_of, compare, over_votes, t_interval
+from twoafc.results import Result, SharedRows, known_name, shared_rows
 
 LIMIT = 0.95
 """Level of each limit, one-sided."""
@@ -126,13 +126,8 @@ def gate(
     names = [shared.named(name, each) for name, each in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
     table = shared.table
-    clustering = clustering_of(table)
-    weight, whole = clustering.rows.weights, {name: shared.values(name, label) for name in names}
     with np.errstate(invalid="ignore"):  # of infinite NLLs
-        rates = [_rate(each.columns[:, each.measures.index("nll")], each.M, weight) for each in whole.values()]
-        loss = rates[1] - rates[0]
-        values = {name: _per_vote(each, weight) for name, each in whole.items()}
-        found = compare(values, clustering, estimator=label, measures={"nll": COMPARED[table.k]["nll"]})[0]
+        found = difference_per_vote(shared, names[::-1], label, "nll")
     about: dict[str, Any] = {
         "max_loss": max_loss,
         "baseline": names[0],
@@ -140,15 +135,39 @@ def gate(
         "estimator": label,
         "triplets": len(table),
         "votes": int(table.M.sum()),
-        "notes": [shared.description, *clustering.caveats()],
+        "notes": [shared.description, *clustering_of(table).caveats()],
         "row": table.row,
     }
-    if found["p"] is None:
+    loss = found.value
+    if not np.isfinite(found.se) or found.units <= 1:
         # A candidate that rules out votes which were cast has an infinite NLL: that is a loss beyond any margin.
         return Gate("fail" if loss == np.inf else "undecided", loss, None, None, None, **about)
-    _, se, low, high = t_interval(loss, found["se"], found["df"] + 1, level=2 * LIMIT - 1)
+    _, se, low, high = t_interval(*found, level=2 * LIMIT - 1)
     outcome: Any = "pass" if high < max_loss else "fail" if low > max_loss else "undecided"
     return Gate(outcome, loss, se, low, high, **about)
+
+
+class PerVote(NamedTuple):
+    """A difference per vote, its standard error, and the effective number of units that this is from."""
+
+    value: float
+    se: float
+    units: float
+
+
+def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str, measure: str) -> PerVote:
+    """Mean of a measure over votes by one distance less that by another, with its clustered standard error.
+
+    The noise of training is included where the results have it. NaN where an error cannot be known.
+    """
+    table = shared.table
+    clustering = clustering_of(table)
+    weight = clustering.rows.weights
+    whole = {name: shared.values(name, estimator) for name in names}
+    a, b = (_rate(_sums(each, each.columns, measure), each.M, weight) for each in whole.values())
+    values = {name: _per_vote(each, weight, measure, clustering.votes) for name, each in whole.items()}
+    found = compare(values, clustering, estimator=estimator, measures={measure: COMPARED[table.k][measure]})[0]
+    return PerVote(a - b, np.nan if found["se"] is None else found["se"], found["df"] + 1)
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -198,23 +217,30 @@ def _estimator(parts: Any, names: Sequence[str], asked: str | None) -> str:
     return asked or both[0]
 
 
-def _rate(nll: FloatArray, M: IntArray, weight: FloatArray) -> float:
-    """NLL per vote, from that of every row."""
-    return float(weight @ nll) / float(weight @ M)
+def _sums(values: Values, columns: FloatArray, measure: str) -> FloatArray:
+    """Sum a measure over the votes of each row: an NLL is such a sum, a score in % a mean."""
+    return over_votes(measure, columns[:, values.measures.index(measure)], values.M)
 
 
-def _per_vote(values: Values, weight: FloatArray) -> Values:
-    """Values with the NLL alone, linearised so that their mean is the NLL per vote, and their spread that of it."""
-    k, M = values.measures.index("nll"), values.M
+def _rate(sums: FloatArray, M: IntArray, weight: FloatArray) -> float:
+    """Mean over votes, from the sums of every row."""
+    return float(weight @ sums) / float(weight @ M)
+
+
+def _per_vote(values: Values, weight: FloatArray, measure: str, votes: Ballots | None) -> Values:
+    """Values of one measure, linearised so that their mean is that over votes, and their spread the spread of this."""
+    M = values.M
     mean = float(np.average(M, weights=weight))
 
-    def linear(column: FloatArray) -> FloatArray:
-        rate = _rate(column, M, weight)
-        return np.asarray(rate + (column - rate * M) / mean)
+    def linear(columns: FloatArray) -> FloatArray:
+        sums = _sums(values, columns, measure)
+        rate = _rate(sums, M, weight)
+        return np.asarray(rate + (sums - rate * M) / mean)[:, None]
 
     halves = values.halves
     if halves is not None:
-        apart = np.stack([linear(each[:, k]) for each in halves.apart])
-        halves = replace(halves, apart=apart[:, :, None])
-    moved = None if values.moved is None else values.moved[:, [k]] / mean
-    return Values(("nll",), linear(values.columns[:, k])[:, None], M, moved, halves)
+        halves = replace(halves, apart=np.stack([linear(each) for each in halves.apart]))
+    moved = None
+    if values.moved is not None and votes is not None:
+        moved = over_votes(measure, values.moved[:, values.measures.index(measure)], M[votes.row])[:, None] / mean
+    return Values((measure,), linear(values.columns), M, moved, halves)

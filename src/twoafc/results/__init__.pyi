@@ -13,6 +13,7 @@ from .cards import save_card as save_card
 from .cards import triplet_images as triplet_images
 from .cards import write_failures as write_failures
 from .compare import Comparison as Comparison
+from .compare import SharedRows as SharedRows
 from .compare import compare_results as compare_results
 from .compare import compare_rows as compare_rows
 from .compare import known_name as known_name
