@@ -20,6 +20,7 @@ ALL = (
     "checks",
     "folds",
     "weights",
+    "planning",
     "inference",
     "pairs",
     "distances",

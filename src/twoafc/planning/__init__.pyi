@@ -13,6 +13,8 @@ from .sizing import SingleVotes as SingleVotes
 from .sizing import Study as Study
 from .sizing import StudySize as StudySize
 from .sizing import estimate_components as estimate_components
+from .sizing import jackknife_interval as jackknife_interval
+from .sizing import left_out as left_out
 from .sizing import simulated_pilot as simulated_pilot
 from .sizing import single_votes as single_votes
 from .sizing import size as size

@@ -3,14 +3,21 @@
 The difference of two distances a and b is learnt fastest where they predict different votes. Its variance is smallest
 if a triplet is chosen with a probability in proportion to the spread of what its vote adds to the difference:
 
-    NLL     |logit P_a - logit P_b| sqrt(p (1 - p)),    with p the mean P of all distances,
-    2AFC    1 where a and b choose different images, else 0.
+    NLL     s^2 = ((logit P_a - logit P_b)^2 + e_a^2 + e_b^2) p (1 - p),
+    2AFC    s = 100 % where a and b choose different images, else 0,
 
-For several pairs it is the root of a weighted sum of squares of these, with weights such that the largest variance,
-relative to the best one that the pair could have alone, is smallest (max-min). A share of the choice is uniform, so
-that no triplet is excluded, and probabilities are capped at 1. Triplets are then drawn by systematic sampling in random
-order, reference by reference: every triplet has exactly its probability, and a reference with the expected number e
-gets e triplets, rounded down or up. A cap of triplets per reference limits e and leaves weights exact.
+with p the mean P of all distances, and e the standard errors of the logits: few votes tell little of where distances
+differ, and the choice is then more even.
+
+Weights of chosen triplets sum to a random number, by which scores are divided: with the difference D itself, as far as
+votes tell it, the spread is the root of s^2 + D^2. For several pairs it is the root of a weighted sum of squares of
+these, with weights such that the largest variance, relative to the best one that the pair could have alone, is smallest
+(max-min). A share of the choice is uniform, so that no triplet is excluded, and probabilities are capped at 1.
+
+Triplets are then drawn by systematic sampling, in the order of their probabilities: every triplet has exactly its
+probability, and the weights sum to nearly the size of the pool. With a cap for each reference they are drawn reference
+by reference, in random order: a reference with the expected number e, which the cap limits, gets e triplets, rounded
+down or up, and weights are as exact.
 
 Batches are drawn from the triplets that have not been drawn before. The estimator over batches is that of Des Raj
 (Journal of the American Statistical Association 51, 1956): each batch gives an estimate that is unbiased whatever was
@@ -27,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -38,6 +45,7 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import Spline
+from twoafc.planning.sizing import single_votes
 from twoafc.results import known_name
 from twoafc.table import REFERENCES, Triplets, as_frame, distance_columns, finite_column, read_frame, row_name
 
@@ -46,8 +54,8 @@ if TYPE_CHECKING:
 
 UNIFORM, REPEATS = 0.1, 0.15
 """Share of the choice that is uniform, and of the triplets that get two votes."""
-SLOPE = 1.3
-"""Without votes, logit P is this times the difference of the two normal scores of a distance."""
+SLOPE, DOUBT = 1.3, 0.4
+"""Without votes, logit P is the first times the difference of the two normal scores of a distance; its error."""
 BINS = 64
 """Quantiles of a distance at which its P is computed; between them it is that of the nearest."""
 SAMPLE = 10_000
@@ -55,9 +63,10 @@ SAMPLE = 10_000
 CERTAIN = 1e-9
 LEAST = 1e-3
 """P is kept this far from 0 and 1: a difference of logits without bound would draw few triplets."""
+COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
+"""Difference of two distances per vote that is supposed where votes tell of none, in nats or %."""
 COLUMNS = ("batch", "inclusion", "weight", "votes_wanted", "first")
 """Columns that a choice adds to the pool's."""
-MEASURES = ("nll", "score_2afc_distance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +178,7 @@ def choose(
     >>> len(chosen.frame), int(chosen.frame["votes_wanted"].sum())
     (100, 115)
     """
-    if measure not in MEASURES:
+    if measure not in COMMON:
         raise ValueError(f"measure must be nll or score_2afc_distance; got {measure}")
     for name, share in (("uniform", uniform), ("repeats", repeats)):
         if not 0 <= share <= 1:
@@ -187,17 +196,25 @@ def choose(
     wanted = round(votes / (1 + repeats))
     if not 1 <= wanted <= int(left.sum()):
         raise DataError(f"{votes} votes are {wanted} triplets; the pool has {int(left.sum())} that were not asked yet")
-    P = predict(distances, asked)
+    table = None if asked is None else Triplets.from_frame(asked)
+    predicted = predict(distances, table)
     names = [*distances]
     places = [(names.index(a), names.index(b)) for a, b in compared]
-    worth = _worth(distances, P, places, measure, left, seed)
+    apart = [_apart(table, predicted, pair, measure) for pair in compared]
+    worth = _worth(distances, predicted, places, apart, measure, left, seed)
     rng = np.random.default_rng(seed)
     references = _references(frame)
     chance = _inclusion(worth.size, left, wanted, uniform, references, per_reference)
-    rows = np.sort(systematic(chance, references, rng))
+    rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
     some = chance[worth.some]
-    gains = {pair: _gain(worth.of_pair(*place), some) for pair, place in zip(compared, places, strict=True)}
-    return Chosen(_batch(frame, rows, chance, design, votes, repeats, rng), chance, rows, P, gains)
+    gains = {pair: _gain(worth.of_pair(k), some) for k, pair in enumerate(compared)}
+    return Chosen(
+        _batch(frame, rows, chance, design, votes, repeats, rng),
+        chance,
+        rows,
+        {name: each.P for name, each in predicted.items()},
+        gains,
+    )
 
 
 def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, FloatArray]]]:
@@ -276,82 +293,116 @@ def batch_weights(batch: IntArray, inclusion: FloatArray) -> FloatArray:
     return np.asarray((counts[place] / inclusion + later[place]) / counts.sum())
 
 
-def predict(
-    distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: pl.DataFrame | None
-) -> dict[str, NDArray[np.float32]]:
-    """P of every triplet by every distance, by fits to the votes so far; without votes, by the ranks of the distance.
+class Predicted(NamedTuple):
+    """P by one distance, and the standard error of its logit: of every triplet of the pool, and of those judged."""
 
-    P is computed at quantiles of the distance, and is that of the nearest one elsewhere: it only steers the choice.
+    P: NDArray[np.float32]
+    error: NDArray[np.float32]
+    judged: NDArray[np.float32]
+
+
+def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Triplets | None) -> dict[str, Predicted]:
+    """Predict the votes on every triplet of the pool, and on those that were judged, by every distance.
+
+    By fits to the votes so far; without votes, by the ranks of the distance. P is computed at quantiles of the
+    distance, and is that of the nearest one elsewhere: it only steers the choice.
     """
-    table = None if judged is None else Triplets.from_frame(judged)
-    lacking = next((name for name in distances if table is not None and name not in table.distances), None)
-    if table is not None and lacking is not None:
-        raise DataError(f"the votes so far have no distance {lacking}; they have {', '.join(table.distances)}")
-    with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda name: _predict(distances[name], None if table is None else table[name]), distances)
+    lacking = next((name for name in distances if judged is not None and name not in judged.distances), None)
+    if judged is not None and lacking is not None:
+        raise DataError(f"the votes so far have no distance {lacking}; they have {', '.join(judged.distances)}")
+    with ThreadPoolExecutor(2) as threads:
+        found = threads.map(lambda name: _predict(distances[name], None if judged is None else judged[name]), distances)
         return dict(zip(distances, found, strict=True))
 
 
-def _predict(d: tuple[FloatArray, FloatArray], table: Triplets | None) -> NDArray[np.float32]:
+def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predicted:
     both = np.concatenate([each[:: max(len(each) // SAMPLE, 1)] for each in d])
     nodes = np.unique(np.quantile(both, (np.arange(BINS) + 0.5) / BINS))
-    if table is None:
+    if judged is None:
         z = ndtri(np.clip(Uniform.learn(both, both)(nodes), 0.005, 0.995))
-        surface = expit(SLOPE * (z[:, None] - z))
+        P, error = expit(SLOPE * (z[:, None] - z)), np.full((len(nodes), len(nodes)), DOUBT)
     else:
-        u0, u1 = np.meshgrid(nodes, nodes, indexing="ij")
-        surface = Spline().fit(table).probability(u0.ravel(), u1.ravel()).reshape(u0.shape)
+        grid = [each.ravel() for each in np.meshgrid(nodes, nodes, indexing="ij")]
+        fit = Spline().fit(judged)
+        P, error = (each(*grid).reshape(len(nodes), len(nodes)) for each in (fit.probability, fit.standard_error))
+        P = np.clip(P, LEAST, 1 - LEAST)
+        error = np.minimum(error / (P * (1 - P)), 2 * DOUBT)
     middles = (nodes[1:] + nodes[:-1]) / 2
-    i, j = (np.searchsorted(middles, each) for each in d)
-    return np.asarray(np.clip(surface, LEAST, 1 - LEAST).astype(np.float32)[i, j])
+    surfaces = [each.astype(np.float32) for each in (P, error)]
+
+    def nearest(columns: tuple[FloatArray, ...]) -> list[NDArray[np.float32]]:
+        i, j = (np.searchsorted(middles, each) for each in columns)
+        return [surface[i, j] for surface in surfaces]
+
+    seen = (np.empty(0), np.empty(0)) if judged is None else judged.columns
+    return Predicted(*nearest(d), nearest(seen)[0])
+
+
+def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tuple[str, str], measure: str) -> float:
+    """Difference of two distances per vote as far as votes tell it; at least one that is common."""
+    if judged is None:
+        return COMMON[measure]
+    P = [predicted[name].judged.astype(np.float64) for name in pair]
+    added = single_votes(judged, P, measure, [judged[name].columns for name in pair])
+    return max(abs(float(np.average(added.v, weights=added.weight))), COMMON[measure])
 
 
 @dataclass(frozen=True, eq=False)
 class _Worth:
     """How much the triplets of a pool are worth asking, for all pairs together and for each.
 
-    ``values`` of each distance and the ``spread`` of a vote, shapes (distances, T) and (T,), give the size of a pair:
-    the difference of two values times the spread.
+    The squared size of a triplet for pair k is the squared difference of two ``values``, plus the squares of their
+    ``errors``, shapes (distances, T), times the variance of a vote, shape (T,), plus the squared difference ``apart``
+    of the pair.
     """
 
     size: FloatArray
     values: NDArray[np.float32]
-    spread: NDArray[np.float32]
+    errors: NDArray[np.float32]
+    variance: NDArray[np.float32]
+    places: Sequence[tuple[int, int]]
+    apart: Sequence[float]
     some: IntArray
     """Rows by which pairs are balanced."""
 
-    def of_pair(self, a: int, b: int) -> FloatArray:
+    def of_pair(self, k: int) -> FloatArray:
         """Sizes of some rows for a pair of distances."""
-        return np.asarray(np.abs(self.values[a, self.some] - self.values[b, self.some]) * self.spread[self.some], float)
+        (a, b), some = self.places[k], self.some
+        squares = (self.values[a, some] - self.values[b, some]) ** 2
+        squares = (squares + self.errors[a, some] ** 2 + self.errors[b, some] ** 2) * self.variance[some]
+        return np.asarray(np.sqrt(squares.astype(np.float64) + self.apart[k] ** 2))
 
 
 def _worth(
     distances: Mapping[str, tuple[FloatArray, FloatArray]],
-    P: Mapping[str, NDArray[np.float32]],
+    predicted: Mapping[str, Predicted],
     places: Sequence[tuple[int, int]],
+    apart: Sequence[float],
     measure: str,
     left: BoolArray,
     seed: int,
 ) -> _Worth:
     if measure == "nll":
-        values = np.stack([logit(each) for each in P.values()])
-        mean = np.mean([*P.values()], axis=0)
-        spread = np.sqrt(mean * (1 - mean))
+        values = np.stack([logit(each.P) for each in predicted.values()])
+        errors = np.stack([each.error for each in predicted.values()])
+        mean = np.mean([each.P for each in predicted.values()], axis=0)
+        variance = mean * (1 - mean)
     else:
-        values = np.stack([np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
-        spread = np.full(len(left), 0.5, dtype=np.float32)
+        values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
+        errors, variance = np.zeros_like(values), np.ones(len(left), dtype=np.float32)
     some = np.flatnonzero(left)
     if len(some) > SAMPLE:
         some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
-    worth = _Worth(np.empty(0), values, spread, some)
-    share = balance(np.stack([worth.of_pair(*pair) for pair in places]))
+    worth = _Worth(np.empty(0), values, errors, variance, places, apart, some)
+    share = balance(np.stack([worth.of_pair(k) for k in range(len(places))]))
     # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
     form = np.zeros((len(values), len(values)), dtype=np.float32)
     for (a, b), weight in zip(places, share, strict=True):
         form[[a, b], [a, b]] += weight
         form[[a, b], [b, a]] -= weight
-    squares = np.einsum("kt,kt->t", values, form @ values)
-    return replace(worth, size=np.sqrt(np.maximum(squares, 0)).astype(np.float64) * spread)
+    squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0)
+    squares = (squares + np.diag(form) @ errors**2) * variance
+    return replace(worth, size=np.sqrt(squares.astype(np.float64) + share @ np.square(apart)))
 
 
 def balance(sizes: FloatArray, steps: int = 100) -> FloatArray:
@@ -426,18 +477,23 @@ def _capped(share: FloatArray, total: float, left: BoolArray, most: FloatArray |
     return found
 
 
-def systematic(chance: FloatArray, references: IntArray, rng: np.random.Generator) -> IntArray:
-    """Draw rows with given probabilities, in random order within references that are in random order themselves.
+def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArray | None = None) -> IntArray:
+    """Draw rows with given probabilities by systematic sampling; every row is drawn with exactly its probability.
 
-    Every row is drawn with exactly its probability, and of each reference as many as its sum, rounded down or up.
+    Rows are in the order of their probabilities, or reference by reference, where these are given: of each as many
+    rows are drawn as the sum of its probabilities, rounded down or up.
     """
     certain = np.flatnonzero(chance >= 1 - CERTAIN)
     rows = np.flatnonzero((chance > 0) & (chance < 1 - CERTAIN))
     if not len(rows):
         return certain
-    place = rng.permutation(int(references.max()) + 1)[references[rows]]
-    # By reference, and at random within it: one sort of numbers, which is quick for large pools.
-    rows = rows[np.argsort(place + rng.random(len(rows)))]
+    if references is None:
+        rows = rng.permutation(rows)
+        rows = rows[np.argsort(chance[rows], kind="stable")]
+    else:
+        # By reference, and at random within it: one sort of numbers, which is quick for large pools.
+        place = rng.permutation(int(references.max()) + 1)[references[rows]]
+        rows = rows[np.argsort(place + rng.random(len(rows)))]
     ends = np.cumsum(chance[rows])
     if abs(ends[-1] - round(float(ends[-1]))) < 1e-6:
         ends *= round(float(ends[-1])) / ends[-1]  # a total that is whole but for rounding

@@ -473,13 +473,15 @@ def size(
     best = min(rows, key=lambda row: row[by], default=None)
     interval = None
     if best is not None and parts:
-        interval = _jackknife(best["triplets"], [wanted.triplets(each, best["votes_per_triplet"]) for each in parts])
+        interval = jackknife_interval(
+            best["triplets"], [wanted.triplets(each, best["votes_per_triplet"]) for each in parts]
+        )
     if measure == "nll" and np.isfinite(components.difference):
         notes.append("the noise of training is not planned for: fits to few votes add to the error")
     return StudySize(wanted, components, measure, (names[0], names[1]), rows, best, interval, about, notes)
 
 
-def _jackknife(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
+def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
     """95 % interval of a number of triplets on the logarithmic scale, from those without one block each."""
     known = np.log([each for each in parts if each is not None])
     if len(known) < max(2, len(parts)):

@@ -52,7 +52,7 @@ def always_valid(value: float, se: float, units: float, *, scale: float, level: 
     --------
     >>> once = always_valid(0.0, 1.0, 1000.0, scale=2.9)
     >>> round(once.high, 2)
-    3.03
+    3.04
     """
     k = (scale / se) ** 2 if se > 0 else math.inf
     reach = math.sqrt((1 + 1 / k) * math.log((1 + k) / (1 - level) ** 2)) if 0 < k < math.inf else math.nan
