@@ -5,9 +5,9 @@ about two hours with the default 500 replays of material, which needs the folder
 1,000 of the others)
 
 - material: the triplets of material appearance with five votes or more, as a pool that is not judged yet. A study asks
-  500 triplets five times each, chosen uniformly; or 1,000 votes (2AFC: 375) in two batches, the second chosen by the
+  1,000 triplets five times each, chosen uniformly; or 2,000 votes (2AFC: 750) in two batches, the second chosen by the
   votes of the first. Votes are drawn from those that were cast, without replacement. Surfaces are fitted with weights,
-  to four fifths of the triplets to score the others. The truth is the difference of the same surfaces on the whole
+  to two thirds of the triplets to score the others. The truth is the difference of the same surfaces on the whole
   pool.
 - power: a world with references, triplets and observers of their own taste. The study that 80 % power needs, by the
   true variances, is run; so are pilots of 200 votes, for what they make of it.
@@ -40,7 +40,7 @@ PAIRS = (
     ("ms_ssim", "ssim"),
     ("lpips_alex", "rmse"),
 )
-UNIFORM, NLL, CHOICE, FIRST, FOLDS = 500, 1000, 375, 0.2, 5
+UNIFORM, NLL, CHOICE, FIRST, FOLDS = 1000, 2000, 750, 0.2, 3
 """Triplets of the uniform study, votes of the chosen ones, share of their first batch, and folds of the fits."""
 
 
@@ -53,37 +53,54 @@ def drawn(rows: pl.DataFrame, votes: Any, rng: np.random.Generator) -> pl.DataFr
     )
 
 
-def estimated(study: pl.DataFrame, pool: pl.DataFrame, pair: Sequence[str], measure: str, seed: int) -> np.ndarray:
+Surfaces = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def surfaces(study: pl.DataFrame, pool: pl.DataFrame, names: Sequence[str], fold: np.ndarray) -> Surfaces:
+    """P of each distance on the study by fits to the other folds, and on the pool by the fit for each fold."""
+    table, found = Triplets.from_frame(study), {}
+    for name in names:
+        own, whole = np.empty(len(table)), np.empty((FOLDS, len(pool)))
+        for k in range(FOLDS):
+            fit = Spline().fit(table[name].at(np.flatnonzero(fold != k)))
+            own[fold == k] = fit.probability(*(each[fold == k] for each in table[name].columns))
+            whole[k] = fit.probability(pool[f"{name}_d0"].to_numpy(), pool[f"{name}_d1"].to_numpy())
+        found[name] = own, whole
+    return found
+
+
+def estimated(
+    study: pl.DataFrame, pool: pl.DataFrame, pair: Sequence[str], fitted: Surfaces | None, fold: np.ndarray
+) -> np.ndarray:
     """Difference per vote, its standard error as a sample of the pool, and the truth by the same surfaces."""
     table = Triplets.from_frame(study)
     weight = np.ones(len(table)) if table.weight is None else table.weight
-    half = np.random.default_rng(seed).permutation(len(table)) % FOLDS
-    if measure != "nll":
-        half[:] = 0
-    v, truth = np.empty(len(table)), 0.0
-    share = pool["cast"].to_numpy() / pool["of"].to_numpy()
-    for fold in np.unique(half):
-        rows = np.flatnonzero(half == fold)
-        fits = [Spline().fit(table[name].at(np.flatnonzero(half != fold))) for name in pair] if measure == "nll" else []
-        mine, whole = (added(frame, pair, measure, fits) for frame in (study[rows], pool))
-        v[rows] = mine[0] * table.M[rows] + mine[1] * table.n[rows]
-        part = float((weight * table.M)[rows].sum() / (weight * table.M).sum())
-        truth += part * float((whole[0] + whole[1] * share).mean())
-    total = float((weight * table.M).sum())
+    share, counted = pool["cast"].to_numpy() / pool["of"].to_numpy(), weight * table.M
+    if fitted is None:
+        alpha, beta = by_choice(study, pair)
+        of_pool = [by_choice(pool, pair)] * FOLDS
+    else:
+        alpha, beta = by_nll(*(fitted[name][0] for name in pair))
+        of_pool = [by_nll(*(fitted[name][1][k] for name in pair)) for k in range(FOLDS)]
+    v, total = alpha * table.M + beta * table.n, float(counted.sum())
+    parts = np.bincount(fold, counted, minlength=FOLDS) / total
+    truth = float(sum(part * (a + b * share).mean() for part, (a, b) in zip(parts, of_pool, strict=True)))
     value = float(weight @ v) / total
     influence = weight * (v - value * table.M) / total
     return np.array([value, np.sqrt((influence**2).sum() * len(v) / (len(v) - 1)), truth])
 
 
-def added(frame: pl.DataFrame, pair: Sequence[str], measure: str, fits: Sequence[Any]) -> list[np.ndarray]:
-    """What votes for x0 and x1 add to the difference."""
-    d = [(frame[f"{name}_d0"].to_numpy(), frame[f"{name}_d1"].to_numpy()) for name in pair]
-    if measure == "nll":
-        a, b = (np.clip(fit.probability(*each), 1e-6, 1 - 1e-6) for fit, each in zip(fits, d, strict=True))
-        alpha = np.log1p(-b) - np.log1p(-a)
-        return [alpha, np.log(b) - np.log(a) - alpha]
-    chosen = [0.5 + 0.5 * np.sign(d0 - d1) for d0, d1 in d]
-    return [-100 * (chosen[0] - chosen[1]), 200 * (chosen[0] - chosen[1])]
+def by_nll(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a vote adds to a difference of NLLs: alpha, and beta more for one for x1."""
+    a, b = (np.clip(each, 1e-6, 1 - 1e-6) for each in (a, b))
+    alpha = np.log1p(-b) - np.log1p(-a)
+    return alpha, np.log(b) - np.log(a) - alpha
+
+
+def by_choice(frame: pl.DataFrame, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """What a vote adds to a difference of 2AFC scores."""
+    chosen = [50 * np.sign((frame[f"{name}_d0"] - frame[f"{name}_d1"]).to_numpy()) for name in pair]
+    return chosen[1] - chosen[0], 2 * (chosen[0] - chosen[1])
 
 
 def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: int) -> pl.DataFrame:
@@ -100,35 +117,47 @@ def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: 
     return planning.read_judged(judged)
 
 
-def material(replays: int = 500) -> None:
+def material(replays: int = 500, measures: str = "both") -> None:
     """Print votes, spread, bias and coverage for each pair."""
     table = Triplets.read(Path(os.environ["TWOAFC_SHARED"]) / "data/material/train.csv")
     frame = table.where(table.M >= 5).to_frame().rename({"n": "cast", "M": "of"})
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
     pool = frame.select("triplet", "cast", "of", *(f"{name}_d{k}" for name in names for k in (0, 1)))
-    print(f"material: a pool of {len(pool)} triplets, {replays} replays")
-    print("  sd: of the estimate over replays; votes: share of the uniform ones for the same sd; error: mean ± se")
+    print(
+        f"material: a pool of {len(pool)} triplets, {replays} replays; {UNIFORM} triplets of 5 votes, uniform, against"
+    )
+    print(f"  {NLL} votes (2AFC {CHOICE}), chosen; sd: of the estimate over replays; error: mean ± its standard error;")
+    print("  votes: share of the uniform ones for the same sd, ± its standard error")
     for measure, votes in (("score_2afc_distance", CHOICE), ("nll", NLL)):
-        for pair in PAIRS:
-            found: dict[str, list[np.ndarray]] = {"uniform": [], "chosen": []}
-            for seed in range(replays):
-                rng = np.random.default_rng([seed, 2])
-                rows = pool[np.sort(rng.choice(len(pool), UNIFORM, replace=False))]
-                found["uniform"].append(estimated(drawn(rows, 5, rng), pool, pair, measure, seed))
+        if measures not in ("both", measure):
+            continue
+        found: dict[Any, list[np.ndarray]] = {(kind, pair): [] for kind in ("uniform", "chosen") for pair in PAIRS}
+        for seed in range(replays):
+            rng = np.random.default_rng([seed, 2])
+            rows = pool[np.sort(rng.choice(len(pool), UNIFORM, replace=False))]
+            study = drawn(rows, 5, rng)
+            fold = rng.permutation(len(study)) % FOLDS
+            fitted = surfaces(study, pool, names, fold) if measure == "nll" else None
+            for pair in PAIRS:
+                found["uniform", pair].append(estimated(study, pool, pair, fitted, fold))
+            for pair in PAIRS:
                 study = chosen_study(pool, pair, measure, votes, seed)
-                found["chosen"].append(estimated(study, pool, pair, measure, seed))
-            sd = {kind: np.std([each[0] for each in rows], ddof=1) for kind, rows in found.items()}
-            cells = []
-            for kind, rows in found.items():
-                value, se, truth = np.array(rows).T
-                error = value - truth
+                fold = rng.permutation(len(study)) % FOLDS
+                fitted = surfaces(study, pool, pair, fold) if measure == "nll" else None
+                found["chosen", pair].append(estimated(study, pool, pair, fitted, fold))
+        for pair in PAIRS:
+            cells, spread = [], {}
+            for kind in ("uniform", "chosen"):
+                value, se, truth = np.array(found[kind, pair]).T
+                error, spread[kind] = value - truth, value.std(ddof=1)
                 covered = 100 * np.mean(np.abs(error) < 1.96 * se)
                 cells.append(
-                    f"{kind}: sd {sd[kind]:.4f}, error {error.mean():+.4f} ± {error.std() / len(error) ** 0.5:.4f}, "
+                    f"{kind}: sd {spread[kind]:.4f}, error {error.mean():+.4f} ± {error.std() / replays**0.5:.4f}, "
                     f"covered {covered:.1f} %"
                 )
-            share = votes / (5 * UNIFORM) * (sd["chosen"] / sd["uniform"]) ** 2
-            print(f"  {measure} {' - '.join(pair)}: votes {share:.3f}; {'; '.join(cells)}", flush=True)
+            share = votes / (5 * UNIFORM) * (spread["chosen"] / spread["uniform"]) ** 2
+            told = f"votes {share:.3f} ± {2 * share / replays**0.5:.3f}"
+            print(f"  {measure} {' - '.join(pair)}: {told}; {'; '.join(cells)}", flush=True)
 
 
 SLOPE, TASTE, OF_REFERENCE, OF_OBSERVER = 1.2, 0.56, 0.25, 0.2
@@ -245,12 +274,12 @@ def looks(replays: int = 1000, batches: int = 40) -> None:
             votes = world(references, -(-batches * 25 // references) if references < 100 else 3, 1, observers, rng)
             rows = votes["row"].max() + 1
             order = np.arange(rows) if references > 100 else rng.permutation(rows)
-            votes = votes.with_columns(place=pl.Series(order[votes["row"].to_numpy()]))
-            per_batch = -(-rows // batches)
+            table, P = as_table(votes)
+            place, per_batch = order[table.labels["triplet"].cast(pl.Int64).to_numpy()], -(-rows // batches)
             out = np.zeros(2, dtype=bool)
             for look in range(1, batches + 1):
-                table, P = as_table(votes.filter(pl.col("place") < look * per_batch))
-                found = compared(table, P)
+                kept = place < look * per_batch
+                found = compared(table.where(kept), [each[kept] for each in P])
                 scale = abs(true)
                 interval = planning.always_valid(found["value"], found["se"], found["units"], scale=scale)
                 out |= [
@@ -327,7 +356,7 @@ PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "materia
 def main(options: Sequence[str] = ()) -> None:
     """Run all parts, or one of them."""
     for name in options[:1] or PARTS:
-        PARTS[name](*map(int, options[1:]))
+        PARTS[name](*(int(each) if each.isdigit() else each for each in options[1:]))
 
 
 if __name__ == "__main__":

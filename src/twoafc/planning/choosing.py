@@ -231,9 +231,12 @@ def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, Floa
     distances = {
         name: (finite_column(frame, a, where), finite_column(frame, b, where)) for name, (a, b) in names.items()
     }
+    columns = {
+        column: pl.Series(d) for name, ends in names.items() for column, d in zip(ends, distances[name], strict=True)
+    }
     if "triplet" not in frame.columns:
-        frame = frame.with_columns(triplet=pl.int_range(pl.len()).cast(pl.String)).select("triplet", *frame.columns)
-    frame = frame.with_columns(pl.col("triplet").cast(pl.String))
+        frame = frame.with_columns(triplet=pl.int_range(pl.len())).select("triplet", *frame.columns)
+    frame = frame.with_columns(pl.col("triplet").cast(pl.String), **columns)
     if frame["triplet"].is_duplicated().any():
         twice = frame.filter(pl.col("triplet").is_duplicated())["triplet"][0]
         raise DataError(f"triplets of a pool must have different names; {twice} is there twice")
@@ -335,7 +338,8 @@ def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predi
         return [surface[i, j] for surface in surfaces]
 
     seen = (np.empty(0), np.empty(0)) if judged is None else judged.columns
-    return Predicted(*nearest(d), nearest(seen)[0])
+    of_pool, errors = nearest(d)
+    return Predicted(of_pool, errors, nearest(seen)[0])
 
 
 def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tuple[str, str], measure: str) -> float:
