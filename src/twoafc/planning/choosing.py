@@ -47,7 +47,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Spline
 from twoafc.planning.sizing import single_votes
 from twoafc.results import known_name
-from twoafc.table import REFERENCES, Triplets, as_frame, distance_columns, finite_column, read_frame, row_name
+from twoafc.table import REFERENCES, Triplets, as_frame, distance_columns, finite_column, read_frames, row_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -219,7 +219,7 @@ def choose(
 
 def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, FloatArray]]]:
     """Read a pool and its distances; every row gets a name in the column triplet."""
-    frame, where = read_frame(pool) if isinstance(pool, str | Path) else (as_frame(pool), row_name)
+    frame, where = read_frames([pool]) if isinstance(pool, str | Path) else (as_frame(pool), row_name)
     names = {name: ends for name, ends in distance_columns(frame.columns).items() if len(ends) == 2}
     if len(names) < 2:
         raise DataError(f"a pool needs two distances, NAME_d0 and NAME_d1 each; found {', '.join(names) or 'none'}")
@@ -249,7 +249,7 @@ def read_judged(judged: Any) -> pl.DataFrame:
     Where they have ``batch`` and ``inclusion``, ``weight`` becomes that of the study so far.
     """
     several = judged if isinstance(judged, list | tuple) else [judged]
-    frames = [read_frame(each)[0] if isinstance(each, str | Path) else as_frame(each) for each in several]
+    frames = [read_frames([each])[0] if isinstance(each, str | Path) else as_frame(each) for each in several]
     marked = [{"triplet", "batch", "inclusion"} <= set(each.columns) for each in frames]
     if any(marked) and not all(marked):
         raise DataError("some votes have the columns triplet, batch and inclusion, and some have not; give one study's")
