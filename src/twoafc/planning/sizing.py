@@ -334,8 +334,6 @@ class StudySize:
     interval : (float, float) or None
         95 % interval of the triplets of the best study, from the uncertainty of the components (jackknife over
         references); None where they are given.
-    sentence : str
-        To paste into a proposal.
     """
 
     study: Study
@@ -353,7 +351,7 @@ class StudySize:
 
     @property
     def sentence(self) -> str:
-        """What the study needs, in one or two sentences."""
+        """What the study needs, in one or two sentences to paste into a proposal."""
         study, unit, (a, b) = self.study, MEASURES[self.measure], self.pair
         if study.difference is None:
             aim = f"For a standard error of {study.se:g} {unit} of the difference between {a} and {b}"
