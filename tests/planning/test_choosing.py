@@ -118,6 +118,8 @@ def test_a_cap_holds_and_a_batch_leaves_out_what_was_asked() -> None:
     assert first.frame["votes_wanted"].unique().to_list() == [1]
     second = planning.choose(table, votes=200, judged=judge(first.frame), per_reference=3, repeats=0.2)
     assert second.batch == 2
+    fresh = planning.choose(table.filter(~pl.col("triplet").is_in(first.frame["triplet"].implode())), votes=200)
+    assert fresh.frame["triplet"].to_list() != second.frame["triplet"].to_list()
     assert not set(second.frame["triplet"]) & set(first.frame["triplet"])
     assert (second.inclusion[first.rows] == 0).all()
     assert second.inclusion.max() <= 1
@@ -190,6 +192,7 @@ def test_mistakes(tmp_path: Path) -> None:
         (table.drop("b_d0", "b_d1"), {}, "a pool needs two distances, NAME_d0 and NAME_d1 each; found a"),
         (table[:0], {}, "the pool has no rows"),
         (first, {}, "a choice adds the column batch, which the pool has: is it an earlier choice\\?"),
+        (table.with_columns(n=pl.lit(1)), {}, "a pool has no votes; found the column n: drop it, or give .*"),
         (pl.concat([table, table]), {}, "triplets of a pool must have different names; t0 is there twice"),
         (
             table[:50],

@@ -202,14 +202,15 @@ def choose(
     places = [(names.index(a), names.index(b)) for a, b in compared]
     apart = [_apart(table, predicted, pair, measure) for pair in compared]
     worth = _worth(distances, predicted, places, apart, measure, left, seed)
-    rng = np.random.default_rng(seed)
+    batch = 1 if design is None else 1 + max(design["batch"].to_list())
+    rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
     references = _references(frame)
     chance = _inclusion(worth.size, left, wanted, uniform, references, per_reference)
     rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
     some = chance[worth.some]
     gains = {pair: _gain(worth.of_pair(k), some) for k, pair in enumerate(compared)}
     return Chosen(
-        _batch(frame, rows, chance, design, votes, repeats, rng),
+        _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
         chance,
         rows,
         {name: each.P for name, each in predicted.items()},
@@ -225,6 +226,9 @@ def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, Floa
         raise DataError(f"a pool needs two distances, NAME_d0 and NAME_d1 each; found {', '.join(names) or 'none'}")
     if frame.is_empty():
         raise DataError("the pool has no rows")
+    cast = next((name for name in ("n", "M", "choice") if name in frame.columns), None)
+    if cast is not None:
+        raise DataError(f"a pool has no votes; found the column {cast}: drop it, or give the table as votes so far")
     taken = [name for name in COLUMNS if name in frame.columns]
     if taken:
         raise DataError(f"a choice adds the column {taken[0]}, which the pool has: is it an earlier choice?")
@@ -525,26 +529,23 @@ def _unasked(frame: pl.DataFrame, design: pl.DataFrame | None) -> BoolArray:
 
 
 def _batch(
-    frame: pl.DataFrame,
-    rows: IntArray,
-    chance: FloatArray,
+    chosen: pl.DataFrame,
+    inclusion: FloatArray,
+    batch: int,
     design: pl.DataFrame | None,
     votes: int,
-    repeats: float,
     rng: np.random.Generator,
 ) -> pl.DataFrame:
-    """The chosen rows with their columns; repeats and sides are drawn, in exact numbers."""
-    n = len(rows)
-    batch = 1 if design is None else 1 + max(design["batch"].to_list())
-    asked = 0 if design is None else design["triplet"].n_unique()
-    twice, first = np.zeros(n, dtype=np.int64), np.arange(n) % 2
-    twice[rng.permutation(n)[: max(votes - n, 0) if repeats else 0]] = 1
-    return frame[rows].with_columns(
+    """The chosen rows with their columns; those with two votes and sides are drawn, in exact numbers."""
+    n, asked = len(chosen), 0 if design is None else design["triplet"].n_unique()
+    wanted = np.ones(n, dtype=np.int64)
+    wanted[rng.permutation(n)[: max(votes - n, 0)]] = 2
+    return chosen.with_columns(
         batch=pl.lit(batch),
-        inclusion=pl.Series(chance[rows]),
-        weight=pl.Series(n / (n + asked) / chance[rows]),
-        votes_wanted=pl.Series(1 + twice),
-        first=pl.Series(np.array(["x0", "x1"])[rng.permutation(first)]),
+        inclusion=pl.Series(inclusion),
+        weight=pl.Series(n / (n + asked) / inclusion),
+        votes_wanted=pl.Series(wanted),
+        first=pl.Series(np.array(["x0", "x1"])[rng.permutation(np.arange(n) % 2)]),
     )
 
 

@@ -31,7 +31,7 @@ from scipy.special import nctdtr, ndtr, stdtrit
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
-from twoafc.inference import LEVEL, Record, ballots
+from twoafc.inference import LEVEL, Record, ballots, clustering_of
 from twoafc.metrics import choice
 from twoafc.results import Result, known_name, shared_rows
 from twoafc.table import REFERENCES, Votes, as_votes
@@ -248,7 +248,7 @@ class Study:
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number; got {value:g}")
-        if not LEVEL - 0.9 < self.power < 1:
+        if not 1 - LEVEL < self.power < 1:
             raise ValueError(f"power must lie between 0.05 and 1; got {self.power:g}")
 
     def numbers(self, components: Components, T: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray | None]:
@@ -508,11 +508,11 @@ def _judged(
     table = shared.table
     P = [each["P"].to_numpy() for each in outcomes]
     distances = [(each["d0"].to_numpy(), each["d1"].to_numpy()) for each in outcomes]
-    notes = (
-        []
-        if int(table.M.max()) > 1
-        else ["no triplet has two votes: their spread is taken from P, which overstates it"]
-    )
+    notes = []
+    if int(table.M.max()) == 1:
+        notes.append("no triplet has two votes: their spread is taken from P, which overstates it")
+    if clustering_of(table).rows.family == "images":
+        notes.append("images recur in several places: the plan counts references alone, and may be too small")
     about = f"a pilot of {int(table.M.sum()):,} votes on {len(table):,} triplets"
     return tuple(names), single_votes(table, P, measure, distances), about, notes
 
