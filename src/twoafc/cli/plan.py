@@ -17,7 +17,7 @@ Paths = Annotated[tuple[Path, ...], Parameter(negative="")]
 Figures = Annotated[tuple[Path, ...], Parameter(negative="")]
 
 
-@plan.command
+@plan.command(sort_key=0)
 def size(
     pilot: Path | None = None,
     *,
@@ -131,7 +131,7 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:.2g}" if name == "se" else f"{value:.2f}" if name == "power" else f"{value:,.0f}"
 
 
-@plan.command
+@plan.command(sort_key=1)
 def choose(
     *,
     pool: Path,
@@ -209,7 +209,7 @@ def choose(
         say("note: evaluate what twoafc plan status --out writes: earlier batches get new weights there")
 
 
-@plan.command
+@plan.command(sort_key=2)
 def status(
     *judged: Path,
     pair: Pair = None,

@@ -49,10 +49,10 @@ def study_contour(
     ax.set_xscale("log")
     levels = sorted({*POWERS, level}) if label == "power" else sorted(level * np.array([0.5, 0.7, 1.0, 1.4, 2.0]))
     inside = [each for each in levels if values.min() < each < values.max()]
-    lines = ax.contour(
-        T, M, values.T, levels=inside, colors=DARK, linewidths=[1.8 if e == level else 0.8 for e in inside]
-    )
-    ax.clabel(lines, fmt=lambda each: f"{each:.2g}", fontsize=SMALL, inline_spacing=2)
+    if inside:
+        widths = [1.8 if each == level else 0.8 for each in inside]
+        lines = ax.contour(T, M, values.T, levels=inside, colors=DARK, linewidths=widths)
+        ax.clabel(lines, fmt=lambda each: f"{each:.2g}", fontsize=SMALL, inline_spacing=2)
     steps = np.geomspace(cost.min(), cost.max(), 7)[1:-1]
     rounded = sorted({float(f"{each:.1g}") for each in steps})
     equal = ax.contour(T, M, cost.T, levels=rounded, colors=MARK, linewidths=0.7, linestyles=[(0, (4, 2))])
