@@ -88,6 +88,17 @@ def test_components_are_recovered() -> None:
         assert np.mean(values) == pytest.approx(truth, abs=4 * np.std(values) / 20**0.5)
 
 
+def test_the_jackknife_knows_the_spread_of_the_components() -> None:
+    drawn = [world(seed, 120, 3, 2, 60) for seed in range(60)]
+    estimates = [estimate_components(each) for each in drawn]
+    parts = planning.left_out(drawn[0])
+    assert len(parts) == 40
+    for name in ("triplets", "votes"):
+        spread = np.std([getattr(each, name) for each in estimates])
+        values = np.array([getattr(each, name) for each in parts])
+        assert (39 * values.var()) ** 0.5 == pytest.approx(spread, rel=0.5)
+
+
 def test_the_standard_error_is_that_of_repeated_studies() -> None:
     true = Components(0.2, 0.3, 1.0, 0.1)
     study = Study(se=1.0, references=30, observers=12)
@@ -173,6 +184,7 @@ def test_a_table_a_result_and_its_folder_give_the_same(
     ]
     assert len({each.sentence for each in found}) == 1
     assert found[0].interval is not None
+    assert set(found[0].errors) == {"references", "triplets", "votes", "observers", "intraclass"}
     low, high = found[0].interval
     assert found[0].best is not None
     assert low < found[0].best["triplets"] < high

@@ -115,11 +115,17 @@ def size(
     kept = [name for name in shown if found.rows and found.rows[0].get(name) is not None]
     rows = [[_cell(name, row[name]) for name in kept] for row in found.rows]
     print_table("Studies that are large enough", [shown[name] for name in kept], rows)
-    parts = found.components
+    parts, errors = found.components, found.errors
+    told = {
+        name: f"{getattr(parts, name):.2g}{f' ± {errors[name]:.1g}' if errors else ''}"
+        for name in ("references", "triplets", "votes", "observers", "intraclass")
+    }
+    people = "people are not known" if parts.per_observer is None else f"{told['observers']} between people"
     say(
-        f"Variance of a vote: {parts.references:.3g} between references, {parts.triplets:.3g} between triplets, "
-        f"{parts.votes:.3g} between votes on one, {parts.observers:.3g} between people; M votes on a triplet count "
-        f"like M / (1 + {parts.intraclass:.2f} (M - 1)).",
+        f"Variance of a vote: {told['references']} between references, {told['triplets']} between triplets, "
+        f"{told['votes']} between votes on one triplet; {people}.",
+        f"Two votes on one triplet correlate by {told['intraclass']}; the design effect of M votes is 1 + (M - 1) times "
+        "that.",
         *(f"note: {note}" for note in found.notes),
         found.sentence,
     )

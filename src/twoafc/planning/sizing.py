@@ -334,6 +334,8 @@ class StudySize:
     interval : (float, float) or None
         95 % interval of the triplets of the best study, from the uncertainty of the components (jackknife over
         references); None where they are given.
+    errors : mapping of component to float
+        Standard errors of the components and of ``intraclass``, by the same jackknife; none where they are given.
     """
 
     study: Study
@@ -343,6 +345,7 @@ class StudySize:
     rows: list[Record]
     best: Record | None
     interval: tuple[float, float] | None
+    errors: dict[str, float]
     pilot: str
     notes: list[str] = field(default_factory=list)
 
@@ -385,6 +388,7 @@ class StudySize:
             "measure": self.measure,
             "study": asdict(self.study),
             "components": asdict(self.components) | {"intraclass": self.components.intraclass},
+            "errors": self.errors,
             "rows": self.rows,
             "best": self.best,
             "triplets_interval": self.interval,
@@ -476,7 +480,19 @@ def size(
         )
     if measure == "nll" and np.isfinite(components.difference):
         notes.append("the noise of training is not planned for: fits to few votes add to the error")
-    return StudySize(wanted, components, measure, (names[0], names[1]), rows, best, interval, about, notes)
+    return StudySize(
+        wanted, components, measure, (names[0], names[1]), rows, best, interval, _errors(parts), about, notes
+    )
+
+
+def _errors(parts: Sequence[Components]) -> dict[str, float]:
+    """Standard errors of the components, from those without one block of references each."""
+    if not parts:
+        return {}
+    names = ("references", "triplets", "votes", "observers", "intraclass")
+    values = np.array([[getattr(each, name) for name in names] for each in parts])
+    spread = np.sqrt((len(parts) - 1) / len(parts) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+    return dict(zip(names, spread.tolist(), strict=True))
 
 
 def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
