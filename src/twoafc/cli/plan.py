@@ -124,8 +124,8 @@ def size(
     say(
         f"Variance of a vote: {told['references']} between references, {told['triplets']} between triplets, "
         f"{told['votes']} between votes on one triplet; {people}.",
-        f"Two votes on one triplet correlate by {told['intraclass']}; the design effect of M votes is 1 + (M - 1) times "
-        "that.",
+        f"Two votes on one triplet correlate by {told['intraclass']}; M of them have a design effect of 1 + (M - 1) "
+        "times that.",
         *(f"note: {note}" for note in found.notes),
         found.sentence,
     )
