@@ -12,7 +12,8 @@ observers, the mean over all votes has the variance
     s_R^2 / K + s_T^2 / T + s_V^2 / (T M) + s_O^2 / J.
 
 The four components are estimated by moments: mean products of deviations over pairs of votes that share a triplet, a
-reference, or an observer, less that over pairs which share nothing. The power is that of the paired test that
+reference, or an observer, less that over pairs which share nothing; small pilots are helped by correlations that real
+votes have. The power is that of the paired test that
 `twoafc.evaluate` makes: Student's t, with one degree of freedom less than there are references (or observers, if
 fewer).
 """
@@ -52,6 +53,8 @@ MOST = 100_000_000
 """More triplets than this are not searched for."""
 BLOCKS = 40
 """References are left out in at most so many blocks, for the uncertainty of the components."""
+USUAL, USUAL_PAIRS = {"triplets": 0.2, "references": 0.0, "observers": 0.0}, 100
+"""Correlations of two votes on one triplet, on one reference and of one observer that few pairs are averaged with."""
 LEAST = 1e-6
 """P is kept this far from 0 and 1: one vote against a certain P would decide everything."""
 
@@ -96,8 +99,6 @@ class SingleVotes:
     triplet: IntArray
     ref: IntArray
     observer: IntArray | None
-    within: float
-    """Variance between votes on one triplet if P were true, where no triplet has two votes."""
 
 
 def single_votes(
@@ -120,9 +121,7 @@ def single_votes(
     else:
         row, y, observer = votes.row, votes.chosen, votes.observer
     weight = np.ones(len(table)) if table.weight is None else table.weight
-    p = (P[0] + P[1]) / 2
-    within = float(np.average(beta**2 * p * (1 - p), weights=weight))
-    return SingleVotes(alpha[row] + beta[row] * y, weight[row], row, _reference(table)[row], observer, within)
+    return SingleVotes(alpha[row] + beta[row] * y, weight[row], row, _reference(table)[row], observer)
 
 
 def _added(P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]]) -> list[FloatArray]:
@@ -143,7 +142,11 @@ def _reference(table: Votes) -> IntArray:
 
 
 def estimate_components(votes: SingleVotes) -> Components:
-    """Estimate the components of variance by moments; none below 0."""
+    """Estimate the components of variance by moments; none below 0.
+
+    Mean products over few pairs of votes say little: as correlations they are averaged with `USUAL` ones, which count
+    like `USUAL_PAIRS` pairs.
+    """
     w = votes.weight
     mean = float(np.average(votes.v, weights=w))
     x = w * (votes.v - mean)
@@ -161,42 +164,43 @@ def estimate_components(votes: SingleVotes) -> Components:
             observer * (triplet.max() + 1) + triplet,
         )
     )
-    everything = np.array([0.0, w.sum() ** 2])
-    apart = _ratio(everything - by_ref - by_observer + both, np.nan)
-    apart = 0.0 if np.isnan(apart) else apart
-    of_observers = max(_ratio(by_observer - both, apart) - apart, 0.0)
-    total = _ratio(own, 0.0) - apart
-    shared = _ratio(by_ref - by_triplet, np.nan) - apart
-    alike = (both - same)[1] / max((by_ref - by_triplet)[1], 1e-300)
-    of_references = 0.0 if np.isnan(shared) else max(shared - alike * of_observers, 0.0)
-    repeated = _ratio(by_triplet - own, np.nan) - apart
-    if np.isnan(repeated):
-        of_triplets = max(total - of_references - of_observers - votes.within, 0.0)
-    else:
-        again = (same - own)[1] / (by_triplet - own)[1]
-        of_triplets = max(repeated - of_references - again * of_observers, 0.0)
-    of_votes = max(total - of_references - of_triplets - of_observers, 0.0)
-    triplets = len(np.unique(triplet))
+    everything = np.array([0.0, w.sum() ** 2, len(x) ** 2])
+    apart = _mean_product(everything - by_ref - by_observer + both)
+    total = _mean_product(own) - apart
+
+    def correlation(pairs: FloatArray, kind: str) -> float:
+        number = pairs[2] / 2
+        found = (_mean_product(pairs) - apart) / total if total > 0 else 0.0
+        return float((number * found + USUAL_PAIRS * USUAL[kind]) / (number + USUAL_PAIRS))
+
+    def alike(same: FloatArray, pairs: FloatArray) -> float:
+        return float(same[1] / pairs[1]) if pairs[2] > 0 else 0.0
+
+    of_observers = max(correlation(by_observer - both, "observers"), 0.0) if votes.observer is not None else 0.0
+    of_reference, of_triplet = by_ref - by_triplet, by_triplet - own
+    references = max(correlation(of_reference, "references") - alike(both - same, of_reference) * of_observers, 0.0)
+    triplets = correlation(of_triplet, "triplets") - alike(same - own, of_triplet) * of_observers - references
+    triplets = max(triplets, 0.0)
     return Components(
-        references=float(of_references),
-        triplets=float(of_triplets),
-        votes=float(of_votes),
-        observers=float(of_observers),
+        references=total * references,
+        triplets=total * triplets,
+        votes=total * max(1 - references - triplets - of_observers, 0.0),
+        observers=total * of_observers,
         difference=mean,
-        per_reference=triplets / len(np.unique(ref)),
+        per_reference=len(np.unique(triplet)) / len(np.unique(ref)),
         per_observer=None if votes.observer is None else len(x) / len(np.unique(observer)),
     )
 
 
 def _squares(x: FloatArray, w: FloatArray, code: IntArray) -> FloatArray:
-    """Sum over sets of votes of the squared sums of x, and of w."""
+    """Sum over sets of votes of the squared sums of x, and of w, and of the squared numbers of votes."""
     _, place = np.unique(code, return_inverse=True)
-    return np.array([float((np.bincount(place, each) ** 2).sum()) for each in (x, w)])
+    return np.array([float((np.bincount(place, each) ** 2).sum()) for each in (x, w, np.ones(len(x)))])
 
 
-def _ratio(sums: FloatArray, absent: float) -> float:
-    """Mean product over pairs; where there are none (but for rounding), what is given."""
-    return float(sums[0] / sums[1]) if sums[1] > 1e-9 else absent
+def _mean_product(sums: FloatArray) -> float:
+    """Mean product over pairs; 0 where there are none."""
+    return float(sums[0] / sums[1]) if sums[2] > 0 else 0.0
 
 
 def left_out(votes: SingleVotes) -> list[Components]:
@@ -208,7 +212,7 @@ def left_out(votes: SingleVotes) -> list[Components]:
     for kept in (block != each for each in range(blocks)):
         v, weight, triplet, ref = (each[kept] for each in (votes.v, votes.weight, votes.triplet, votes.ref))
         observer = None if votes.observer is None else votes.observer[kept]
-        parts.append(estimate_components(SingleVotes(v, weight, triplet, ref, observer, votes.within)))
+        parts.append(estimate_components(SingleVotes(v, weight, triplet, ref, observer)))
     return parts
 
 
@@ -526,7 +530,7 @@ def _judged(
     distances = [(each["d0"].to_numpy(), each["d1"].to_numpy()) for each in outcomes]
     notes = []
     if int(table.M.max()) == 1:
-        notes.append("no triplet has two votes: their spread is taken from P, which overstates it")
+        notes.append(f"no triplet has two votes: two are taken to correlate by {USUAL['triplets']:g}, as real ones do")
     if clustering_of(table).rows.family == "images":
         notes.append("images recur in several places: the plan counts references alone, and may be too small")
     about = f"a pilot of {int(table.M.sum()):,} votes on {len(table):,} triplets"
