@@ -198,6 +198,13 @@ def test_the_difference_is_that_of_the_result_per_vote(result: twoafc.Result, me
     assert found.components.difference == pytest.approx(a[name].item() - b[name].item())
 
 
+def test_a_pilot_of_single_triplets_says_little_of_references(pilot: pl.DataFrame) -> None:
+    alone = pilot.with_columns(ref="triplet")
+    found = planning.size(alone, difference=0.05, references=10)
+    assert "the pilot has few triplets of one reference: what those have in common is hardly known" in found.notes
+    assert not planning.size(alone, measure="score_2afc_distance", se=1.0).notes
+
+
 def test_mistakes(pilot: pl.DataFrame) -> None:
     for mistake, text in (
         ({}, "give the difference to detect, or the standard error to reach: one of difference and se"),

@@ -49,6 +49,8 @@ MEASURES = {
 """Measures of a difference, and their units."""
 VOTES = (1, 2, 3, 5, 10)
 """Votes on each triplet that a plan considers."""
+FEW = 1.5
+"""Triplets of a reference, below which a pilot says little of what they have in common."""
 MOST = 100_000_000
 """More triplets than this are not searched for."""
 BLOCKS = 40
@@ -482,6 +484,8 @@ def size(
         interval = jackknife_interval(
             best["triplets"], [wanted.triplets(each, best["votes_per_triplet"]) for each in parts]
         )
+    if parts and best is not None and components.per_reference < FEW < best["triplets"] / best["references"]:
+        notes.append("the pilot has few triplets of one reference: what those have in common is hardly known")
     if measure == "nll" and np.isfinite(components.difference):
         notes.append("the noise of training is not planned for: fits to few votes add to the error")
     return StudySize(

@@ -168,6 +168,7 @@ def status(
     if difference is not None and not difference > 0:
         raise ValueError(f"difference must be a positive number; got {difference:g}")
     table = read_judged(judged)
+    Triplets.from_frame(table)  # what is wrong with it is told of the table as it was given
     if "batch" not in table.columns:
         table = table.with_columns(batch=pl.lit(1))
     known = [name for name, ends in distance_columns(table.columns).items() if len(ends) == 2]
