@@ -21,6 +21,7 @@ ALL = (
     "folds",
     "weights",
     "fusion",
+    "planning",
     "inference",
     "pairs",
     "distances",

@@ -14,13 +14,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoafc import datasets, fetch, metrics, plots, reproduce, worlds
+    from twoafc import datasets, fetch, metrics, planning, plots, reproduce, worlds
     from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
     from twoafc.estimators import Density, Fusion, Network, Spline, load
     from twoafc.evaluation import Settings, evaluate, fuse
     from twoafc.measurement import check_distance, measure
+    from twoafc.planning import gate
     from twoafc.results import Result
     from twoafc.scale import Counts, count
     from twoafc.table import Pairs, Triplets, join_columns
@@ -46,10 +47,12 @@ __all__ = [
     "evaluate",
     "fetch",
     "fuse",
+    "gate",
     "join_columns",
     "load",
     "measure",
     "metrics",
+    "planning",
     "plots",
     "reproduce",
     "worlds",
@@ -76,6 +79,7 @@ _HOMES = {
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
     "fuse": "twoafc.evaluation",
+    "gate": "twoafc.planning",
     "join_columns": "twoafc.table",
     "load": "twoafc.estimators",
     "measure": "twoafc.measurement",
