@@ -168,7 +168,7 @@ def _some(table: Triplets, triplets: int, seed: int) -> Triplets:
 
 
 def _against_best(results: Iterable[twoafc.Result]) -> str:
-    """Count results in which the fused distance is worse and better than its best part, and in which it is that part."""
+    """Count results in which the fused distance is worse than its best part, or better, or is that part."""
     worse = better = alone = 0
     gains = []
     for result in results:
