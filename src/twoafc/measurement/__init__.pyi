@@ -1,4 +1,7 @@
 from .candidates import make_candidates as make_candidates
+from .channels import MeasuredChannels as MeasuredChannels
+from .channels import is_channels as is_channels
+from .channels import read_channels as read_channels
 from .cluster import connect as connect
 from .contract import Report as Report
 from .contract import check_distance as check_distance
