@@ -3,6 +3,8 @@ from .density import DensityFit as DensityFit
 from .fusion import Fused as Fused
 from .fusion import Fusion as Fusion
 from .fusion import FusionFit as FusionFit
+from .heads import Heads as Heads
+from .heads import HeadsFit as HeadsFit
 from .kernel import Sums as Sums
 from .kernel import interpolate as interpolate
 from .kernel import kernel_sums as kernel_sums
