@@ -44,7 +44,7 @@ def fuse(
     Parameters
     ----------
     train
-        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least, or channels (.npz).
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least; or channels, .npz.
     test
         Table to score on; without it the training table is cross-validated by reference.
     rename

@@ -177,13 +177,9 @@ class Ridge:
             usual = float(np.abs(self.X @ self.goal.astype(np.float32)).mean()) or 1.0
             start = np.append(self.goal / usual, USUAL_LAPSE)
         bounds = [(0, None)] * len(self.goal) + [(None, None)]
+        options: Any = {"maxcor": 20, "maxiter": 1000, "ftol": 1e-7, "gtol": 1e-3}
         found = minimize(
-            lambda theta: self.loss(theta, strength),
-            start,
-            method="L-BFGS-B",
-            jac=True,
-            bounds=bounds,
-            options={"maxcor": 20, "maxiter": 1000, "ftol": 1e-7, "gtol": 1e-3},
+            lambda theta: self.loss(theta, strength), start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
         )
         return np.asarray(found.x, dtype=np.float64)
 
@@ -290,7 +286,7 @@ class HeadsFit:
 
     def reduce(self, places: NDArray[Any]) -> FloatArray:
         """Distance of each row, from the places of its pairs, shape (T, 1)."""
-        return self._distances[places[:, 0]]
+        return np.asarray(self._distances[places[:, 0]])
 
     @property
     def probability(self) -> Callable[..., FloatArray]:

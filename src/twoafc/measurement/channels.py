@@ -85,6 +85,15 @@ class MeasuredChannels(Earlier):
         values[self.pairs] = self.means
         return {self.network: values.reshape(*plan.shape, -1)}
 
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole; `read_channels` reads it."""
+        table = io.BytesIO()
+        self.frame.write_parquet(table)
+        arrays: dict[str, NDArray[Any]] = {f"head{layer}": head for layer, head in enumerate(self.heads)}
+        arrays |= {"means": self.means, "pairs": self.pairs, "places": self.places, "traces": self.traces}
+        arrays["table"] = np.frombuffer(table.getvalue(), dtype=np.uint8)
+        save_archive(path, KIND, self.card, arrays, packed=False)
+
 
 def write_channels(
     path: Path,
@@ -98,18 +107,10 @@ def write_channels(
     """Write the channels of some rows, with all that is known of the rows."""
     number = np.stack([item[rows] * plan.shape[1] + slot for item, slot in plan.places.values()], axis=1)
     pairs, places = np.unique(number, return_inverse=True)
-    table = io.BytesIO()
-    plan.data.table.filter(pl.Series(rows)).write_parquet(table)
-    arrays: dict[str, NDArray[Any]] = {
-        "means": values.reshape(-1, values.shape[-1])[pairs],
-        "pairs": pairs,
-        "places": places.reshape(number.shape),
-        "table": np.frombuffer(table.getvalue(), dtype=np.uint8),
-        "traces": traces,
-    }
+    means: NDArray[Any] = values.reshape(-1, values.shape[-1])[pairs]
     heads = candidate.distance.heads  # type: ignore[attr-defined]
-    arrays |= {f"head{layer}": head for layer, head in enumerate(heads)}
-    save_archive(path, KIND, card, arrays, packed=False)
+    frame = plan.data.table.filter(pl.Series(rows))
+    MeasuredChannels(frame, card, traces, means, pairs, places.reshape(number.shape), heads).save(path)
 
 
 def is_channels(path: Any) -> bool:
