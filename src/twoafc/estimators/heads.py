@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -36,10 +36,12 @@ from twoafc.files import save_archive
 from twoafc.metrics import log_likelihood
 from twoafc.table import Votes, assign_folds, most_folds
 
-STRENGTHS = (1e5, 1e4, 1e3, 1e2, 1e1)
+STRENGTHS = (1e5, 1e4, 1e3, 1e2, 1e1, 1e0)
 """Strengths that are tried: precisions of a coefficient, in logits for a usual difference of its channel."""
 TESTED = 3000
 """Rows that are predicted to choose the strength: as many folds as that takes, where a table has that many rows."""
+BEGIN = -1.5
+"""Where the parameter of the lapse begins at least: from below, where the lapse is about 0, steps are too short."""
 TENSOR = "lin{}.model.1.weight"
 """Names of the heads in the state dict of the authors of LPIPS, by layer."""
 CHANNELS_OF = NDArray[np.float32]
@@ -138,7 +140,7 @@ class Ridge:
         spread = np.sqrt(np.einsum("tc,tc->c", X, X, dtype=np.float64) / len(X))
         spread[spread < 1e-9 * spread.max(initial=0)] = 0
         X /= np.where(spread > 0, spread, 1).astype(np.float32)
-        mass = 1.0 if table.mass is None else table.mass
+        mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
         return cls(X, table.n * mass, table.M * mass, spread, settings.prior)
 
     def where(self, rows: NDArray[np.bool_]) -> Ridge:
@@ -173,15 +175,21 @@ class Ridge:
         """Minimise the loss over coefficients of at least 0; the last parameter is the lapse's."""
         from scipy.optimize import minimize
 
-        if start is None:
-            usual = float(np.abs(self.X @ self.goal.astype(np.float32)).mean()) or 1.0
-            start = np.append(self.goal / usual, USUAL_LAPSE)
-        bounds = [(0, None)] * len(self.goal) + [(None, None)]
+        start = self.solve_published() if start is None else start
+        start = np.append(start[:-1], max(start[-1], BEGIN))
+        bounds: Any = [(0, None)] * len(self.goal) + [(None, None)]
         options: Any = {"maxcor": 20, "maxiter": 1000, "ftol": 1e-7, "gtol": 1e-3}
-        found = minimize(
-            lambda theta: self.loss(theta, strength), start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
-        )
+        fun: Any = partial(self.loss, strength=strength)
+        found = minimize(fun, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
         return np.asarray(found.x, dtype=np.float64)
+
+    def solve_published(self) -> FloatArray:
+        """Minimise the loss over multiples of the published heads: the limit of strong ridges."""
+        along = (self.X @ self.goal.astype(np.float32))[:, None]
+        usual = float(np.abs(along).mean()) or 1.0
+        one = replace(self, X=along / np.float32(usual), spread=np.ones(1), prior=np.ones(1))
+        u, kappa = one.solve(0.0, np.array([1.0, BEGIN]))
+        return np.append(u / usual * self.goal, kappa)
 
     def heads(self, theta: FloatArray) -> FloatArray:
         """Heads of some coefficients; those of channels that never differ are the multiple of the published ones."""
@@ -201,21 +209,25 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
     fold = assign_folds(table, folds, seed=settings.seed)
     enough = int(np.searchsorted(np.cumsum(np.bincount(fold)), TESTED)) + 1
     tested = fold < enough
-    mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
-    refitted = np.full(len(table), -np.inf)
-    thetas: list[FloatArray | None] = [None] * enough
-    chosen, start = np.inf, None
-    for strength in STRENGTHS:
+    mass = tested * (1.0 if table.mass is None else table.mass)
+
+    def scores_of(thetas: Sequence[FloatArray]) -> FloatArray:
         scores = np.zeros(len(table))
-        for k in range(enough):
+        for k, theta in enumerate(thetas):
             rows = fold == k
-            theta = thetas[k] = ridge.where(~rows).solve(strength, thetas[k])
             scores[rows] = log_likelihood(table.n[rows], table.M[rows], ridge.where(rows).probability(theta))
-        if scores[tested] @ mass[tested] < refitted[tested] @ mass[tested]:
+        return scores
+
+    thetas = [ridge.where(fold != k).solve_published() for k in range(enough)]
+    published = max(scores_of(thetas), _published_scores(table, settings, fold, enough), key=lambda each: each @ mass)
+    refitted, chosen, start = np.full(len(table), -1e9), np.inf, thetas[0]
+    for strength in STRENGTHS:
+        thetas = [ridge.where(fold != k).solve(strength, theta) for k, theta in enumerate(thetas)]
+        scores = scores_of(thetas)
+        if scores @ mass < refitted @ mass:
             break  # weaker ones will be worse still, and take the longest
         refitted, chosen, start = scores, strength, thetas[0]
-    gain = (refitted - _published_scores(table, settings, fold, enough))[tested]
-    mean, error = mean_and_error(gain, table.where(tested))
+    mean, error = mean_and_error((refitted - published)[tested], table.where(tested))
     return (chosen, start) if mean > error else (np.inf, None)
 
 
