@@ -21,6 +21,7 @@ ALL = (
     "folds",
     "weights",
     "fusion",
+    "heads",
     "inference",
     "pairs",
     "distances",
