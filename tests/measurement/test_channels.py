@@ -12,6 +12,7 @@ import trees
 import twoafc
 from commands import refused
 from distance_checks import any_tensors
+from twoafc.cli import main
 from twoafc.datasets import open_dataset
 from twoafc.distances import lpips_channels, weights
 from twoafc.errors import DataError
@@ -179,3 +180,23 @@ def test_heads_of_ones_own_are_measured_by_their_file(here: Path) -> None:
     measure()
     file = read_channels("c.npz")
     np.testing.assert_allclose(table["mine_d1"], file.means[file.places[:, 1]].sum(axis=1) / 2, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_from_images_to_heads_and_back(here: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the published weights, in worker processes, by the commands that a user types."""
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("TWOAFC_WEIGHTS", str(shared / "weights"))
+    main(["measure", "votes.csv", "--distance", "lpips", "--channels", "--out", "c.npz", "--workers", "1", "--quiet"])
+    main(["fuse", "--train", "c.npz", "--out", "out", "--folds", "2", "--error-bars", "fixed", "--quiet"])
+    both = ["--distance", "out/heads.npz,lpips"]
+    main(["measure", "votes.csv", *both, "--out", "t.parquet", "--workers", "1", "--quiet"])
+    table, file = pl.read_parquet("t.parquet"), read_channels("c.npz")
+    heads = twoafc.Result.read("out").fused.heads
+    d = file.means @ np.concatenate(heads)
+    for end, place in zip(("d0", "d1"), file.places.T, strict=True):
+        np.testing.assert_allclose(table[f"heads_{end}"], d[place], rtol=1e-5)
+        np.testing.assert_allclose(
+            table[f"lpips_alex_{end}"], file.votes().distances["lpips_alex"][0 if end == "d0" else 1], rtol=1e-6
+        )
