@@ -10,14 +10,15 @@ by the likelihood of all votes less a ridge towards a multiple of the published 
     strength / 2 * sum of v_c (w_c - s p_c)^2,
 
 where v_c is the mean square of m_c(x0) - m_c(x1) over the training rows, and s >= 0 is fitted too. The strength is
-chosen by references that are left out within the training table. Where no strength predicts their votes better than the
-published heads do, by a standard error at least, the heads are the published ones.
+chosen by references that are left out within the training table or, where images recur, by images (`unseen_rows`),
+since heads could learn images by heart. Where no strength predicts their votes better than the published heads do, by a
+standard error at least, the heads are the published ones.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,19 +28,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray
 from twoafc.errors import DataError, require
 from twoafc.estimators.fusion import SURFACE, lapsing, mean_and_error
 from twoafc.estimators.penalised import CERTAIN, SPREAD_LAPSE, USUAL_LAPSE, lapse_of
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.files import save_archive
 from twoafc.metrics import log_likelihood
-from twoafc.table import Votes, assign_folds, most_folds
+from twoafc.table import Votes, most_folds, unseen_rows
 
 STRENGTHS = (1e5, 1e4, 1e3, 1e2, 1e1, 1e0)
 """Strengths that are tried: precisions of a coefficient, in logits for a usual difference of its channel."""
 TESTED = 3000
-"""Rows that are predicted to choose the strength: as many folds as that takes, where a table has that many rows."""
+"""Rows that are predicted to choose the strength, where a table has as many."""
 BEGIN = -1.5
 """Where the parameter of the lapse begins at least: from below, where the lapse is about 0, steps are too short."""
 TENSOR = "lin{}.model.1.weight"
@@ -64,7 +65,8 @@ class Heads:
     means : array of float32, shape (pairs, C), optional
         The m_c of each pair of images; None of a model that was read from a file.
     folds : int
-        Parts of the training table, whole references at a time, of which as many are left out as `TESTED` asks for.
+        Parts of the training table, or halvings of its images, that are left out to choose the strength: as many as
+        give `TESTED` rows.
     seed : int
         Of these folds.
     strength : float, optional
@@ -115,7 +117,7 @@ class Ridge:
     Parameters
     ----------
     X : array of float32, shape (T, C)
-        Differences between x0 and x1, each channel divided by its spread.
+        Differences between x0 and x1.
     n, M : arrays, shape (T,)
         Votes, weighted.
     spread : array, shape (C,)
@@ -137,15 +139,23 @@ class Ridge:
         first, second = (column[:, 0] for column in table.columns)
         X = settings.means[first]
         X -= settings.means[second]
-        spread = np.sqrt(np.einsum("tc,tc->c", X, X, dtype=np.float64) / len(X))
+        spread = np.sqrt(np.einsum("tc,tc->c", X, X) / len(X)).astype(np.float64)
         spread[spread < 1e-9 * spread.max(initial=0)] = 0
-        X /= np.where(spread > 0, spread, 1).astype(np.float32)
         mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
         return cls(X, table.n * mass, table.M * mass, spread, settings.prior)
 
     def where(self, rows: NDArray[np.bool_]) -> Ridge:
         """Keep some rows; the scale of the channels stays that of all rows, which knows nothing of the votes."""
         return replace(self, X=self.X[rows], n=self.n[rows], M=self.M[rows])
+
+    def sums(self, u: FloatArray) -> FloatArray:
+        """F(x0) - F(x1) of the rows, for some coefficients."""
+        return (self.X @ (u * self.scale).astype(np.float32)).astype(np.float64)
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """What makes a head of a coefficient; 0 of a channel that never differs."""
+        return np.divide(1.0, self.spread, out=np.zeros_like(self.spread), where=self.spread > 0)
 
     @cached_property
     def goal(self) -> FloatArray:
@@ -160,14 +170,14 @@ class Ridge:
     def loss(self, theta: FloatArray, strength: float) -> tuple[float, FloatArray]:
         """Penalised negative log-likelihood, and its gradient by the coefficients and the lapse's parameter."""
         u, kappa = theta[:-1], float(theta[-1])
-        f = expit((self.X @ u.astype(np.float32)).astype(np.float64))
+        f = expit(self.sums(u))
         lapse, slope = lapse_of(kappa)
         P = np.clip(0.5 + (1 - lapse) * (f - 0.5), CERTAIN, 1 - CERTAIN)
         residual = (self.M * P - self.n) / (P * (1 - P))
         away = u - self.multiple(u) * self.goal
         loss = -(self.n @ np.log(P) + (self.M - self.n) @ np.log1p(-P))
         loss += strength / 2 * (away @ away) + ((kappa - USUAL_LAPSE) / SPREAD_LAPSE) ** 2 / 2
-        by_u = self.X.T @ (residual * (1 - lapse) * f * (1 - f)).astype(np.float32) + strength * away
+        by_u = self.scale * (self.X.T @ (residual * (1 - lapse) * f * (1 - f)).astype(np.float32)) + strength * away
         by_kappa = slope * float(residual @ (0.5 - f)) + (kappa - USUAL_LAPSE) / SPREAD_LAPSE**2
         return float(loss), np.append(by_u, by_kappa).astype(np.float64)
 
@@ -185,62 +195,57 @@ class Ridge:
 
     def solve_published(self) -> FloatArray:
         """Minimise the loss over multiples of the published heads: the limit of strong ridges."""
-        along = (self.X @ self.goal.astype(np.float32))[:, None]
+        along = self.sums(self.goal)[:, None]
         usual = float(np.abs(along).mean()) or 1.0
-        one = replace(self, X=along / np.float32(usual), spread=np.ones(1), prior=np.ones(1))
+        one = replace(self, X=(along / usual).astype(np.float32), spread=np.ones(1), prior=np.ones(1))
         u, kappa = one.solve(0.0, np.array([1.0, BEGIN]))
         return np.append(u / usual * self.goal, kappa)
 
     def heads(self, theta: FloatArray) -> FloatArray:
         """Heads of some coefficients; those of channels that never differ are the multiple of the published ones."""
         u = theta[:-1]
-        return np.where(self.spread > 0, u / np.where(self.spread > 0, self.spread, 1), self.multiple(u) * self.prior)
+        return np.where(self.spread > 0, u * self.scale, self.multiple(u) * self.prior)
 
     def probability(self, theta: FloatArray) -> FloatArray:
         """P of the rows."""
-        return lapsing((self.X @ theta[:-1].astype(np.float32)).astype(np.float64), lapse_of(theta[-1])[0])
+        return lapsing(self.sums(theta[:-1]), lapse_of(theta[-1])[0])
 
 
 def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatArray | None]:
-    """Choose the strength by references left out; it is infinite where the published heads predict them as well."""
+    """Choose the strength by rows left out; it is infinite where the published heads predict them as well."""
     folds = min(settings.folds, most_folds(table))
     if folds < 2:
         return np.inf, None
-    fold = assign_folds(table, folds, seed=settings.seed)
-    enough = int(np.searchsorted(np.cumsum(np.bincount(fold)), TESTED)) + 1
-    tested = fold < enough
-    mass = tested * (1.0 if table.mass is None else table.mass)
+    splits = unseen_rows(table, folds, TESTED, seed=settings.seed)
+    times = np.sum([predicted for _, predicted in splits], axis=0)
+    mass = (times > 0) * (1.0 if table.mass is None else table.mass)
 
-    def scores_of(thetas: Sequence[FloatArray]) -> FloatArray:
+    def scores_of(chances: Iterable[FloatArray]) -> FloatArray:
+        """Mean log-likelihood of each row, from P of the rows that are predicted."""
         scores = np.zeros(len(table))
-        for k, theta in enumerate(thetas):
-            rows = fold == k
-            scores[rows] = log_likelihood(table.n[rows], table.M[rows], ridge.where(rows).probability(theta))
+        for (_, rows), P in zip(splits, chances, strict=True):
+            scores[rows] += log_likelihood(table.n[rows], table.M[rows], P) / times[rows]
         return scores
 
-    thetas = [ridge.where(fold != k).solve_published() for k in range(enough)]
-    published = max(scores_of(thetas), _published_scores(table, settings, fold, enough), key=lambda each: each @ mass)
-    refitted, chosen, start = np.full(len(table), -1e9), np.inf, thetas[0]
+    def by_heads(thetas: Sequence[FloatArray]) -> FloatArray:
+        return scores_of(ridge.where(rows).probability(theta) for (_, rows), theta in zip(splits, thetas, strict=True))
+
+    d = HeadsFit(settings, settings._by_layer(settings.prior), 0.0, settings.prior)
+    whole = replace(table, distances={settings.network: tuple(map(d.reduce, table.columns))})
+    by_spline = scores_of(
+        Spline().fit(whole.where(fitted)).probability(*whole.where(rows).columns) for fitted, rows in splits
+    )
+    thetas = [ridge.where(fitted).solve_published() for fitted, _ in splits]
+    published = max(by_heads(thetas), by_spline, key=lambda scores: scores @ mass)
+    best, chosen, start = np.full(len(table), -1e9), np.inf, thetas[0]
     for strength in STRENGTHS:
-        thetas = [ridge.where(fold != k).solve(strength, theta) for k, theta in enumerate(thetas)]
-        scores = scores_of(thetas)
-        if scores @ mass < refitted @ mass:
+        thetas = [ridge.where(rows).solve(strength, theta) for (rows, _), theta in zip(splits, thetas, strict=True)]
+        scores = by_heads(thetas)
+        if scores @ mass < best @ mass:
             break  # weaker ones will be worse still, and take the longest
-        refitted, chosen, start = scores, strength, thetas[0]
-    mean, error = mean_and_error((refitted - published)[tested], table.where(tested))
+        best, chosen, start = scores, strength, thetas[0]
+    mean, error = mean_and_error((best - published)[times > 0], table.where(times > 0))
     return (chosen, start) if mean > error else (np.inf, None)
-
-
-def _published_scores(table: Votes, settings: Heads, fold: IntArray, enough: int) -> FloatArray:
-    """Log-likelihood of the rows of some folds by the published heads, with P fitted to the other folds."""
-    fit = HeadsFit(settings, settings._by_layer(settings.prior), 0.0, settings.prior)
-    whole = replace(table, distances={settings.network: tuple(map(fit.reduce, table.columns))})
-    scores = np.zeros(len(table))
-    for k in range(enough):
-        rows = fold == k
-        P = Spline().fit(whole.where(~rows)).probability(*whole.where(rows).columns)
-        scores[rows] = log_likelihood(table.n[rows], table.M[rows], P)
-    return scores
 
 
 def _published(table: Votes, settings: Heads) -> HeadsFit:
