@@ -28,7 +28,7 @@ import twoafc
 from benchmarks.fusion import LAPSE, excess
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Heads, Spline
-from twoafc.evaluation.heads import _table
+from twoafc.evaluation.heads import with_places
 from twoafc.measurement import MeasuredChannels, read_channels
 from twoafc.table import Votes
 
@@ -79,7 +79,7 @@ def worlds() -> None:
             kept = 0
             for seed in range(TABLES):
                 file, P = world(truth, triplets + 4000, seed)
-                table = _table(file, "heads", 0)
+                table = with_places(file, "heads", 0)
                 train, tested = (table.where(rows) for rows in np.split(np.arange(len(table)), [triplets]))
                 *both, same = fitted(train, tested, file)
                 costs.append((excess(P[triplets:], both[0]), excess(P[triplets:], both[1])))
@@ -122,7 +122,7 @@ def material() -> None:
             print(f"{record['distance']}: {own}")
     print(f"fuse took {time.perf_counter() - start:.0f} s, {time.process_time() - seconds:.0f} s of processor time")
     file = read_channels(path)
-    table = _table(file, "heads", 0)
+    table = with_places(file, "heads", 0)
     images = np.stack([table.labels[role].to_numpy() for role in ("ref", "x0", "x1")], axis=1)
     names = np.unique(images)
     gains = []
@@ -157,7 +157,7 @@ def speed() -> None:
         start = time.perf_counter()
         file.save(path)
         print(f"writing {path.stat().st_size / 2**20:.0f} MB: {time.perf_counter() - start:.1f} s")
-        table = _table(file, "heads", 0)
+        table = with_places(file, "heads", 0)
         start, seconds = time.perf_counter(), time.process_time()
         fit = Heads("lpips_alex", tuple(file.heads), {}, file.means).fit(table["heads"])
         print(f"one fit, {fit}: {time.perf_counter() - start:.1f} s, {time.process_time() - seconds:.1f} of processor")

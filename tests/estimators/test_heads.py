@@ -192,3 +192,17 @@ def test_the_state_dict_has_the_names_of_the_authors(refitted: HeadsFit) -> None
         "lin1.model.1.weight": (1, 5, 1, 1),
     }
     np.testing.assert_array_equal(tensors["lin1.model.1.weight"].numpy().ravel(), refitted.heads[1])
+
+
+def test_separable_votes_and_equal_channels_give_usable_fits() -> None:
+    file, P = world(200, OTHER, seed=10)
+    sure = dataclasses.replace(file, frame=file.frame.with_columns(n=5 * (P > 0.5).astype(np.int64)))
+    fit = settings_of(sure).fit(table_of(sure))
+    Q = predicted(fit, sure)
+    assert np.isfinite(Q).all()
+    assert (Q > 0).all()
+    assert np.mean((Q > 0.5) == (P > 0.5)) > 0.95
+    flat = dataclasses.replace(file, means=np.ones_like(file.means))
+    fit = settings_of(flat).fit(table_of(flat))
+    assert fit.surface is not None
+    assert (predicted(fit, flat) == 0.5).all()

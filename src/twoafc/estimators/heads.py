@@ -45,7 +45,7 @@ BEGIN = -1.5
 """Where the parameter of the lapse begins at least: from below, where the lapse is about 0, steps are too short."""
 TENSOR = "lin{}.model.1.weight"
 """Names of the heads in the state dict of the authors of LPIPS, by layer."""
-CHANNELS_OF = NDArray[np.float32]
+Float32Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Heads:
     network: str
     published: tuple[FloatArray, ...]
     weights: Mapping[str, str]
-    means: CHANNELS_OF | None = field(default=None, repr=False)
+    means: Float32Array | None = field(default=None, repr=False)
     folds: int = 5
     seed: int = 0
     strength: float | None = None
@@ -99,7 +99,7 @@ class Heads:
         chosen = replace(self, strength=strength, start=theta)
         return HeadsFit(chosen, self._by_layer(ridge.heads(theta)), lapse_of(theta[-1])[0], self._shares(table))
 
-    def _by_layer(self, w: FloatArray) -> tuple[CHANNELS_OF, ...]:
+    def _by_layer(self, w: FloatArray) -> tuple[Float32Array, ...]:
         ends = np.cumsum([len(head) for head in self.published])[:-1]
         return tuple(np.split(w.astype(np.float32), ends))
 
@@ -126,7 +126,7 @@ class Ridge:
         The published heads.
     """
 
-    X: CHANNELS_OF
+    X: Float32Array
     n: FloatArray
     M: FloatArray
     spread: FloatArray
@@ -275,7 +275,7 @@ class HeadsFit:
     """
 
     settings: Heads
-    heads: tuple[CHANNELS_OF, ...]
+    heads: tuple[Float32Array, ...]
     lapse: float
     typical: FloatArray
     surface: SplineFit | None = None
@@ -331,6 +331,7 @@ class HeadsFit:
             "network": self.settings.network,
             "weights": dict(self.settings.weights),
             "published": self.surface is not None,
+            "heads": f"sha256 {self.digest}",
             "strength": None if self.surface else self.settings.strength,
             "channels": int(sum((head > 0).sum() for head in self.heads)),
             "of": int(sum(map(len, self.heads))),

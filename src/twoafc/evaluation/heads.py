@@ -31,7 +31,7 @@ def fit_heads(
         if name == file.network:
             raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
     network, starts = files[0].network, np.cumsum([0, *(len(file.means) for file in files)])
-    tables = [_table(file, name, int(first)) for file, first in zip(files, starts, strict=False)]
+    tables = [with_places(file, name, int(first)) for file, first in zip(files, starts, strict=False)]
     heads = Heads(
         network,
         tuple(files[0].heads),
@@ -55,7 +55,7 @@ def fit_heads(
     return found.replace(card={**found.card, "heads": about})
 
 
-def _table(file: MeasuredChannels, name: str, first: int) -> Votes:
+def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:
     """The votes, with the published distance, and as a learned one the places of each row's pairs."""
     table = file.votes()
     if not isinstance(table, Triplets):
