@@ -64,6 +64,20 @@ def test_scores_are_those_of_votes_that_no_choice_has_seen(
     assert not ours.equals(theirs)
 
 
+def test_images_that_recur_are_a_caution(file: MeasuredChannels, result: Result, tmp_path: Path) -> None:
+    assert not any("new images" in sentence for sentence in result.verdict())
+    rng = np.random.default_rng(0)
+    names = {
+        role: pl.Series([f"i{image}" for image in rng.integers(20, size=len(file.frame))]) for role in ("x0", "x1")
+    }
+    dataclasses.replace(file, frame=file.frame.with_columns(**names)).save(tmp_path / "c.npz")
+    found = twoafc.fuse(tmp_path / "c.npz", folds=2, error_bars="fixed")
+    assert (
+        "Caution: the heads that predict a triplet were fitted to other triplets with its images: on new images they "
+        "may gain less; a test set of other images shows how much (--test)."
+    ) in found.verdict()
+
+
 def test_a_test_file_is_predicted_by_one_fit(path: Path, tmp_path: Path) -> None:
     test, _ = world(200, TRUTH, seed=2, votes=3)
     test.save(tmp_path / "test.npz")

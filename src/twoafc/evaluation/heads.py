@@ -17,6 +17,10 @@ from twoafc.results import Result
 from twoafc.table import Triplets, Votes
 
 LABEL = "auto"
+SEEN = (
+    "the heads that predict a triplet were fitted to other triplets with its images: on new images they may gain less; "
+    "a test set of other images shows how much (--test)"
+)
 
 
 def fit_heads(
@@ -52,7 +56,8 @@ def fit_heads(
     fit: Any = next(run.fit for run in found.runs if run.distance == name)
     about = {"name": name, **fit.summary()}
     about["sentences"] = sentences(found, about)
-    return found.replace(card={**found.card, "heads": about})
+    caveats = [*found.card["caveats"], *([SEEN] if any("images recur" in note for note in found.notes) else [])]
+    return found.replace(card={**found.card, "heads": about, "caveats": caveats})
 
 
 def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:
