@@ -22,6 +22,7 @@ ALL = (
     "weights",
     "fusion",
     "heads",
+    "planning",
     "inference",
     "pairs",
     "distances",

@@ -7,6 +7,7 @@ from pathlib import Path
 LAYERS = (
     ("cli",),
     ("demo", "explore", "reproduce"),
+    ("planning", "torch"),
     ("evaluation",),
     ("results", "measurement", "fetch"),
     ("diagnostics", "plots", "scale", "worlds"),

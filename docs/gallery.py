@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from twoafc import Density, Spline, Triplets, metrics, plots, worlds
+from twoafc import Density, Spline, Triplets, metrics, planning, plots, worlds
 from twoafc.core import uniformise
 from twoafc.distances import distance
 from twoafc.inference import Clustering, Dependence, calibration, residual_map
@@ -211,6 +212,44 @@ def disagreement_card() -> Figure:
     return plots.disagreement_card(pictures(row), answers(row, "ssim", "euclidean"), title=f"triplet {row}")
 
 
+def study_contour() -> Figure:
+    """Power of studies of two distances, and what they cost."""
+    given = planning.Components(
+        references=0.001, triplets=0.02, votes=0.16, observers=5e-4, per_reference=5, per_observer=200
+    )
+    return planning.size(given, difference=0.02, cost_per_vote=0.05, cost_per_observer=3).figure()
+
+
+def measured(triplets: int) -> pl.DataFrame:
+    """Two noisy copies of a distance that people follow, and the chance P of their choice."""
+    pool, rng = worlds.simulate("weber", triplets=triplets, votes=1, seed=4), np.random.default_rng(4)
+    noise = {"mine": 0.3, "standard": 0.7}
+    columns = {
+        f"{name}_d{k}": pool[f"d{k}"] * np.exp(spread * rng.normal(size=triplets))
+        for name, spread in noise.items()
+        for k in (0, 1)
+    }
+    return pool.select("triplet", "P").with_columns(**columns)
+
+
+def chosen_triplets() -> Figure:
+    """A batch of 500 votes on two distances, chosen by 300 earlier ones."""
+    pool = measured(10_000)
+    pilot = pool[:300].with_columns(n=pl.Series(worlds.cast_votes(pool["P"][:300], 1)[0]), M=pl.lit(1))
+    return planning.choose(pool[300:].drop("P"), votes=500, judged=pilot.drop("P", "triplet")).figure()
+
+
+def batch_intervals() -> Figure:
+    """A study that is looked at after each of eight batches."""
+    votes = np.arange(1, 9) * 250.0
+    value = -0.03 + 0.5 * np.cumsum(np.random.default_rng(3).normal(size=8)) * 250**0.5 / votes
+    found = [planning.always_valid(x, 0.45 / n**0.5, n, scale=0.03) for x, n in zip(value, votes, strict=True)]
+    low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
+    ax = panel(height=2.3)
+    plots.batch_intervals(votes, value, low, high, ax, label="mine − standard,\nnats per vote", margin=0.03)
+    return ax.figure
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "surface": surface,
     "surfaces": surfaces,
@@ -224,6 +263,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "votes": votes,
     "triplet-card": triplet_card,
     "disagreement-card": disagreement_card,
+    "study-contour": study_contour,
+    "chosen-triplets": chosen_triplets,
+    "batch-intervals": batch_intervals,
 }
 
 

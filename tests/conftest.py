@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402 - after the number of threads is set
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-from drawing import quick_pdf  # noqa: E402
+from drawing import plain_results, quick_pdf  # noqa: E402
 from serving import Server, serving  # noqa: E402
 from twoafc.table import Triplets  # noqa: E402
 
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 def _quick_pdf() -> Iterator[None]:
     """Let no test wait for fonts but those of how figures are saved."""
     with quick_pdf():
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[None]:
+    """Folders of results without figures and pages, in a file of tests that looks at neither."""
+    with plain_results():
         yield
 
 

@@ -6,7 +6,6 @@ Pages whose examples Sphinx runs (tutorials) are run by it; `.ci/run` builds the
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import polars as pl
 import pytest
 
 from conftest import random_table
+from fusing import several
 from trees import write_bapps
 from twoafc.cli import main
 
@@ -38,6 +38,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
         d = rng.random(200)
         pairs = {"n": rng.binomial(3, 1 - d), "M": [3] * 200, "ssim_d": d, "lpips_d": d + 0.1 * rng.random(200)}
         pl.DataFrame(pairs).write_csv(folder / f"jnd_{name}.csv")
+    several(200, [1.0, 1.0])[0].write(folder / "votes.csv")
     write_bapps(folder / "bapps", 12, subsets={"train": ("cnn",), "val": ("cnn", "color")})
     return folder
 
@@ -56,11 +57,13 @@ RUNNABLE = [page for page in RUNNABLE if {"python", "console"} & {kind for kind,
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda path: path.relative_to(DOCS).as_posix())
+@pytest.mark.usefixtures("plain")
 def test_commands_and_code_run(page: Path, scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the page's order; the Python of a page is one script."""
     for path in scene.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     script = ""
     for kind, content in blocks(page.read_text(encoding="utf-8")):
         if kind == "console":
@@ -71,4 +74,4 @@ def test_commands_and_code_run(page: Path, scene: Path, tmp_path: Path, monkeypa
         if kind == "python":
             script += content
     if script:
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+        exec(compile(script, page.name, "exec"), {"__name__": "__main__"})

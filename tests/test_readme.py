@@ -38,6 +38,7 @@ def test_the_test_and_main_commands_are_there() -> None:
     assert "\"pip install '.[test]' && pytest\"\n" in (Path(__file__).parents[1] / ".ci" / "run").read_text()
 
 
+@pytest.mark.usefixtures("plain")
 def test_the_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
     assert len(commands) == 6
@@ -85,9 +86,12 @@ def numbers(line: str) -> list[float]:
     return [float(text) for text in re.findall(r"\d+\.\d+", re.sub(r"± \d+\.\d+|ms_ssim_3", "", line))]
 
 
-def test_the_python_runs(folder: Path) -> None:
+@pytest.mark.usefixtures("plain")
+def test_the_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     for block in blocks("python"):
-        subprocess.run([sys.executable, "-c", block], cwd=folder, check=True, capture_output=True)
+        exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
 
 
 def test_the_table_is_a_table(tmp_path: Path) -> None:

@@ -39,6 +39,10 @@ COMMANDS = {
     "explore": "explore FILE",
     "fetch": "fetch bapps_jnd --from FILE --to new",
     "reproduce": "reproduce --bapps FILE --out new",
+    "gate": "gate --baseline FILE --candidate FILE --max-loss 0.1",
+    "plan size": "plan size FILE --difference 0.1",
+    "plan choose": "plan choose --pool FILE --votes 10 --out new.csv",
+    "plan status": "plan status FILE --out new.csv",
 }
 GOOD = b"n,M,d0,d1\n" + b"1,2,0.3,0.4\n" * 30
 

@@ -14,13 +14,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoafc import datasets, fetch, metrics, plots, reproduce, worlds
+    from twoafc import datasets, fetch, metrics, planning, plots, reproduce, worlds
     from twoafc.diagnostics import Finding, check
     from twoafc.distances import distance
     from twoafc.errors import DataError
     from twoafc.estimators import Density, Fusion, Network, Spline, load
     from twoafc.evaluation import Settings, evaluate, fuse
     from twoafc.measurement import check_distance, measure
+    from twoafc.planning import gate
     from twoafc.results import Result
     from twoafc.scale import Counts, count
     from twoafc.table import Pairs, Triplets, join_columns
@@ -46,14 +47,18 @@ __all__ = [
     "evaluate",
     "fetch",
     "fuse",
+    "gate",
     "join_columns",
     "load",
     "measure",
     "metrics",
+    "planning",
     "plots",
     "reproduce",
     "worlds",
 ]
+
+# Not among these is "torch": `from twoafc import *` must not hide the library of that name.
 
 # Found on first use, so that `import twoafc` is quick whatever the rest needs.
 _HOMES = {
@@ -74,6 +79,7 @@ _HOMES = {
     "distance": "twoafc.distances",
     "evaluate": "twoafc.evaluation",
     "fuse": "twoafc.evaluation",
+    "gate": "twoafc.planning",
     "join_columns": "twoafc.table",
     "load": "twoafc.estimators",
     "measure": "twoafc.measurement",
@@ -81,7 +87,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in (*__all__, "torch"):
         raise AttributeError(f"module 'twoafc' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, f"twoafc.{name}"))
     found = getattr(home, name) if name in _HOMES else home
@@ -90,4 +96,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "torch", "__version__"]

@@ -18,9 +18,10 @@ import pytest
 import twoafc
 from commands import refused
 from conftest import random_table
-from drawing import plain_results
 from twoafc.cli import COMMANDS, main
 from twoafc.table import Triplets
+
+pytestmark = pytest.mark.usefixtures("plain")
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
+
+
+PROGRAM = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[1])!r})
+from drawing import plain_results
+from twoafc.cli import main
+with plain_results():
+    main(sys.argv[1:])
+"""
+"""The program `twoafc`, without figures."""
 
 
 @pytest.fixture
@@ -247,19 +259,21 @@ def test_a_question_without_sense_is_refused(
 
 
 def test_a_reader_who_leaves_is_no_error(tables: Path) -> None:
-    command = f"{sys.executable} -m twoafc evaluate --train train.csv --test test.csv --json | head -c 10"
+    command = f"{sys.executable} -m twoafc check train.csv --test test.csv | true"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_closed_or_full_standard_output(tables: Path) -> None:
-    query = f"{sys.executable} -m twoafc evaluate --train train.csv --test test.csv --json"
-    done = subprocess.run(["bash", "-c", f"{query} >&-"], capture_output=True, text=True)
+    Path("plain.py").write_text(PROGRAM)
+    evaluate = f"{sys.executable} plain.py evaluate --train train.csv --test test.csv --json"
+    done = subprocess.run(["bash", "-c", f"{evaluate} >&-"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert twoafc.Result.read("results").scores
-    done = subprocess.run(["bash", "-c", f"{query} > /dev/full"], capture_output=True, text=True)
+    check = f"{sys.executable} -m twoafc check"
+    done = subprocess.run(["bash", "-c", f"{check} train.csv > /dev/full"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "twoafc: [Errno 28] No space left on device\n")
-    done = subprocess.run(["bash", "-c", f"{sys.executable} -m twoafc check none.csv >&- 2>&-"], capture_output=True)
+    done = subprocess.run(["bash", "-c", f"{check} none.csv >&- 2>&-"], capture_output=True)
     assert (done.returncode, done.stderr) == (2, b"")
 
 
@@ -273,7 +287,8 @@ def test_a_path_of_thousands_of_signs_is_shown_in_part(capsys: pytest.CaptureFix
 def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("csv.py", "matplotlib.py", "polars.py"):
         Path(name).write_text("raise SystemExit('the file of the user was run')")
-    command = [sys.executable, "-c", "from twoafc.cli import main; main()", *["evaluate", "--train", "train.csv"]]
+    command = [sys.executable, "-c", "from twoafc.cli import main; main()"]
+    command += ["evaluate", "--train", "train.csv", "--test", "test.csv"]
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
     for folder, file in (("p", "models/precious.pt"), ("q", "train.csv"), ("r", "scores.json")):
@@ -304,7 +319,7 @@ def test_inputs_and_folders_of_the_user_are_not_replaced(tables: Path, capsys: p
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_narrow_terminal_gets_its_table_and_the_files_are_whole(tables: Path, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
-    command = [sys.executable, "-m", "twoafc", *["evaluate", "--train", "train.csv", "--test", "test.csv"]]
+    command = [sys.executable, "-c", PROGRAM, *["evaluate", "--train", "train.csv", "--test", "test.csv"]]
     done = subprocess.run(command, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"NLL ?" in done.stdout
@@ -333,10 +348,14 @@ def test_version_and_help() -> None:
         assert expected in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+EXPLAINED = [*(command for command in COMMANDS if command != "plan"), "plan size", "plan choose", "plan status"]
+
+
+@pytest.mark.parametrize("command", EXPLAINED)
 def test_every_option_of_every_command_is_explained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    function = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
-    main([command, "--help"])
+    module, *_, name = [*command.split(), *command.split()]
+    function = getattr(importlib.import_module(f"twoafc.cli.{module}"), name)
+    main([*command.split(), "--help"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for name in inspect.signature(function).parameters:
         # The words under its name in the docstring, which the help must have understood.
@@ -387,8 +406,7 @@ def test_names_with_commas_short_names_and_few_rows(tmp_path: Path, capsys: pyte
         frame = frame.with_columns(**{f"{name}_d0": frame["d0"], f"{name}_d1": frame["d1"]})
     frame.drop("d0", "d1").write_csv(tmp_path / "votes.csv")
     asked = ["evaluate", "--train", str(tmp_path / "votes.csv"), "--out", str(tmp_path / "r"), "--json"]
-    with plain_results():
-        main([*asked, "--distance", "lpips,ssim", "--baseline", "lpips", "--folds", "2"])
+    main([*asked, "--distance", "lpips,ssim", "--baseline", "lpips", "--folds", "2"])
     result = json.loads(capsys.readouterr().out)
     assert {record["distance"] for record in result["scores"]} == {"lpips_alex", "ssim"}
     assert result["card"]["planned"] == [["ssim", "lpips_alex"]]
@@ -412,8 +430,7 @@ def test_a_study_is_evaluated_under_its_own_names(tmp_path: Path, capsys: pytest
     assert refused(capsys, "evaluate", "--train", path, "--rename", "Response", *out) == (
         "--rename takes OLD=NEW, such as response=choice; got Response"
     )
-    with plain_results():
-        main(["evaluate", "--train", path, "--rename", "Response=choice", "--folds", "2", "--quiet", *out])
+    main(["evaluate", "--train", path, "--rename", "Response=choice", "--folds", "2", "--quiet", *out])
     main(["check", path, "--rename", "Response=choice"])
     assert capsys.readouterr().out.splitlines()[0] == "train: 60 triplets, 60 votes, M = 1, distances: distance"
 

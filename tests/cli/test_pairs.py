@@ -17,6 +17,8 @@ from pairs_world import falling, world
 from twoafc import Density
 from twoafc.cli import main
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

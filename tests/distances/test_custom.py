@@ -12,9 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import trees
 from twoafc import check_distance, distance
-from twoafc.cli import main
 from twoafc.distances import OneByOne, Own, own, rmse
 
 torch = pytest.importorskip("torch")
@@ -308,25 +306,6 @@ def test_a_call_that_would_end_the_program_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"^it called sys\.exit\(3\)$"):
         found(images(0), images(1))
     assert check_distance(found).problems[0].startswith("it raises RuntimeError: it called sys.exit(3)")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("Mute", f"{CALLABLE}mydistances:Mute is of type Mute"),
-        ("Needy", "mydistances:Needy cannot be made with no arguments; it raised TypeError: "),
-        ("quits", "it called sys.exit(3)"),
-    ],
-)
-def test_by_command(folder: Path, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
-    trees.write_bapps(folder / "data", 2)
-    with pytest.raises(SystemExit) as caught:
-        main(["measure", "data", "--distance", f"mydistances:{name}", "--out", "out.parquet", "--workers", "1"])
-    assert caught.value.code == 2
-    line = capsys.readouterr().err
-    assert line.startswith("twoafc: ")
-    assert message in line
-    assert line.count("\n") == 1
 
 
 def test_a_wrong_kind_is_refused() -> None:

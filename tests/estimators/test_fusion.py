@@ -203,9 +203,8 @@ def test_damaged_files_are_refused(of_two: FusionFit, tmp_path: Path) -> None:
     assert refusal({}, lapse=np.array(1.5)) == "lapse must be a number in [0, 1); found 1.5"
     assert refusal({"fused": []}) == "the fused distance must have parts among a, b, c, d; found "
     del settings["seed"]
-    assert (
-        refusal({}) == "settings must be folds, fused, identities, parts, seed; found folds, fused, identities, parts"
-    )
+    names = "card, folds, fused, identities, parts"
+    assert refusal({}) == f"settings must be {names}, seed; found {names}"
 
 
 def test_a_missing_part_is_named(of_two: FusionFit) -> None:

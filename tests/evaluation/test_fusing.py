@@ -84,6 +84,8 @@ def test_the_folder_has_the_distance_and_the_table(result: Result, tmp_path: Pat
     )
     assert ours == pytest.approx(theirs)
     model = twoafc.load(tmp_path / "fused/fused.npz")
+    assert model.card["scores"]["triplets"] == 600
+    assert model.card["data"]["train"]["contents_sha256"] == result.card["data"]["train"]["contents_sha256"]
     np.testing.assert_array_equal(model.probability(2.0, 1.0), again.model("fused", "auto").probability(2.0, 1.0))
 
 
@@ -98,6 +100,15 @@ def test_distances_that_add_nothing_are_left_out_with_a_note(table: Triplets) ->
         "flat is left out: it has one value, 1",
     ]
     assert found.card["fusion"]["of"] == ["a", "b"]
+
+
+def test_votes_that_are_separated_get_a_note(table: Triplets) -> None:
+    d = table.distances["a"]
+    sure = dataclasses.replace(table["a"], n=np.where(d[0] > d[1], table.M, 0))
+    both = dataclasses.replace(sure, distances={"a": d, "b": table.distances["b"]})
+    assert twoafc.fuse(both, folds=2, error_bars="fixed").notes[0] == (
+        "the fused distance separates all training votes: they fix the order of images, not its scale"
+    )
 
 
 def wrong(table: Any, **changes: Any) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from commands import refused
+from drawing import plain_results
 from twoafc import Density, Network, Result, Spline, Triplets, check, evaluate
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -29,6 +30,11 @@ def frame(seed: int, T: int = 160, *, k: int = 2, weights: bool = True) -> pl.Da
         columns = {"a_d": d0, "b_d": d0 + rng.random(T)}
     own = {"weight": np.exp(0.5 * rng.normal(size=T) + 0.3 * np.log(d0))} if weights else {}
     return pl.DataFrame({"n": rng.binomial(M, P), "M": M, **columns, **names, **own})
+
+
+@pytest.fixture(scope="module")
+def whole() -> Result:
+    return evaluate(frame(1), frame(2))
 
 
 def same(one: Any, other: Any, rtol: float = 1e-12) -> None:
@@ -88,12 +94,11 @@ def test_only_ratios_of_weights_count(k: int) -> None:
         assert a["nll"] == pytest.approx(b["nll"], rel=1e-6)
 
 
-def test_the_reader_is_told_and_the_card_has_it(tmp_path: Path) -> None:
-    train, test = frame(1), frame(2, T=150)
-    result = evaluate(train, test)
+def test_the_reader_is_told_and_the_card_has_it(whole: Result, tmp_path: Path) -> None:
+    train, test, result = frame(1), frame(2), whole
     w = test["weight"]
     effective = w.sum() ** 2 / (w**2).sum()
-    caveat = f"scores are weighted (column weight): 150 triplets count like {effective:.0f} of equal weight"
+    caveat = f"scores are weighted (column weight): 160 triplets count like {effective:.0f} of equal weight"
     assert f"Caution: {caveat}." in result.verdict()
     assert caveat in result.remarks()
     assert result.card["data"]["test"]["effective"] == pytest.approx(effective)
@@ -111,24 +116,24 @@ def test_the_reader_is_told_and_the_card_has_it(tmp_path: Path) -> None:
     assert any(each.startswith("scores are weighted (column weight): 160 triplets count like") for each in found.notes)
 
 
-def test_a_score_is_that_of_the_rows_on_disk(tmp_path: Path) -> None:
-    result = evaluate(frame(1), frame(2))
-    result.write(tmp_path / "results")
+def test_a_score_is_that_of_the_rows_on_disk(whole: Result, tmp_path: Path) -> None:
+    with plain_results():
+        whole.write(tmp_path / "results")
     read = Result.read(tmp_path / "results")
     for name in ("a", "b"):
         rows = read.outcomes(name)
         assert rows["weight"].to_list() == frame(2)["weight"].to_list()
-        (record,) = (r for r in result.scores if (r["distance"], r["split"], r["group"]) == (name, "test", "all"))
+        (record,) = (r for r in whole.scores if (r["distance"], r["split"], r["group"]) == (name, "test", "all"))
         assert np.average(rows["nll"], weights=rows["weight"]) == pytest.approx(record["nll"])
-    same(read.compare().comparisons, result.comparisons)
+    same(read.compare().comparisons, whole.comparisons)
 
 
-def test_folders_are_compared_with_their_weights(tmp_path: Path) -> None:
+def test_folders_are_compared_with_their_weights(whole: Result, tmp_path: Path) -> None:
     train, test = frame(1), frame(2)
-    whole = evaluate(train, test)
     parts = [evaluate(train, test, distances=[name]) for name in "ab"]
     for name, part in zip("ab", parts, strict=True):
-        part.write(tmp_path / name)
+        with plain_results():
+            part.write(tmp_path / name)
     folders = [Result.read(tmp_path / name) for name in "ab"]
     expected = {r["measure"]: r for r in whole.comparisons}
     for compared in (folders[0].compare(folders[1]), parts[0].compare(parts[1])):
@@ -146,8 +151,9 @@ def test_folders_are_compared_with_their_weights(tmp_path: Path) -> None:
         folders[0].compare(other)
 
 
-def test_damaged_weights_of_a_folder_are_refused(tmp_path: Path) -> None:
-    evaluate(frame(1), frame(2)).write(tmp_path / "results")
+def test_damaged_weights_of_a_folder_are_refused(whole: Result, tmp_path: Path) -> None:
+    with plain_results():
+        whole.write(tmp_path / "results")
     path = tmp_path / "results" / "triplets.parquet"
     pl.read_parquet(path).with_columns(weight=pl.lit(-1.0)).write_parquet(path)
     with pytest.raises(DataError, match=r"was not written by twoafc evaluate; weight must be positive numbers"):
@@ -158,7 +164,8 @@ def test_the_command_takes_the_column(tmp_path: Path, capsys: pytest.CaptureFixt
     for name, seed in {"train": 1, "test": 2}.items():
         frame(seed).write_csv(tmp_path / f"{name}.csv")
     train, test = str(tmp_path / "train.csv"), str(tmp_path / "test.csv")
-    main(["evaluate", "--train", train, "--test", test, "--out", str(tmp_path / "results")])
+    with plain_results():
+        main(["evaluate", "--train", train, "--test", test, "--out", str(tmp_path / "results")])
     assert "scores are weighted (column weight): 160 triplets count like" in capsys.readouterr().out
     assert refused(capsys, "count", train, "--out", str(tmp_path / "counts")) == (
         f"{train}: counts have no weights; the table has a column weight: evaluate the table itself, or drop it"

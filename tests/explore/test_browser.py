@@ -25,6 +25,7 @@ from twoafc.results import Result
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+pytestmark = pytest.mark.usefixtures("plain")
 NEAR, FAR = Fitted("near", "density"), Fitted("far", "density")
 PLACE = """async ([id, u0, u1]) => {
     const {MARGIN} = await import("/assets/plane.js");

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from commands import refused
+from drawing import plain_results
 from exploring import ESTIMATORS, HOSTILE, world, write_images, write_pairs, write_results
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -184,15 +185,16 @@ def test_an_ordinary_evaluation_remembers_where_its_training_table_is(
     table = Triplets.read(folder.parent / "train.csv")
     table.write(data / "votes of may.csv")
     monkeypatch.chdir(tmp_path)
-    main(
-        ["evaluate", "--train", "data/votes of may.csv", "--test", "data/votes of may.csv", "--out", "a/b/r", "--quiet"]
-    )
+    tables = ["--train", "data/votes of may.csv", "--test", "data/votes of may.csv"]
+    with plain_results():
+        main(["evaluate", *tables, "--out", "a/b/r", "--quiet"])
     result = Result.read("a/b/r")
     assert result.card["data"]["train"]["path"] == "../../../data/votes of may.csv"
     monkeypatch.chdir("/")
     assert isinstance(refits(Result.read(tmp_path / "a" / "b" / "r")), Refits)
     # A result that is read and written elsewhere names the same file.
-    Result.read(tmp_path / "a" / "b" / "r").write(tmp_path / "copy")
+    with plain_results():
+        Result.read(tmp_path / "a" / "b" / "r").write(tmp_path / "copy")
     assert Result.read(tmp_path / "copy").card["data"]["train"]["path"] == "../data/votes of may.csv"
     (data / "votes of may.csv").write_text("n,M,d0,d1\n1,2,0.5,0.25\n")
     missing = "the training table (votes of may.csv) is not beside the results; name it with --train"

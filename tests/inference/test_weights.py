@@ -318,6 +318,7 @@ def test_weighted_rows_are_worth_fewer() -> None:
     assert clustering_of(replace(table, weight=None)).weighting == []
 
 
+@pytest.mark.slow
 def test_scores_of_a_chosen_sample_are_those_of_the_population() -> None:
     """Triplets chosen where two distances disagree: no bias, and 95 % intervals cover about so often."""
     rng = np.random.default_rng(7)

@@ -35,11 +35,15 @@ from twoafc.measurement.plan import plan_items
 distributed = pytest.importorskip("distributed")
 
 OWN = """
-import os, time
+import glob, os, time
 import numpy as np
 
 def slow(ref, x):
     time.sleep(0.01 * len(ref))
+    return abs(ref - x).mean(axis=(1, 2, 3), dtype=np.float64)
+
+def held(ref, x):
+    time.sleep(0.5 if glob.glob(os.path.join(os.path.dirname(__file__), "t.parquet.parts", "*.parquet")) else 0.0)
     return abs(ref - x).mean(axis=(1, 2, 3), dtype=np.float64)
 
 def scaled(ref, x, k=1.0):
@@ -58,7 +62,7 @@ def dying(ref, x):
 def normalised(ref, x):
     return scaled(ref, x) / scaled(ref, x).max()
 
-normalised.takes = slow.takes = scaled.takes = trapped.takes = dying.takes = "numpy"
+normalised.takes = slow.takes = held.takes = scaled.takes = trapped.takes = dying.takes = "numpy"
 """
 KEPT = "finished values are kept, and the same command resumes the run"
 
@@ -404,8 +408,17 @@ def test_without_dask(client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 # --- the end of a run, by whatever it comes ---------------------------------------------------------------------------
 
 
-def command(client: Any, *, before: str = "") -> subprocess.Popen[str]:
-    asked = ["measure", "table.csv", "--distance", "dask_distances:slow", "--out", "t.parquet", "--device", "cpu"]
+def command(client: Any, *, distance: str = "slow", before: str = "") -> subprocess.Popen[str]:
+    asked = [
+        "measure",
+        "table.csv",
+        "--distance",
+        f"dask_distances:{distance}",
+        "--out",
+        "t.parquet",
+        "--device",
+        "cpu",
+    ]
     asked += ["--batch-size", "2", "--scheduler", client.scheduler.address]
     code = f"from twoafc.cli import main\n{before}\nmain({asked})"
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -456,12 +469,11 @@ def test_a_full_disk(client: Any, here: Path) -> None:
 
 
 def test_the_scheduler_goes(here: Path) -> None:
-    trees.write_table(here, 200, sizes=(16,))
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as workers,
         distributed.Client(workers, set_as_default=False) as client,
     ):
-        run = command(client)
+        run = command(client, distance="held")  # from its first block on, each of the others takes seconds
         wait_until(lambda: list(here.glob("t.parquet.parts/*.parquet")))
         address = client.scheduler.address
     out, said = run.communicate(timeout=30)

@@ -43,15 +43,19 @@ def helped(*command: str) -> list[str]:
     return printed.getvalue().splitlines()
 
 
-def commands() -> list[str]:
-    lines = "\n".join(helped())
-    return re.findall(r"^│ ([a-z]+) ", lines, flags=re.MULTILINE)
+def commands(*above: str) -> list[str]:
+    """All commands, those of a command (plan size) with its name before theirs."""
+    lines = "\n".join(helped(*above))
+    names = re.findall(r"^│ ([a-z]+) ", lines, flags=re.MULTILINE)
+    if above:
+        return [f"{above[0]} {name}" for name in names]
+    return [each for name in names for each in commands(name) or [name]]
 
 
 def options(command: str) -> dict[str, Any]:
     """Options of a command with their choices and defaults; `required` lists those that must be given."""
     found: dict[str, Any] = {"options": {}, "required": [], "arguments": []}
-    for line in helped(command):
+    for line in helped(*command.split()):
         positional = re.match(r"^│ (?:\*  |   )?([A-Z]+) ", line)
         if positional:
             found["arguments"].append(positional[1])

@@ -149,12 +149,12 @@ def test_a_failure_leaves_the_earlier_result(found: Result, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("limit", [1000, 20_000])
 def test_a_full_disk_gets_one_line_and_leaves_nothing(tmp_path: Path, limit: int) -> None:
-    random_table(2000).write(tmp_path / "t.csv")
+    random_table(400).write(tmp_path / "t.csv")
     code = f"""
 import resource
 from twoafc.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-main(["evaluate", "--train", "t.csv", "--out", "r"])
+main(["evaluate", "--train", "t.csv", "--test", "t.csv", "--out", "r"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from counting import tally
+from drawing import plain_results
 from twoafc import worlds
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -36,7 +37,8 @@ def scores(out: str) -> dict[str, Any]:
 
 
 def evaluate(*arguments: str) -> None:
-    main(["evaluate", *arguments, "--quiet"])
+    with plain_results():
+        main(["evaluate", *arguments, "--quiet"])
 
 
 def test_tables_are_counted_by_the_engine_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,12 +24,14 @@ app = App(
 # In the order of the work; each command imports what it needs when it runs, so that --help is quick.
 COMMANDS = (
     "demo",
+    "plan",
     "fetch",
     "measure",
     "check",
     "evaluate",
     "fuse",
     "compare",
+    "gate",
     "report",
     "explore",
     "failures",
@@ -43,7 +45,12 @@ COMMANDS = (
 LONGEST = 300
 """Signs of a path or a word that are shown in an error; a folder that leads to itself gives thousands."""
 for place, command in enumerate(COMMANDS):
-    app.command(getattr(importlib.import_module(f"twoafc.cli.{command}"), command), sort_key=place)
+    found = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
+    if isinstance(found, App):  # a command with commands of its own
+        found.sort_key = place
+        app.command(found)
+    else:
+        app.command(found, sort_key=place)
 
 
 def main(arguments: list[str] | None = None) -> None:

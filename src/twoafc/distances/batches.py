@@ -71,7 +71,7 @@ def _require_images(name: str, images: Batch) -> None:
         return
     # On a GPU, reading the images twice would take noticeable time.
     extremes = (images.min(), images.max()) if isinstance(images, np.ndarray) else images.aminmax()
-    low, high = (float(value) for value in extremes)
+    low, high = (float(value.detach() if hasattr(value, "detach") else value) for value in extremes)
     # Written so that NaN, which compares false, is refused too.
     if not (low >= -ROUNDING and high <= 1 + ROUNDING):
         raise ValueError(f"images must lie in [0, 1]; {name} has values from {low:g} to {high:g}")

@@ -36,7 +36,9 @@ SQUEEZENET_POOLED = (3, 6, 9)
 
 @dataclass(frozen=True, eq=False)
 class Deep:
-    """A distance between a network's responses to two images, in single precision and without gradients.
+    """A distance between a network's responses to two images, in single precision.
+
+    It has gradients where images are tensors that ask for them.
 
     Parameters
     ----------
@@ -109,13 +111,14 @@ class Deep:
 
     def _distances(self, *batches: Batch) -> list[Batch]:
         torch = require("torch", extra="torch")
-        ref, *others = (images.detach() if hasattr(images, "detach") else images for images in batches)
+        differentiable = torch.is_grad_enabled() and any(getattr(images, "requires_grad", False) for images in batches)
+        ref, *others = batches
         require_pair(ref, *others, least=self.least)
         device = torch.device(self.device) if isinstance(ref, np.ndarray) else ref.device
         pixels = self.piece if device.type == "cpu" else self.elsewhere
         step = max(1, pixels // (ref.shape[2] * ref.shape[3] * len(batches)))
         pieces = []
-        with torch.no_grad(), _arithmetic(self.precision):
+        with torch.set_grad_enabled(differentiable), _arithmetic(self.precision):
             for start in range(0, len(ref), step):
                 images = [_tensor(batch[start : start + step], device) for batch in (ref, *others)]
                 pieces.append(self._piece(images))
@@ -196,7 +199,7 @@ def squeezenet(tensors: Tensors, images: Batch) -> Iterator[Batch]:
 def convolve_relu(images: Batch, weight: Batch, bias: Batch, *, stride: int = 1, padding: int = 0) -> Batch:
     """Convolve, add a bias, and set negative values to 0."""
     torch = require("torch", extra="torch")
-    if images.is_cuda and torch.version.cuda and torch.backends.cudnn.enabled:
+    if images.is_cuda and torch.version.cuda and torch.backends.cudnn.enabled and not torch.is_grad_enabled():
         # All in one pass over the memory: the same numbers, in two thirds of the time where memory is the limit.
         return torch.cudnn_convolution_relu(
             images, weight, bias, (stride, stride), (padding, padding), dilation=(1, 1), groups=1

@@ -1,8 +1,10 @@
+from .basis import spline_basis as spline_basis
 from .density import Density as Density
 from .density import DensityFit as DensityFit
 from .fusion import Fused as Fused
 from .fusion import Fusion as Fusion
 from .fusion import FusionFit as FusionFit
+from .fusion import last_slope as last_slope
 from .heads import Heads as Heads
 from .heads import HeadsFit as HeadsFit
 from .kernel import Sums as Sums

@@ -317,6 +317,8 @@ class FusionFit:
         P where the fused distance is one part alone; otherwise it is a function of F(x0) - F(x1).
     identities : mapping of part to what it was measured with
         Of the parts of which that is known: variant, weights, versions, as the card of a measured table has it.
+    card : mapping
+        What the distance was made from and tested on: data, folds, scores.
     carried : mapping of name to array
         Empty: a fused distance is not fitted to counts.
     """
@@ -326,6 +328,7 @@ class FusionFit:
     lapse: float
     surface: SplineFit | None = None
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    card: Mapping[str, Any] = field(default_factory=dict)
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     k: ClassVar[int] = 2
@@ -369,7 +372,7 @@ class FusionFit:
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FusionFit:
         """Build a fit from the settings and arrays of a saved model, checking all."""
-        names = {"parts", "fused", "folds", "seed", "identities"}
+        names = {"parts", "fused", "folds", "seed", "identities", "card"}
         if set(settings) != names:
             raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
         parts, kept = ([str(name) for name in settings[which]] for which in ("parts", "fused"))
@@ -389,7 +392,7 @@ class FusionFit:
         surface = SplineFit.restore({}, inner) if inner else None
         own = Fusion(tuple(parts), int(settings["folds"]), int(settings["seed"]))
         identities = {str(name): dict(each) for name, each in settings["identities"].items()}
-        return cls(own, Fused(tuple(kept), knots, heights), float(lapse), surface, identities)
+        return cls(own, Fused(tuple(kept), knots, heights), float(lapse), surface, identities, dict(settings["card"]))
 
     @property
     def digest(self) -> str:
@@ -407,5 +410,6 @@ class FusionFit:
             "folds": self.settings.folds,
             "seed": self.settings.seed,
             "identities": {name: dict(each) for name, each in self.identities.items()},
+            "card": dict(self.card),
         }
         save_archive(path, self.kind, settings, self.arrays())

@@ -7,6 +7,7 @@ updates of Fellner and Schall (Wood and Fasiolo, 2017). The lapse rate is one mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -271,7 +272,7 @@ def solve_rising(
     if choose:
         precision = np.minimum(precision, LOOSE)
     constraints = np.pad(rise, ((0, 0), (0, 1)))
-    freedom = np.inf
+    freedom, settled = math.inf, not choose
     for round in range(ROUNDS):
         P, weight, jacobian, information = problem.scores(theta)
         penalty = problem.penalty(precision)
@@ -279,15 +280,11 @@ def solve_rising(
             covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(penalty)))
             if round % DISPERSED == 0:
                 dispersion = dispersion_of(P, weight, jacobian, covariance)
-            if start is not None or np.isfinite(freedom):
-                precision, spent = problem.smoothed(theta, covariance, precision)
+            before = freedom
+            if round or start is not None:  # before the first step there is nothing to smooth
+                precision, freedom = problem.smoothed(theta, covariance, precision)
                 penalty = problem.penalty(precision)
-            else:
-                spent = 1e9  # nothing is fitted yet
-            settled = abs(spent - freedom) < SETTLED
-            freedom = spent
-        else:
-            settled = True
+            settled = abs(freedom - before) < SETTLED
         gradient = jacobian.T @ ((problem.cells.n - problem.cells.M * P) * weight) / dispersion
         gradient -= penalty * problem.centred(theta)
         curvature = information / dispersion + np.diag(penalty)

@@ -81,7 +81,7 @@ def fuse(
     >>> result.fused.parts
     ('blur', 'noise')
     >>> result.fused({"blur": [0.0, 1.0], "noise": [0.0, 1.0]}).round(1)
-    array([0. , 4.3])
+    array([0. , 2.9])
     """
     settings = changed_settings("fuse", settings, changes)
     if is_channels(train) or is_channels(test):
@@ -104,7 +104,9 @@ def fuse(
     assert isinstance(run.fit, FusionFit)
     if identities is None:
         identities = identities_of(train) if isinstance(train, str | Path) else {}
-    fit = replace(run.fit, identities={part: identities[part] for part in parts if part in identities})
+    known = {part: identities[part] for part in parts if part in identities}
+    fit = replace(run.fit, identities=known, card=_card(found, name))
+    notes += _separated(fit, whole[name])
     runs = [replace(each, fit=fit) if each is run else each for each in found.runs]
     settings = replace(settings, folds=found.card["settings"]["folds"])
     study = _Study(name, run.fit, *tables, settings)
@@ -152,6 +154,27 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
         why = "" if len(kept) == len(names) else f" ({'; '.join(notes)})"
         raise DataError(f"fusing needs two distances at least; the table has {', '.join(kept) or 'none'}{why}")
     return kept, notes
+
+
+def _card(result: Result, name: str) -> dict[str, Any]:
+    """What a fused distance was made from and tested on."""
+    tested = next(r for r in result.scores if (r["distance"], r["split"], r["group"]) == (name, "test", "all"))
+    return {
+        "twoafc": result.card["versions"]["twoafc"],
+        "created": result.card["created"],
+        "data": result.card["data"],
+        "folds": result.card["settings"]["folds"],
+        "scores": {key: tested[key] for key in ("triplets", "votes", "nll", "nll_se", "score_2afc", "score_2afc_se")},
+        "licence": "made from votes and distances whose licences may apply to it",
+    }
+
+
+def _separated(fit: FusionFit, train: Votes) -> list[str]:
+    """Say of a distance that separates all votes that these do not fix its scale."""
+    farther = np.sign(np.subtract(*map(fit.reduce, train.columns)))
+    if (farther == np.where(train.n == train.M, 1, np.where(train.n == 0, -1, 0))).all():
+        return ["the fused distance separates all training votes: they fix the order of images, not its scale"]
+    return []
 
 
 class _Study:

@@ -22,6 +22,9 @@ from .scores import reliability as reliability
 from .scores import sweep as sweep
 from .scores import votes as votes
 from .scores import votes_by_M as votes_by_M
+from .studies import batch_intervals as batch_intervals
+from .studies import chosen_triplets as chosen_triplets
+from .studies import study_contour as study_contour
 from .style import COLOURS as COLOURS
 from .style import COLUMN as COLUMN
 from .style import colour_bar as colour_bar

@@ -13,10 +13,12 @@ from .cards import save_card as save_card
 from .cards import triplet_images as triplet_images
 from .cards import write_failures as write_failures
 from .compare import Comparison as Comparison
+from .compare import SharedRows as SharedRows
 from .compare import compare_results as compare_results
 from .compare import compare_rows as compare_rows
 from .compare import known_name as known_name
 from .compare import known_names as known_names
+from .compare import shared_rows as shared_rows
 from .failures import TELLING as TELLING
 from .failures import by_chance as by_chance
 from .failures import disagreements as disagreements

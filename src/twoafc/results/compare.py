@@ -6,6 +6,7 @@ import html
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,16 +162,12 @@ def compare_results(
         own = _own(first, baseline, pairs)
         if own is not None:
             return own
-    other = next((each for each in results if each.row != first.row), None)
-    if other is not None:
-        raise DataError(f"folders must have rows of one kind; {first.name} has {first.row}s, {other.name} {other.row}s")
-    parts, training, notes = _common(results)
+    shared = shared_rows(results)
+    parts, notes, table = shared.parts, [*shared.notes], shared.table
     names = [*dict.fromkeys(name for name, _ in parts)]
     planned = planned_pairs(names, *known_names(names, baseline, pairs))
-    votes = first.votes if all(each.votes is not None for each in results) else None
-    table = _table(next(iter(parts.values()))[0], votes, first.k)
     dependence = clustering_of(table)
-    notes.append("; ".join([f"{len(table)} {first.row}s", *_training_words(results), dependence.description]))
+    notes.append(shared.description)
     notes += [_training_sizes(results)] if _training_sizes(results) else []
     notes += dependence.caveats()
     methods = dict.fromkeys(m for m in (each.error_bar_method for each in results) if m in ("bootstrap", "refit"))
@@ -182,11 +179,7 @@ def compare_results(
     comparisons: list[Record] = []
     letters: list[Record] = []
     for label in dict.fromkeys(estimator for _, estimator in parts):
-        values = {
-            name: _values(part, votes, first.ties, first.k, training[name, each])
-            for (name, each), part in parts.items()
-            if each == label
-        }
+        values = {name: shared.values(name, label) for name, each in parts if each == label}
         compared = keep_planned(compare(values, dependence, estimator=label), planned, measures)
         comparisons += compared
         for measure in measures:
@@ -303,6 +296,64 @@ def compare_rows(
 Parts = dict[tuple[str, str], list[pl.DataFrame]]
 
 
+@dataclass(frozen=True, eq=False)
+class SharedRows:
+    """The rows that some results share, in one order.
+
+    Attributes
+    ----------
+    parts : mapping of (name, estimator) to frames, one for each seed
+        Distances of one name in several folders have their folder's name behind it: see `named`.
+    training : mapping of (name, estimator) to what the folder's card says of the noise of training
+    votes : polars.DataFrame or None
+        Single votes with their observers, where all results have them.
+    notes : list of str
+        Which rows were left out.
+    """
+
+    results: Sequence[Result]
+    parts: Parts
+    training: Mapping[tuple[str, str], Record]
+    votes: pl.DataFrame | None
+    notes: list[str]
+
+    @cached_property
+    def table(self) -> Votes:
+        """The rows with their labels and votes."""
+        return _table(next(iter(self.parts.values()))[0], self.votes, self.results[0].k)
+
+    @property
+    def description(self) -> str:
+        """How many rows there are, whether the noise of training is included, and by what they are clustered."""
+        clustered = clustering_of(self.table).description
+        return "; ".join([f"{len(self.table)} {self.table.row}s", *_training_words(self.results), clustered])
+
+    def values(self, name: str, estimator: str) -> Values:
+        """Values of every row by one distance, over the seeds that did not diverge."""
+        key, first = (name, estimator), self.results[0]
+        return _values(self.parts[key], self.votes, first.ties, first.k, self.training[key])
+
+    def named(self, distance: str, result: Result) -> str:
+        """Name of a result's distance among all of them."""
+        return _name(distance, result, self.results)
+
+
+def shared_rows(results: Sequence[Result]) -> SharedRows:
+    """Reduce results to the rows that all of them have; a `DataError` where their votes differ or none is shared."""
+    first = results[0]
+    other = next((each for each in results if each.row != first.row), None)
+    if other is not None:
+        raise DataError(f"folders must have rows of one kind; {first.name} has {first.row}s, {other.name} {other.row}s")
+    votes = first.votes if all(each.votes is not None for each in results) else None
+    parts, training, notes = _common(results)
+    return SharedRows(results, parts, training, votes, notes)
+
+
+def _name(distance: str, result: Result, results: Sequence[Result]) -> str:
+    names = [name for each in results for name in each.distances]
+    return distance if names.count(distance) == 1 else f"{distance} ({_short_names(results)[id(result)]})"
+
+
 def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Record], list[str]]:
     """Reduce all folders to the rows that they share, in one order; distances of one name get their folder's name.
 
@@ -345,12 +396,10 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
     ]
     parts: Parts = {}
     training: dict[tuple[str, str], Record] = {}
-    short_names = _short_names(results)
-    names = [name for each in results for name in each.distances]
     for each in results:
         for key, part in each.rows.group_by("distance", "estimator", "seed", maintain_order=True):
             distance, estimator = str(key[0]), str(key[1])
-            name = distance if names.count(distance) == 1 else f"{distance} ({short_names[id(each)]})"
+            name = _name(distance, each, results)
             rows = shared.select(keys).join(part, on=keys, maintain_order="left")
             parts.setdefault((name, estimator), []).append(rows)
             training[name, estimator] = each.card.get("training") or {}

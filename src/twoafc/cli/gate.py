@@ -1,0 +1,57 @@
+"""`twoafc gate`: a decision for continuous integration, in one line and an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twoafc.cli.show import Several, Switch, listed, say
+
+
+def gate(
+    *,
+    baseline: Path,
+    candidate: Path,
+    max_loss: float,
+    distance: Several = None,
+    estimator: str | None = None,
+    pass_undecided: Switch = False,
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Decide whether a candidate explains the votes worse than a baseline by more than a margin.
+
+    The loss is the NLL per vote of the candidate less that of the baseline, on the same triplets. Exit code 0: its
+    upper 95 % limit is below the margin. Exit code 1: its lower 95 % limit is above it. Exit code 3: the data cannot
+    decide.
+
+    Parameters
+    ----------
+    baseline
+        Folder of results, as twoafc evaluate writes it.
+    candidate
+        Folder of results on the same triplets; the same folder to compare two of its distances.
+    max_loss
+        The margin: the largest acceptable loss, in nats per vote.
+    distance
+        Distance to compare, where a folder has several; given twice where the names differ, the baseline's first.
+    estimator
+        Estimator to compare by; default the first that both have.
+    pass_undecided
+        Exit with 0 where the data cannot decide.
+    json
+        Print JSON.
+    quiet
+        Print nothing but errors, and JSON if requested.
+    """
+    from twoafc.planning import gate as decide
+
+    found = decide(baseline, candidate, max_loss=max_loss, distance=listed(distance), estimator=estimator)
+    if json:
+        from twoafc.files import strict_json
+
+        print(strict_json(found.record(), indent=1))
+    elif not quiet:
+        say(str(found))
+    code = 0 if pass_undecided and found.outcome == "undecided" else found.exit_code
+    if code:
+        raise SystemExit(code)

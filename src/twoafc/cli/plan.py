@@ -1,0 +1,292 @@
+"""`twoafc plan`: how large a study must be, which triplets to ask next, and when to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from twoafc.cli.show import Switch, print_table, progress, say
+
+plan = App(name="plan", help="Plan a study: how large, which triplets to ask next, when to stop.")
+
+Pair = Annotated[tuple[str, str] | None, Parameter(negative="")]
+Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative="")]
+Paths = Annotated[tuple[Path, ...], Parameter(negative="")]
+Figures = Annotated[tuple[Path, ...], Parameter(negative="")]
+
+
+@plan.command(sort_key=0)
+def size(
+    pilot: Path | None = None,
+    *,
+    world: str | None = None,
+    noise: Annotated[tuple[float, float], Parameter(negative="")] = (0.2, 0.5),
+    pair: Pair = None,
+    difference: float | None = None,
+    se: float | None = None,
+    power: float = 0.8,
+    measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
+    votes: Annotated[tuple[int, ...], Parameter(negative="")] = (1, 2, 3, 5, 10),
+    references: int | None = None,
+    observers: int | None = None,
+    per_reference: float | None = None,
+    per_observer: float | None = None,
+    cost_per_vote: float = 0.0,
+    cost_per_observer: float = 0.0,
+    figure: Figures = (),
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Say how many triplets, votes, references and people it takes to tell two distances apart.
+
+    Parameters
+    ----------
+    pilot
+        Table of votes and distances, or a folder of results.
+    world
+        Instead of a pilot: weber, thurstone, sqrt_noise, saturating, turning or useless, seen by two distances.
+    noise
+        Noise of the two distances in the world, on the logarithm.
+    pair
+        The two distances, where there are more.
+    difference
+        Difference to detect: nats per vote, or % of votes.
+    se
+        Standard error of the difference to reach, instead.
+    power
+        Chance to detect the difference.
+    measure
+        What distances are compared by.
+    votes
+        Votes on each triplet to consider, once for each.
+    references
+        References that there are; default as many for each triplet as in the pilot.
+    observers
+        People that there are; default as many for each vote as in the pilot.
+    per_reference
+        Triplets of each reference, where the number of references is free; default the pilot's.
+    per_observer
+        Votes of each person, where the number of people is free; default the pilot's.
+    cost_per_vote
+        Cost of a vote.
+    cost_per_observer
+        Cost of a person, besides.
+    figure
+        Contours of power and cost to write: .svg, .pdf or .png; once for each.
+    json
+        Print JSON.
+    quiet
+        Print nothing but errors, and JSON if requested.
+    """
+    from twoafc import planning
+
+    if (pilot is None) == (world is None):
+        raise ValueError("name a pilot (a table of votes, or a folder of results) or a world: one of them")
+    found = planning.size(
+        pilot if world is None else planning.simulated_pilot(world, noise),
+        pair=pair,
+        measure=measure,
+        votes=votes,
+        difference=difference,
+        se=se,
+        power=power,
+        references=references,
+        observers=observers,
+        per_reference=per_reference,
+        per_observer=per_observer,
+        cost_per_vote=cost_per_vote,
+        cost_per_observer=cost_per_observer,
+    )
+    _save(found, figure)
+    if _printed(found.record(), json, quiet):
+        return
+    shown = {
+        "votes_per_triplet": "votes each",
+        "triplets": "triplets",
+        "references": "references",
+        "votes": "votes",
+        "observers": "people",
+        "cost": "cost",
+        "se": "se",
+        "power": "power",
+    }
+    kept = [name for name in shown if found.rows and found.rows[0].get(name) is not None]
+    rows = [[_cell(name, row[name]) for name in kept] for row in found.rows]
+    print_table("Studies that are large enough", [shown[name] for name in kept], rows)
+    parts, errors = found.components, found.errors
+    told = {
+        name: f"{getattr(parts, name):.2g}{f' ± {errors[name]:.1g}' if errors else ''}"
+        for name in ("references", "triplets", "votes", "observers", "intraclass")
+    }
+    people = "people are not known" if parts.per_observer is None else f"{told['observers']} between people"
+    say(
+        f"Variance of a vote: {told['references']} between references, {told['triplets']} between triplets, "
+        f"{told['votes']} between votes on one triplet; {people}.",
+        f"Two votes on one triplet correlate by {told['intraclass']}; M of them have a design effect of 1 + (M - 1) "
+        "times that.",
+        *(f"note: {note}" for note in found.notes),
+        found.sentence,
+    )
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2g}" if name == "se" else f"{value:.2f}" if name == "power" else f"{value:,.0f}"
+
+
+@plan.command(sort_key=1)
+def choose(
+    *,
+    pool: Path,
+    votes: int,
+    out: Path,
+    judged: Paths = (),
+    pair: Pairs = (),
+    measure: Literal["nll", "score_2afc_distance"] = "nll",
+    per_reference: int | None = None,
+    uniform: float = 0.1,
+    repeats: float = 0.15,
+    look_at: Path | None = None,
+    figure: Figures = (),
+    seed: int = 0,
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Choose from measured triplets those to ask next, with weights that make their scores those of the pool.
+
+    Parameters
+    ----------
+    pool
+        Measured triplets without votes, .csv or .parquet.
+    votes
+        Votes to ask for.
+    out
+        Table to write: the chosen triplets with weight and votes_wanted.
+    judged
+        Votes so far: earlier batches with their columns, or a pilot; once for each table.
+    pair
+        Two distances to compare, once for each pair; default all pairs, the hardest first (max-min).
+    measure
+        What distances are compared by.
+    per_reference
+        At most so many triplets of one reference.
+    uniform
+        Share of the choice that is uniform.
+    repeats
+        Share of the triplets that get two votes, for the ceiling.
+    look_at
+        Table to write: the triplets on which the first pair disagrees most, to look at, without weights.
+    figure
+        Plane of the first pair with the chosen triplets to write: .svg, .pdf or .png; once for each.
+    seed
+        Seed.
+    json
+        Print a summary as JSON.
+    quiet
+        Print nothing but errors, and JSON if requested.
+    """
+    from twoafc import planning
+    from twoafc.table import write_frame
+
+    found = planning.choose(
+        pool,
+        votes=votes,
+        judged=list(judged) or None,
+        pairs=pair,
+        measure=measure,
+        per_reference=per_reference,
+        uniform=uniform,
+        repeats=repeats,
+        seed=seed,
+    )
+    write_frame(found.frame, out)
+    if look_at is not None:
+        write_frame(planning.extremes(found, pool, pair=next(iter(found.gains))), look_at)
+    _save(found, figure)
+    if _printed(found.record() | {"out": str(out)}, json, quiet):
+        return
+    say(f"{found}.", f"Triplets to ask: {out}")
+    if look_at is not None:
+        say(f"To look at, without weights: {look_at}")
+    if found.batch > 1:
+        say("note: evaluate what twoafc plan status --out writes: earlier batches get new weights there")
+
+
+@plan.command(sort_key=2)
+def status(
+    *judged: Path,
+    pair: Pair = None,
+    measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
+    difference: float | None = None,
+    estimator: str = "auto",
+    out: Path | None = None,
+    figure: Figures = (),
+    json: Switch = False,
+    quiet: Switch = False,
+) -> None:
+    """Report where a running study stands, by an interval that holds however often one looks.
+
+    Parameters
+    ----------
+    judged
+        Votes so far: the tables of all batches, with the columns that twoafc plan choose wrote.
+    pair
+        The two distances, where there are more.
+    measure
+        What distances are compared by.
+    difference
+        Difference to detect, per vote; name it before the study.
+    estimator
+        What fits P.
+    out
+        Table to write: all votes with the weights of all batches, for twoafc evaluate.
+    figure
+        The difference over batches to write: .svg, .pdf or .png; once for each.
+    json
+        Print JSON.
+    quiet
+        Print nothing but errors, and JSON if requested.
+    """
+    from twoafc import planning
+    from twoafc.table import write_frame
+
+    if not judged:
+        raise ValueError("name the tables of votes so far")
+    with progress(quiet) as shown:
+        found = planning.status(
+            list(judged), pair=pair, measure=measure, difference=difference, estimator=estimator, progress=shown
+        )
+    if out is not None:
+        write_frame(found.table, out)
+    _save(found, figure)
+    if _printed(found.record(), json, quiet):
+        return
+    rows = [
+        [str(look["batch"]), f"{look['triplets']:,}", f"{look['votes']:,}"]
+        + [f"{look[name]:+.4f}" for name in ("difference", "low", "high")]
+        for look in found.looks
+    ]
+    a, b = found.pair
+    print_table(f"{a} less {b}, after each batch", ["batch", "triplets", "votes", "difference", "low", "high"], rows)
+    say(found.sentence)
+    if out is not None:
+        say(f"All votes with their weights: {out}")
+
+
+def _save(found: Any, paths: Figures) -> None:
+    if paths:
+        from twoafc.plots import save
+
+        save(found.figure(), *paths)
+
+
+def _printed(record: dict[str, Any], json: bool, quiet: bool) -> bool:
+    """Print JSON where it is asked for; whether nothing else is to be printed."""
+    if json:
+        from twoafc.files import strict_json
+
+        print(strict_json(record, indent=1))
+    return json or quiet

@@ -1,0 +1,597 @@
+"""Which triplets of a pool to ask next, and the weights that make their scores those of the pool.
+
+The difference of two distances a and b is learnt fastest where they predict different votes. Its variance is smallest
+if a triplet is chosen with a probability in proportion to the spread of what its vote adds to the difference:
+
+    NLL     s^2 = ((logit P_a - logit P_b)^2 + e_a^2 + e_b^2) p (1 - p),
+    2AFC    s = 100 % where a and b choose different images, else 0,
+
+with p the mean P of all distances, and e the standard errors of the logits: few votes tell little of where distances
+differ, and the choice is then more even.
+
+Weights of chosen triplets sum to a random number, by which scores are divided: with the difference D itself, as far as
+votes tell it, the spread is the root of s^2 + D^2. For several pairs it is the root of a weighted sum of squares of
+these, with weights such that the largest variance, relative to the best one that the pair could have alone, is smallest
+(max-min). A share of the choice is uniform, so that no triplet is excluded, and probabilities are capped at 1.
+
+Triplets are then drawn by systematic sampling, in the order of their probabilities: every triplet has exactly its
+probability, and the weights sum to nearly the size of the pool. With a cap for each reference they are drawn reference
+by reference, in random order: a reference with the expected number e, which the cap limits, gets e triplets, rounded
+down or up, and weights are as exact.
+
+Batches are drawn from the triplets that have not been drawn before. The estimator over batches is that of Des Raj
+(Journal of the American Statistical Association 51, 1956): each batch gives an estimate that is unbiased whatever was
+learnt from the batches before it, the triplets of these plus those of the batch divided by their probabilities, and the
+estimates are averaged by their numbers of triplets n_b. The weight of a triplet of batch b is then
+
+    w = (n_b / pi + sum of n_c over later batches c) / sum of all n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.special import expit, logit, ndtri
+
+from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.core import Uniform
+from twoafc.errors import DataError
+from twoafc.estimators import Spline
+from twoafc.planning.sizing import single_votes
+from twoafc.results import known_name
+from twoafc.table import REFERENCES, Triplets, as_frame, distance_columns, finite_column, read_frames, row_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNIFORM, REPEATS = 0.1, 0.15
+"""Share of the choice that is uniform, and of the triplets that get two votes."""
+SLOPE, DOUBT = 1.3, 0.4
+"""Without votes, logit P is the first times the difference of the two normal scores of a distance; its error."""
+BINS = 64
+"""Quantiles of a distance at which its P is computed; between them it is that of the nearest."""
+SAMPLE = 10_000
+"""Triplets of the pool by which pairs are balanced."""
+CERTAIN = 1e-9
+LEAST = 1e-3
+"""P is kept this far from 0 and 1: a difference of logits without bound would draw few triplets."""
+COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
+"""Difference of two distances per vote that is supposed where votes tell of none, in nats or %."""
+COLUMNS = ("batch", "inclusion", "weight", "votes_wanted", "first")
+"""Columns that a choice adds to the pool's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A batch of triplets to ask.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+        The chosen rows of the pool with ``batch``, ``inclusion`` (probability), ``weight`` (its inverse, for the study
+        so far; see `batch_weights`), ``votes_wanted`` and ``first`` (the image to show first, or on the left).
+    inclusion : array, shape (T,)
+        Probability of every triplet of the pool; 0 for those that were drawn before.
+    rows : array of int
+        Rows of the pool that were chosen.
+    P : mapping of distance to array, shape (T,)
+        What the distances predict for the pool.
+    gains : mapping of pair to float
+        For each pair, how many times as many triplets a uniform choice would need.
+    """
+
+    frame: pl.DataFrame
+    inclusion: FloatArray
+    rows: IntArray
+    P: Mapping[str, NDArray[np.float32]]
+    gains: Mapping[tuple[str, str], float]
+
+    @property
+    def batch(self) -> int:
+        """Number of the batch, from 1 on."""
+        return int(self.frame["batch"][0])
+
+    def __repr__(self) -> str:
+        votes, pool = int(self.frame["votes_wanted"].sum()), len(self.inclusion)
+        (a, b), gain = min(self.gains.items(), key=lambda item: item[1])
+        least = "the least of all pairs: " if len(self.gains) > 1 else ""
+        return (
+            f"batch {self.batch}: {len(self.frame):,} of {pool:,} triplets, {votes:,} votes; chosen uniformly, "
+            f"{gain:.1f} times as many would be needed ({least}{a} and {b})"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Sizes and gains as a record."""
+        gains = [{"a": a, "b": b, "gain": gain} for (a, b), gain in self.gains.items()]
+        return {
+            "batch": self.batch,
+            "pool": len(self.inclusion),
+            "triplets": len(self.frame),
+            "votes": int(self.frame["votes_wanted"].sum()),
+            "gains": gains,
+        }
+
+    def figure(self) -> Figure:
+        """Draw what the first pair of distances predicts for the pool, with the chosen triplets."""
+        from matplotlib.figure import Figure
+
+        from twoafc.plots import COLUMN, chosen_triplets
+
+        a, b = next(iter(self.gains))
+        ax = Figure(figsize=(COLUMN, COLUMN), layout="constrained").subplots()
+        chosen = np.zeros(len(self.inclusion), dtype=np.bool_)
+        chosen[self.rows] = True
+        chosen_triplets(self.P[a].astype(np.float64), self.P[b].astype(np.float64), chosen, ax, names=(a, b))
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        return figure
+
+
+def choose(
+    pool: Any,
+    *,
+    votes: int,
+    judged: Any = None,
+    pairs: Sequence[Sequence[str]] = (),
+    measure: str = "nll",
+    per_reference: int | None = None,
+    uniform: float = UNIFORM,
+    repeats: float = REPEATS,
+    seed: int = 0,
+) -> Chosen:
+    """Choose the triplets of a pool to ask next.
+
+    Parameters
+    ----------
+    pool : frame or path
+        Measured triplets without votes: distances ``NAME_d0``, ``NAME_d1``; ``triplet`` names them (default their
+        number), ``ref`` is what a cap is for.
+    votes : int
+        Votes to ask for.
+    judged : table, path or list of paths, optional
+        Votes so far, with the same distances. They show where distances differ. Those with columns ``batch`` and
+        ``inclusion``, as an earlier choice gave them, are batches of this study; others are a pilot.
+    pairs : list of two names each, optional
+        Distances to compare; default all with each other.
+    measure : {"nll", "score_2afc_distance"}
+        What they are compared by.
+    per_reference : int, optional
+        At most so many triplets of one reference in the batch.
+    uniform, repeats : float
+        Shares in [0, 1]: of the choice that is uniform, and of the chosen triplets that get two votes, for the ceiling.
+    seed : int
+        Equal seeds choose the same.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> pool = {f"{name}_d{k}": rng.random(1000) for name in ("ssim", "lpips") for k in (0, 1)}
+    >>> chosen = choose(pool, votes=115)
+    >>> len(chosen.frame), int(chosen.frame["votes_wanted"].sum())
+    (100, 115)
+    """
+    if measure not in COMMON:
+        raise ValueError(f"measure must be nll or score_2afc_distance; got {measure}")
+    for name, share in (("uniform", uniform), ("repeats", repeats)):
+        if not 0 <= share <= 1:
+            raise ValueError(f"{name} is a share in [0, 1]; got {share:g}")
+    if uniform == 0:
+        raise ValueError(
+            "uniform must be above 0: otherwise some triplets are never chosen, and no weights correct that"
+        )
+    frame, distances = read_pool(pool)
+    compared = _pairs(list(distances), pairs)
+    distances = {name: distances[name] for name in dict.fromkeys(name for pair in compared for name in pair)}
+    asked = None if judged is None else read_judged(judged)
+    design = None if asked is None or "inclusion" not in asked.columns else asked
+    left = _unasked(frame, design)
+    wanted = round(votes / (1 + repeats))
+    if not 1 <= wanted <= int(left.sum()):
+        raise DataError(f"{votes} votes are {wanted} triplets; the pool has {int(left.sum())} that were not asked yet")
+    table = None if asked is None else Triplets.from_frame(asked)
+    predicted = predict(distances, table)
+    names = [*distances]
+    places = [(names.index(a), names.index(b)) for a, b in compared]
+    apart = [_apart(table, predicted, pair, measure) for pair in compared]
+    worth = _worth(distances, predicted, places, apart, measure, left, seed)
+    batch = 1 if design is None else 1 + max(design["batch"].to_list())
+    rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
+    references = _references(frame)
+    chance = _inclusion(worth.size, left, wanted, uniform, references, per_reference)
+    rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
+    some = chance[worth.some]
+    gains = {pair: _gain(worth.of_pair(k), some) for k, pair in enumerate(compared)}
+    return Chosen(
+        _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
+        chance,
+        rows,
+        {name: each.P for name, each in predicted.items()},
+        gains,
+    )
+
+
+def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, FloatArray]]]:
+    """Read a pool and its distances; every row gets a name in the column triplet."""
+    frame, where = read_frames([pool]) if isinstance(pool, str | Path) else (as_frame(pool), row_name)
+    names = {name: ends for name, ends in distance_columns(frame.columns).items() if len(ends) == 2}
+    if len(names) < 2:
+        raise DataError(f"a pool needs two distances, NAME_d0 and NAME_d1 each; found {', '.join(names) or 'none'}")
+    if frame.is_empty():
+        raise DataError("the pool has no rows")
+    cast = next((name for name in ("n", "M", "choice") if name in frame.columns), None)
+    if cast is not None:
+        raise DataError(f"a pool has no votes; found the column {cast}: drop it, or give the table as votes so far")
+    taken = [name for name in COLUMNS if name in frame.columns]
+    if taken:
+        raise DataError(f"a choice adds the column {taken[0]}, which the pool has: is it an earlier choice?")
+    distances = {
+        name: (finite_column(frame, a, where), finite_column(frame, b, where)) for name, (a, b) in names.items()
+    }
+    columns = {
+        column: pl.Series(d) for name, ends in names.items() for column, d in zip(ends, distances[name], strict=True)
+    }
+    if "triplet" not in frame.columns:
+        frame = frame.with_columns(triplet=pl.int_range(pl.len())).select("triplet", *frame.columns)
+    frame = frame.with_columns(pl.col("triplet").cast(pl.String), **columns)
+    if frame["triplet"].is_duplicated().any():
+        twice = frame.filter(pl.col("triplet").is_duplicated())["triplet"][0]
+        raise DataError(f"triplets of a pool must have different names; {twice} is there twice")
+    return frame, distances
+
+
+def read_judged(judged: Any) -> pl.DataFrame:
+    """Read votes, of triplets or single, in one table or several.
+
+    Where they have ``batch`` and ``inclusion``, ``weight`` becomes that of the study so far.
+    """
+    several = judged if isinstance(judged, list | tuple) else [judged]
+    frames = [read_frames([each])[0] if isinstance(each, str | Path) else as_frame(each) for each in several]
+    marked = [{"triplet", "batch", "inclusion"} <= set(each.columns) for each in frames]
+    if any(marked) and not all(marked):
+        raise DataError("some votes have the columns triplet, batch and inclusion, and some have not; give one study's")
+    whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
+    if not all(marked):
+        return whole
+    kinds = {"triplet": pl.String, "batch": pl.Int64, "inclusion": pl.Float64}
+    whole = whole.with_columns(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
+    wrong = whole.filter(
+        ~pl.col("inclusion").is_between(0, 1, closed="right").fill_null(False) | pl.col("batch").is_null()
+    )
+    if len(wrong):
+        found = wrong.select("triplet", "batch", "inclusion").row(0)
+        raise DataError(
+            f"inclusion must lie in (0, 1], as the choice gave it, and batch be a number; triplet {found[0]} has "
+            f"batch={found[1]}, inclusion={found[2]} ({len(wrong)} of {len(whole)} rows)"
+        )
+    triplets = whole.select("triplet", "batch", "inclusion").unique(maintain_order=True)
+    if triplets["triplet"].is_duplicated().any():
+        twice = triplets.filter(pl.col("triplet").is_duplicated())["triplet"][0]
+        raise DataError(f"a triplet is asked in one batch, with one inclusion; {twice} has several")
+    return study_weights(whole)
+
+
+def study_weights(judged: pl.DataFrame) -> pl.DataFrame:
+    """Give votes of a study the weights of its batches."""
+    triplets = judged.select("triplet", "batch", "inclusion").unique("triplet", maintain_order=True)
+    weight = batch_weights(triplets["batch"].to_numpy(), triplets["inclusion"].to_numpy())
+    weights = triplets.select("triplet", weight=pl.Series(weight))
+    return judged.drop("weight", strict=False).join(weights, on="triplet", how="left", maintain_order="left")
+
+
+def batch_weights(batch: IntArray, inclusion: FloatArray) -> FloatArray:
+    """Sampling weights of triplets that were drawn in batches, without replacement (Des Raj).
+
+    Examples
+    --------
+    >>> batch_weights(np.array([1, 1, 2, 2]), np.array([0.5, 0.5, 0.25, 0.5])).tolist()
+    [1.5, 1.5, 2.0, 1.0]
+    """
+    _, place = np.unique(batch, return_inverse=True)
+    counts = np.bincount(place)
+    later = counts.sum() - np.cumsum(counts)
+    return np.asarray((counts[place] / inclusion + later[place]) / counts.sum())
+
+
+class Predicted(NamedTuple):
+    """P by one distance, and the standard error of its logit: of every triplet of the pool, and of those judged."""
+
+    P: NDArray[np.float32]
+    error: NDArray[np.float32]
+    judged: NDArray[np.float32]
+
+
+def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Triplets | None) -> dict[str, Predicted]:
+    """Predict the votes on every triplet of the pool, and on those that were judged, by every distance.
+
+    By fits to the votes so far; without votes, by the ranks of the distance. P is computed at quantiles of the
+    distance, and is that of the nearest one elsewhere: it only steers the choice.
+    """
+    lacking = next((name for name in distances if judged is not None and name not in judged.distances), None)
+    if judged is not None and lacking is not None:
+        raise DataError(f"the votes so far have no distance {lacking}; they have {', '.join(judged.distances)}")
+    with ThreadPoolExecutor(2) as threads:
+        found = threads.map(lambda name: _predict(distances[name], None if judged is None else judged[name]), distances)
+        return dict(zip(distances, found, strict=True))
+
+
+def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predicted:
+    both = np.concatenate([each[:: max(len(each) // SAMPLE, 1)] for each in d])
+    nodes = np.unique(np.quantile(both, (np.arange(BINS) + 0.5) / BINS))
+    if judged is None:
+        z = ndtri(np.clip(Uniform.learn(both, both)(nodes), 0.005, 0.995))
+        P, error = expit(SLOPE * (z[:, None] - z)), np.full((len(nodes), len(nodes)), DOUBT)
+    else:
+        grid = [each.ravel() for each in np.meshgrid(nodes, nodes, indexing="ij")]
+        fit = Spline().fit(judged)
+        P, error = (each(*grid).reshape(len(nodes), len(nodes)) for each in (fit.probability, fit.standard_error))
+        P = np.clip(P, LEAST, 1 - LEAST)
+        error = np.minimum(error / (P * (1 - P)), 2 * DOUBT)
+    middles = (nodes[1:] + nodes[:-1]) / 2
+    surfaces = [each.astype(np.float32) for each in (P, error)]
+
+    def nearest(columns: tuple[FloatArray, ...]) -> list[NDArray[np.float32]]:
+        i, j = (np.searchsorted(middles, each) for each in columns)
+        return [surface[i, j] for surface in surfaces]
+
+    seen = (np.empty(0), np.empty(0)) if judged is None else judged.columns
+    of_pool, errors = nearest(d)
+    return Predicted(of_pool, errors, nearest(seen)[0])
+
+
+def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tuple[str, str], measure: str) -> float:
+    """Difference of two distances per vote as far as votes tell it; at least one that is common."""
+    if judged is None:
+        return COMMON[measure]
+    P = [predicted[name].judged.astype(np.float64) for name in pair]
+    added = single_votes(judged, P, measure, [judged[name].columns for name in pair])
+    return max(abs(float(np.average(added.v, weights=added.weight))), COMMON[measure])
+
+
+@dataclass(frozen=True, eq=False)
+class _Worth:
+    """How much the triplets of a pool are worth asking, for all pairs together and for each.
+
+    The squared size of a triplet for pair k is the squared difference of two ``values``, plus the squares of their
+    ``errors``, shapes (distances, T), times the variance of a vote, shape (T,), plus the squared difference ``apart``
+    of the pair.
+    """
+
+    size: FloatArray
+    values: NDArray[np.float32]
+    errors: NDArray[np.float32]
+    variance: NDArray[np.float32]
+    places: Sequence[tuple[int, int]]
+    apart: Sequence[float]
+    some: IntArray
+    """Rows by which pairs are balanced."""
+
+    def of_pair(self, k: int) -> FloatArray:
+        """Sizes of some rows for a pair of distances."""
+        (a, b), some = self.places[k], self.some
+        squares = (self.values[a, some] - self.values[b, some]) ** 2
+        squares = (squares + self.errors[a, some] ** 2 + self.errors[b, some] ** 2) * self.variance[some]
+        return np.asarray(np.sqrt(squares.astype(np.float64) + self.apart[k] ** 2))
+
+
+def _worth(
+    distances: Mapping[str, tuple[FloatArray, FloatArray]],
+    predicted: Mapping[str, Predicted],
+    places: Sequence[tuple[int, int]],
+    apart: Sequence[float],
+    measure: str,
+    left: BoolArray,
+    seed: int,
+) -> _Worth:
+    if measure == "nll":
+        values = np.stack([logit(each.P) for each in predicted.values()])
+        errors = np.stack([each.error for each in predicted.values()])
+        mean = np.mean([each.P for each in predicted.values()], axis=0)
+        variance = mean * (1 - mean)
+    else:
+        values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
+        errors, variance = np.zeros_like(values), np.ones(len(left), dtype=np.float32)
+    some = np.flatnonzero(left)
+    if len(some) > SAMPLE:
+        some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
+    worth = _Worth(np.empty(0), values, errors, variance, places, apart, some)
+    share = balance(np.stack([worth.of_pair(k) for k in range(len(places))]))
+    # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
+    form = np.zeros((len(values), len(values)), dtype=np.float32)
+    for (a, b), weight in zip(places, share, strict=True):
+        form[[a, b], [a, b]] += weight
+        form[[a, b], [b, a]] -= weight
+    squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0)
+    squares = (squares + np.diag(form) @ errors**2) * variance
+    return replace(worth, size=np.sqrt(squares.astype(np.float64) + share @ np.square(apart)))
+
+
+def balance(sizes: FloatArray, steps: int = 100) -> FloatArray:
+    """Weights of pairs, shape (pairs,), that make the largest relative variance of a pair smallest.
+
+    With probabilities in proportion to the root of the weighted sum of squares s, pair k has the variance sum of
+    s_k^2 / s, relative to (sum of s_k)^2, the least that it can have. Weights are raised where this is large.
+
+    Parameters
+    ----------
+    sizes : array, shape (pairs, T)
+    """
+    least = sizes.sum(axis=1)
+    sizes = sizes[least > 0] / least[least > 0, None]
+    weight = np.full(len(sizes), 1 / max(len(sizes), 1))
+    best, kept = np.inf, weight
+    for step in range(steps if len(sizes) > 1 else 0):
+        whole = np.sqrt(weight @ sizes**2)
+        relative = whole.sum() * np.divide(sizes**2, whole, out=np.zeros(sizes.shape), where=whole > 0).sum(axis=1)
+        if relative.max() < best:
+            best, kept = float(relative.max()), weight
+        weight = weight * (relative / relative.max()) ** (4 / np.sqrt(1 + step))
+        weight /= weight.sum()
+    found = np.zeros(len(least))
+    # On the scale of the sizes as they were given.
+    found[least > 0] = kept / least[least > 0] ** 2
+    return found
+
+
+def _inclusion(
+    size: FloatArray, left: BoolArray, wanted: int, uniform: float, references: IntArray, per_reference: int | None
+) -> FloatArray:
+    """Probabilities that sum to the number of triplets wanted, at most 1, and at most a cap for each reference."""
+    if per_reference is not None and per_reference < 1:
+        raise ValueError(f"per_reference must be at least 1; got {per_reference}")
+    size = np.where(left, size, 0.0)
+    share = size / size.sum() if size.sum() > 0 else left / left.sum()
+    share = (1 - uniform) * share + uniform * left / left.sum()
+    if per_reference is None:
+        return _capped(share, wanted, left)
+    room = np.minimum(np.bincount(references, left), per_reference)
+    if room.sum() < wanted:
+        raise DataError(
+            f"{wanted} triplets are wanted; with {per_reference} of a reference at most there are {int(room.sum())}"
+        )
+    # Expected numbers of references first, then those of their triplets.
+    shares = np.asarray(np.bincount(references, share), dtype=np.float64)
+    of_references = _capped(shares, wanted, room > 0, room.astype(np.float64))
+    chance = np.zeros(len(share))
+    chance[left] = (share * (of_references / np.maximum(shares, CERTAIN * CERTAIN))[references])[left]
+    over = np.bincount(references, chance > 1) > 0
+    for ref in np.flatnonzero(over):
+        rows = np.flatnonzero((references == ref) & left)
+        chance[rows] = _capped(share[rows], of_references[ref], np.ones(len(rows), dtype=np.bool_))
+    return chance
+
+
+def _capped(share: FloatArray, total: float, left: BoolArray, most: FloatArray | None = None) -> FloatArray:
+    """Scale shares so that they sum to a total, none above its most (default 1); what is above goes to the others."""
+    most = np.ones(len(share)) if most is None else most
+    found, full = np.zeros(len(share)), ~left
+    rest = float(total)
+    while rest > 0 and not full.all():
+        scaled = share * (rest / share[~full].sum())
+        over = ~full & (scaled >= most * (1 - CERTAIN))
+        if not over.any():
+            found[~full] = scaled[~full]
+            break
+        found[over] = most[over]
+        rest -= float(most[over].sum())
+        full = full | over
+    return found
+
+
+def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArray | None = None) -> IntArray:
+    """Draw rows with given probabilities by systematic sampling; every row is drawn with exactly its probability.
+
+    Rows are in the order of their probabilities, or reference by reference, where these are given: of each as many
+    rows are drawn as the sum of its probabilities, rounded down or up.
+    """
+    certain = np.flatnonzero(chance >= 1 - CERTAIN)
+    rows = np.flatnonzero((chance > 0) & (chance < 1 - CERTAIN))
+    if not len(rows):
+        return certain
+    if references is None:
+        rows = rng.permutation(rows)
+        rows = rows[np.argsort(chance[rows], kind="stable")]
+    else:
+        # By reference, and at random within it: one sort of numbers, which is quick for large pools.
+        place = rng.permutation(int(references.max()) + 1)[references[rows]]
+        rows = rows[np.argsort(place + rng.random(len(rows)))]
+    ends = np.cumsum(chance[rows])
+    if abs(ends[-1] - round(float(ends[-1]))) < 1e-6:
+        ends *= round(float(ends[-1])) / ends[-1]  # a total that is whole but for rounding
+    passed = np.floor(ends + rng.random())
+    return np.concatenate([certain, rows[np.diff(passed, prepend=0.0) > 0]])
+
+
+def _references(frame: pl.DataFrame) -> IntArray:
+    name = next((name for name in REFERENCES if name in frame.columns), None)
+    if name is None:
+        return np.arange(len(frame))
+    codes = frame[name].cast(pl.String).cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
+    return np.asarray(codes - codes.min())
+
+
+def _unasked(frame: pl.DataFrame, design: pl.DataFrame | None) -> BoolArray:
+    """Triplets of the pool that no batch of the study has."""
+    if design is None:
+        return np.ones(len(frame), dtype=np.bool_)
+    asked = frame["triplet"].is_in(design["triplet"].implode()).to_numpy()
+    if int(asked.sum()) < design["triplet"].n_unique():
+        absent = design.filter(~pl.col("triplet").is_in(frame["triplet"].implode()))["triplet"][0]
+        raise DataError(f"batches of a study must be drawn from one pool; triplet {absent} of the votes is not in it")
+    return np.asarray(~asked)
+
+
+def _batch(
+    chosen: pl.DataFrame,
+    inclusion: FloatArray,
+    batch: int,
+    design: pl.DataFrame | None,
+    votes: int,
+    rng: np.random.Generator,
+) -> pl.DataFrame:
+    """The chosen rows with their columns; those with two votes and sides are drawn, in exact numbers."""
+    n, asked = len(chosen), 0 if design is None else design["triplet"].n_unique()
+    wanted = np.ones(n, dtype=np.int64)
+    wanted[rng.permutation(n)[: max(votes - n, 0)]] = 2
+    return chosen.with_columns(
+        batch=pl.lit(batch),
+        inclusion=pl.Series(inclusion),
+        weight=pl.Series(n / (n + asked) / inclusion),
+        votes_wanted=pl.Series(wanted),
+        first=pl.Series(np.array(["x0", "x1"])[rng.permutation(np.arange(n) % 2)]),
+    )
+
+
+def _gain(size: FloatArray, chance: FloatArray) -> float:
+    """Variance of a pair's difference by a uniform choice, over that by this one."""
+    uniform = float((size**2).sum() * len(size) / chance.sum())
+    return uniform / float((size**2 / chance).sum()) if uniform > 0 else 1.0
+
+
+def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Pairs to compare; all where none is named."""
+    found = []
+    for a, b in pairs or [*combinations(known, 2)]:
+        one, other = (known_name(name, known) for name in (a, b))
+        for name in (one, other):
+            if name not in known:
+                raise DataError(f"the pool has no distance {name}; it has {', '.join(known)}")
+        if one == other:
+            raise ValueError(f"a pair is two distances; got {one} twice")
+        found.append((one, other))
+    return found
+
+
+def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20) -> pl.DataFrame:
+    """List the triplets on which two distances disagree most, to look at (gMAD).
+
+    They are counter-examples: they were not drawn, have no weights, and say nothing of scores.
+
+    Parameters
+    ----------
+    number : int
+        Triplets for each of the two, half of them where the first distance is sure of x0 and the second of x1.
+    """
+    frame, distances = read_pool(pool)
+    ((a, b),) = _pairs(list(distances), [pair])
+    missing = next((name for name in (a, b) if name not in chosen.P), None)
+    if missing is not None:
+        raise DataError(f"the choice has no predictions of {missing}; choose for this pair too")
+    apart = logit(chosen.P[a]) - logit(chosen.P[b])
+    rows = np.argsort(-np.abs(apart), kind="stable")[:number]
+    return (
+        frame[rows]
+        .with_columns(
+            note=pl.lit("to look at, not a sample: no weight"),
+            P_a=pl.Series(chosen.P[a][rows]),
+            P_b=pl.Series(chosen.P[b][rows]),
+        )
+        .rename({"P_a": f"P_{a}", "P_b": f"P_{b}"})
+    )

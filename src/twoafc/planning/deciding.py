@@ -1,0 +1,246 @@
+"""Is the candidate worse than the baseline by more than a margin? A non-inferiority test with three outcomes.
+
+The loss is the NLL per vote of the candidate less that of the baseline, on the same rows:
+
+    L = sum of (nll_c - nll_b) / sum of M,
+
+a ratio of two sums, whose error is that of its linearisation, clustered like all error bars and with the noise of
+training where the results have it. Each limit is one-sided: the loss lies above the upper one in 5 % of all cases.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.errors import DataError
+from twoafc.inference import COMPARED, Ballots, Values, clustering_of, compare, over_votes, t_interval
+from twoafc.results import Result, SharedRows, known_name, shared_rows
+
+LIMIT = 0.95
+"""Level of each limit, one-sided."""
+EXIT = {"pass": 0, "fail": 1, "undecided": 3}
+"""Exit codes of the command; 2 is that of a mistake."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Whether a candidate is worse than a baseline by more than a margin.
+
+    Attributes
+    ----------
+    outcome : "pass", "fail" or "undecided"
+        Pass where the upper limit of the loss is below the margin, fail where its lower limit is above it.
+    loss, se : float
+        NLL per vote of the candidate less that of the baseline, in nats, with its standard error.
+    low, high : float or None
+        Limits of the loss, each one-sided at 95 %; None where they cannot be known.
+    max_loss : float
+        The margin.
+    baseline, candidate, estimator : str
+        The distances that were compared, and what fitted P.
+    triplets, votes : int
+        What they were compared on.
+    notes : list of str
+        What the error bars describe.
+    row : "triplet" or "pair"
+        Kind of the rows.
+    """
+
+    outcome: Literal["pass", "fail", "undecided"]
+    loss: float
+    se: float | None
+    low: float | None
+    high: float | None
+    max_loss: float
+    baseline: str
+    candidate: str
+    estimator: str
+    triplets: int
+    votes: int
+    notes: list[str]
+    row: str = "triplet"
+
+    @property
+    def exit_code(self) -> int:
+        """0 for pass, 1 for fail, 3 for undecided."""
+        return EXIT[self.outcome]
+
+    def __str__(self) -> str:
+        against = f"of {self.candidate} against {self.baseline}"
+        if self.low is None or self.high is None:
+            return f"{self.outcome}: the loss {against} is {self.loss:g} nats per vote, without known limits"
+        digits = 3 if self.high == self.low else max(3, 1 - int(np.floor(np.log10(self.high - self.low))))
+        loss, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.loss, self.low, self.high))
+        verdict = {
+            "pass": f"at most {high}, below the margin {self.max_loss:g}",
+            "fail": f"at least {low}, above the margin {self.max_loss:g}",
+            "undecided": f"between {low} and {high}, which includes the margin {self.max_loss:g}",
+        }[self.outcome]
+        return (
+            f"{self.outcome}: loss {against} {loss} nats per vote, {verdict} (95 % limits, {self.triplets} {self.row}s)"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Everything as a record, with the line and the exit code."""
+        return asdict(self) | {"exit_code": self.exit_code, "sentence": str(self)}
+
+
+def gate(
+    baseline: str | Path | Result,
+    candidate: str | Path | Result,
+    *,
+    max_loss: float,
+    distance: str | Sequence[str] | None = None,
+    estimator: str | None = None,
+) -> Gate:
+    """Decide whether a candidate is worse than a baseline by more than a margin, in nats per vote.
+
+    Parameters
+    ----------
+    baseline, candidate : folder of results, or Result
+        Tested on the same triplets. Two distances of one result may be compared, too.
+    max_loss : float
+        The largest loss that is acceptable; 0 asks for a candidate that is better.
+    distance : str, or two of them, optional
+        The distance to compare; two where they have different names, the baseline's first. Needed where a result has
+        several.
+    estimator : str, optional
+        Default the first that both have.
+    """
+    if not np.isfinite(max_loss):
+        raise ValueError(f"max_loss must be a finite number of nats per vote; got {max_loss}")
+    ours, theirs = (each if isinstance(each, Result) else Result.read(each) for each in (baseline, candidate))
+    if ours.folder is not None and theirs.folder is not None and _same_file(ours.folder, theirs.folder):
+        theirs = ours
+    chosen = _distances(ours, theirs, distance)
+    results = [ours] if ours is theirs else [ours, theirs]
+    _require_same_rows(results)
+    shared = shared_rows(results)
+    names = [shared.named(name, each) for name, each in zip(chosen, (ours, theirs), strict=True)]
+    label = _estimator(shared.parts, names, estimator)
+    table = shared.table
+    with np.errstate(invalid="ignore"):  # of infinite NLLs
+        found = difference_per_vote(shared, names[::-1], label, "nll")
+    about: dict[str, Any] = {
+        "max_loss": max_loss,
+        "baseline": names[0],
+        "candidate": names[1],
+        "estimator": label,
+        "triplets": len(table),
+        "votes": int(table.M.sum()),
+        "notes": [shared.description, *clustering_of(table).caveats()],
+        "row": table.row,
+    }
+    loss = found.value
+    if not np.isfinite(found.se) or found.units <= 1:
+        # A candidate that rules out votes which were cast has an infinite NLL: that is a loss beyond any margin.
+        return Gate("fail" if loss == np.inf else "undecided", loss, None, None, None, **about)
+    _, se, low, high = t_interval(*found, level=2 * LIMIT - 1)
+    outcome: Any = "pass" if high < max_loss else "fail" if low > max_loss else "undecided"
+    return Gate(outcome, loss, se, low, high, **about)
+
+
+class PerVote(NamedTuple):
+    """A difference per vote, its standard error, and the effective number of units that this is from."""
+
+    value: float
+    se: float
+    units: float
+
+
+def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str, measure: str) -> PerVote:
+    """Mean of a measure over votes by one distance less that by another, with its clustered standard error.
+
+    The noise of training is included where the results have it. NaN where an error cannot be known.
+    """
+    table = shared.table
+    clustering = clustering_of(table)
+    weight = clustering.rows.weights
+    whole = {name: shared.values(name, estimator) for name in names}
+    a, b = (_rate(_sums(each, each.columns, measure), each.M, weight) for each in whole.values())
+    values = {name: _per_vote(each, weight, measure, clustering.votes) for name, each in whole.items()}
+    found = compare(values, clustering, estimator=estimator, measures={measure: COMPARED[table.k][measure]})[0]
+    return PerVote(a - b, np.nan if found["se"] is None else found["se"], found["df"] + 1)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) -> list[str]:
+    """Name of the baseline's distance, and of the candidate's."""
+    given = [] if asked is None else [asked] if isinstance(asked, str) else list(asked)
+    if len(given) > 2:
+        raise ValueError(f"a gate compares two distances, the baseline's and the candidate's; got {', '.join(given)}")
+    both: list[str | None] = [*(given * 2 if len(given) == 1 else given or (None, None))]
+    found = []
+    for role, result, name in zip(("baseline", "candidate"), (ours, theirs), both, strict=True):
+        known = result.distances
+        if name is None and len(known) > 1:
+            raise DataError(f"{result.name} has several distances: {', '.join(known)}; name the {role}'s (--distance)")
+        name = known[0] if name is None else known_name(name, known)
+        if name not in known:
+            raise DataError(f"{result.name} has no distance {name}; it has {', '.join(known)}")
+        found.append(name)
+    if ours is theirs and found[0] == found[1]:
+        raise DataError(f"baseline and candidate are both {found[0]} of {ours.name}; name two distances of it")
+    return found
+
+
+def _require_same_rows(results: Sequence[Result]) -> None:
+    """Refuse results on different triplets: a gate that leaves some out would decide about something else."""
+    if len(results) == 1:
+        return
+    row = results[0].row
+    names = [set(each.rows[row].to_list()) for each in results if each.row == row]
+    if len(names) == 2 and names[0] != names[1]:
+        sizes = " and ".join(f"{len(each)} in {result.name}" for each, result in zip(names, results, strict=True))
+        raise DataError(
+            f"baseline and candidate must be tested on the same {row}s; there are {sizes}, {len(names[0] & names[1])} "
+            "of one name: evaluate both on the same test table"
+        )
+
+
+def _estimator(parts: Any, names: Sequence[str], asked: str | None) -> str:
+    both = [label for name, label in parts if name == names[0] and (names[1], label) in parts]
+    if not both:
+        raise DataError("baseline and candidate must be fitted by the same estimator; they share none")
+    if asked is not None and asked not in both:
+        raise DataError(f"baseline and candidate have no estimator {asked} in common; they share {', '.join(both)}")
+    return asked or both[0]
+
+
+def _sums(values: Values, columns: FloatArray, measure: str) -> FloatArray:
+    """Sum a measure over the votes of each row: an NLL is such a sum, a score in % a mean."""
+    return over_votes(measure, columns[:, values.measures.index(measure)], values.M)
+
+
+def _rate(sums: FloatArray, M: IntArray, weight: FloatArray) -> float:
+    """Mean over votes, from the sums of every row."""
+    return float(weight @ sums) / float(weight @ M)
+
+
+def _per_vote(values: Values, weight: FloatArray, measure: str, votes: Ballots | None) -> Values:
+    """Values of one measure, linearised so that their mean is that over votes, and their spread the spread of this."""
+    M = values.M
+    mean = float(np.average(M, weights=weight))
+
+    def linear(columns: FloatArray) -> FloatArray:
+        sums = _sums(values, columns, measure)
+        rate = _rate(sums, M, weight)
+        return np.asarray(rate + (sums - rate * M) / mean)[:, None]
+
+    halves = values.halves
+    if halves is not None:
+        halves = replace(halves, apart=np.stack([linear(each) for each in halves.apart]))
+    moved = None
+    if values.moved is not None and votes is not None:
+        moved = over_votes(measure, values.moved[:, values.measures.index(measure)], M[votes.row])[:, None] / mean
+    return Values((measure,), linear(values.columns), M, moved, halves)

@@ -1,0 +1,582 @@
+"""How many triplets, votes, references and people until two distances can be told apart.
+
+What one vote adds to the difference of two distances a and b, v = alpha + beta y with y = 1 for a vote for x1, is for
+the NLL, with P the fitted probabilities,
+
+    alpha = log((1 - P_b) / (1 - P_a)),    alpha + beta = log(P_b / P_a),
+
+and for 2AFC scores 100 times the agreement of a less that of b. v varies between references, between triplets of one
+reference, between votes on one triplet, and between observers. With K references, T triplets of M votes each, and J
+observers, the mean over all votes has the variance
+
+    s_R^2 / K + s_T^2 / T + s_V^2 / (T M) + s_O^2 / J.
+
+The four components are estimated by moments: mean products of deviations over pairs of votes that share a triplet, a
+reference, or an observer, less that over pairs which share nothing; small pilots are helped by correlations that real
+votes have. The power is that of the paired test that
+`twoafc.evaluate` makes: Student's t, with one degree of freedom less than there are references (or observers, if
+fewer).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import nctdtr, ndtr, stdtrit
+
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.errors import DataError
+from twoafc.evaluation import evaluate
+from twoafc.inference import LEVEL, Record, ballots, clustering_of
+from twoafc.metrics import choice
+from twoafc.results import Result, known_name, shared_rows
+from twoafc.table import REFERENCES, Votes, as_votes
+from twoafc.worlds import simulate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MEASURES = {
+    "nll": "nats per vote",
+    "score_2afc": "% of votes (2AFC as fitted)",
+    "score_2afc_distance": "% of votes (2AFC)",
+}
+"""Measures of a difference, and their units."""
+VOTES = (1, 2, 3, 5, 10)
+"""Votes on each triplet that a plan considers."""
+FEW = 1.5
+"""Triplets of a reference, below which a pilot says little of what they have in common."""
+MOST = 100_000_000
+"""More triplets than this are not searched for."""
+BLOCKS = 40
+"""References are left out in at most so many blocks, for the uncertainty of the components."""
+USUAL, USUAL_PAIRS = {"triplets": 0.2, "references": 0.0, "observers": 0.0}, 100
+"""Correlations of two votes on one triplet, on one reference and of one observer that few pairs are averaged with."""
+LEAST = 1e-6
+"""P is kept this far from 0 and 1: one vote against a certain P would decide everything."""
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variances of what one vote adds to the difference of two distances.
+
+    Attributes
+    ----------
+    references, triplets, votes, observers : float
+        Between references, between triplets of one reference, between votes on one triplet, between observers.
+    difference : float
+        Mean difference per vote in the pilot, of the first distance less the second.
+    per_reference : float
+        Triplets of each reference.
+    per_observer : float or None
+        Votes of each observer; None where observers are not known, and taken as one vote each.
+    """
+
+    references: float
+    triplets: float
+    votes: float
+    observers: float = 0.0
+    difference: float = float("nan")
+    per_reference: float = 1.0
+    per_observer: float | None = None
+
+    @property
+    def intraclass(self) -> float:
+        """Correlation of two votes on one triplet; M votes have a design effect of 1 + (M - 1) times this."""
+        whole = self.references + self.triplets + self.votes + self.observers
+        return (self.references + self.triplets) / whole if whole > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class SingleVotes:
+    """What each vote adds to a difference, shape (votes,), and the numbers of its triplet, reference and observer."""
+
+    v: FloatArray
+    weight: FloatArray
+    triplet: IntArray
+    ref: IntArray
+    observer: IntArray | None
+
+
+def single_votes(
+    table: Votes, P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]] = ()
+) -> SingleVotes:
+    """Expand a table to single votes with what each adds to the difference of two distances.
+
+    Parameters
+    ----------
+    P : two arrays, shape (T,)
+        Probability of x1 by the first distance and by the second.
+    distances : two pairs of arrays (d0, d1), for ``score_2afc_distance``
+    """
+    alpha, beta = _added(P, measure, distances)
+    votes = ballots(table)
+    if votes is None:
+        row = np.repeat(np.arange(len(table)), table.M)
+        rank = np.arange(len(row)) - np.repeat(np.cumsum(table.M) - table.M, table.M)
+        y, observer = rank < table.n[row], None
+    else:
+        row, y, observer = votes.row, votes.chosen, votes.observer
+    weight = np.ones(len(table)) if table.weight is None else table.weight
+    return SingleVotes(alpha[row] + beta[row] * y, weight[row], row, _reference(table)[row], observer)
+
+
+def _added(P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]]) -> list[FloatArray]:
+    """Alpha and beta of each row."""
+    if measure == "nll":
+        a, b = (np.clip(each, LEAST, 1 - LEAST) for each in P)
+        alpha = np.log1p(-b) - np.log1p(-a)
+        return [alpha, np.log(b) - np.log(a) - alpha]
+    margins = [each - 0.5 for each in P] if measure == "score_2afc" else [d0 - d1 for d0, d1 in distances]
+    apart = choice(margins[0]) - choice(margins[1])
+    return [-100 * apart, 200 * apart]
+
+
+def _reference(table: Votes) -> IntArray:
+    """Number of each row's reference; of quadruples the first; its own where none is known."""
+    name = next((name for name in REFERENCES if name in table.labels.columns), None)
+    return np.arange(len(table)) if name is None else table.codes(name)[1]
+
+
+def estimate_components(votes: SingleVotes) -> Components:
+    """Estimate the components of variance by moments; none below 0.
+
+    Mean products over few pairs of votes say little: as correlations they are averaged with `USUAL` ones, which count
+    like `USUAL_PAIRS` pairs.
+    """
+    w = votes.weight
+    mean = float(np.average(votes.v, weights=w))
+    x = w * (votes.v - mean)
+    ref, triplet = votes.ref, votes.triplet
+    # An observer of each vote's own changes nothing.
+    observer = np.arange(len(x)) if votes.observer is None else votes.observer
+    own, by_triplet, by_ref, by_observer, both, same = (
+        _squares(x, w, code)
+        for code in (
+            np.arange(len(x)),
+            triplet,
+            ref,
+            observer,
+            observer * (ref.max() + 1) + ref,
+            observer * (triplet.max() + 1) + triplet,
+        )
+    )
+    everything = np.array([0.0, w.sum() ** 2, len(x) ** 2])
+    apart = _mean_product(everything - by_ref - by_observer + both)
+    total = _mean_product(own) - apart
+
+    def correlation(pairs: FloatArray, kind: str) -> float:
+        number = pairs[2] / 2
+        found = (_mean_product(pairs) - apart) / total if total > 0 else 0.0
+        return float((number * found + USUAL_PAIRS * USUAL[kind]) / (number + USUAL_PAIRS))
+
+    def alike(same: FloatArray, pairs: FloatArray) -> float:
+        return float(same[1] / pairs[1]) if pairs[2] > 0 else 0.0
+
+    of_observers = max(correlation(by_observer - both, "observers"), 0.0) if votes.observer is not None else 0.0
+    of_reference, of_triplet = by_ref - by_triplet, by_triplet - own
+    references = max(correlation(of_reference, "references") - alike(both - same, of_reference) * of_observers, 0.0)
+    triplets = correlation(of_triplet, "triplets") - alike(same - own, of_triplet) * of_observers - references
+    triplets = max(triplets, 0.0)
+    return Components(
+        references=total * references,
+        triplets=total * triplets,
+        votes=total * max(1 - references - triplets - of_observers, 0.0),
+        observers=total * of_observers,
+        difference=mean,
+        per_reference=len(np.unique(triplet)) / len(np.unique(ref)),
+        per_observer=None if votes.observer is None else len(x) / len(np.unique(observer)),
+    )
+
+
+def _squares(x: FloatArray, w: FloatArray, code: IntArray) -> FloatArray:
+    """Sum over sets of votes of the squared sums of x, and of w, and of the squared numbers of votes."""
+    _, place = np.unique(code, return_inverse=True)
+    return np.array([float((np.bincount(place, each) ** 2).sum()) for each in (x, w, np.ones(len(x)))])
+
+
+def _mean_product(sums: FloatArray) -> float:
+    """Mean product over pairs; 0 where there are none."""
+    return float(sums[0] / sums[1]) if sums[2] > 0 else 0.0
+
+
+def left_out(votes: SingleVotes) -> list[Components]:
+    """Components without one block of references at a time, for the jackknife."""
+    _, code = np.unique(votes.ref, return_inverse=True)
+    blocks = min(int(code.max()) + 1, BLOCKS)
+    block = np.random.default_rng(0).permutation(int(code.max()) + 1)[code] % blocks
+    parts = []
+    for kept in (block != each for each in range(blocks)):
+        v, weight, triplet, ref = (each[kept] for each in (votes.v, votes.weight, votes.triplet, votes.ref))
+        observer = None if votes.observer is None else votes.observer[kept]
+        parts.append(estimate_components(SingleVotes(v, weight, triplet, ref, observer)))
+    return parts
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study has: what limits it, what is asked of it, and what it costs.
+
+    Attributes
+    ----------
+    difference : float or None
+        Difference to detect, per vote.
+    se : float or None
+        Standard error to reach, instead.
+    power : float
+        Chance to detect the difference, at 5 %, two-sided.
+    references, observers : int or None
+        Numbers that there are; None where they grow with the triplets and the votes.
+    per_reference, per_observer : float or None
+        Triplets of each reference and votes of each observer, where those numbers are not given; default the pilot's.
+    cost_per_vote, cost_per_observer : float
+    """
+
+    difference: float | None = None
+    se: float | None = None
+    power: float = 0.8
+    references: int | None = None
+    observers: int | None = None
+    per_reference: float | None = None
+    per_observer: float | None = None
+    cost_per_vote: float = 0.0
+    cost_per_observer: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (self.difference is None) == (self.se is None):
+            raise ValueError("give the difference to detect, or the standard error to reach: one of difference and se")
+        for name in ("difference", "se", "references", "observers", "per_reference", "per_observer"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number; got {value:g}")
+        if not 1 - LEVEL < self.power < 1:
+            raise ValueError(f"power must lie between 0.05 and 1; got {self.power:g}")
+
+    def numbers(self, components: Components, T: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """References and observers of a study with T triplets of M votes; no observers where they are not known."""
+        per_reference = self.per_reference or components.per_reference
+        K = np.minimum(T, T / per_reference if self.references is None else self.references)
+        per_observer = self.per_observer or components.per_observer
+        if self.observers is None and per_observer is None:
+            return K, None
+        J = float(self.observers) if self.observers is not None else T * M / (per_observer or 1.0)
+        return K, np.clip(J, 1.0, T * M)
+
+    def standard_error(self, components: Components, T: Any, M: Any) -> FloatArray:
+        """Standard error of the difference per vote with T triplets of M votes each."""
+        T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
+        K, J = self.numbers(components, T, M)
+        variance = components.references / K + components.triplets / T + components.votes / (T * M)
+        return np.asarray(np.sqrt(variance if J is None else variance + components.observers / J))
+
+    def power_of(self, components: Components, T: Any, M: Any) -> FloatArray:
+        """Chance that the paired test with T triplets of M votes each detects the difference."""
+        T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
+        K, J = self.numbers(components, T, M)
+        freedom = np.maximum((K if J is None or components.observers == 0 else np.minimum(K, J)) - 1, 1.0)
+        with np.errstate(divide="ignore"):
+            away = np.minimum((self.difference or 0.0) / self.standard_error(components, T, M), 1e3)
+        reach = stdtrit(freedom, 0.5 + LEVEL / 2)
+        power = 1 - nctdtr(freedom, away, reach) + nctdtr(freedom, away, -reach)
+        # Far from 0 scipy's noncentral t may be NaN; there a normal approximation is as good.
+        far = ndtr((away - reach * (1 - 1 / (4 * freedom))) / np.sqrt(1 + reach**2 / (2 * freedom)))
+        return np.asarray(np.where(np.isnan(power), far, power))
+
+    def reached(self, components: Components, T: Any, M: Any) -> Any:
+        """Whether a study is large enough."""
+        if self.se is not None:
+            return self.standard_error(components, T, M) <= self.se
+        return self.power_of(components, T, M) >= self.power
+
+    def triplets(self, components: Components, M: int) -> int | None:
+        """Fewest triplets of M votes each that are enough; None where no number is."""
+        low, high = 1, 4
+        while not self.reached(components, high, M):
+            low, high = high, 2 * high
+            if high > MOST:
+                return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.reached(components, middle, M) else (middle, high)
+        return high
+
+    def row(self, components: Components, M: int) -> Record | None:
+        """The smallest study with M votes on each triplet, with its numbers and cost."""
+        T = self.triplets(components, M)
+        if T is None:
+            return None
+        K, J = self.numbers(components, np.array(float(T)), np.array(float(M)))
+        people = None if J is None else int(np.ceil(J))
+        cost = self.cost_per_vote * T * M + self.cost_per_observer * (people or 0)
+        record: Record = {
+            "votes_per_triplet": M,
+            "triplets": T,
+            "references": int(np.ceil(K)),
+            "votes": T * M,
+            "observers": people,
+            "cost": cost if self.cost_per_vote or self.cost_per_observer else None,
+            "se": float(self.standard_error(components, T, M)),
+        }
+        return record | ({} if self.difference is None else {"power": float(self.power_of(components, T, M))})
+
+
+@dataclass(frozen=True)
+class StudySize:
+    """How large a study must be.
+
+    Attributes
+    ----------
+    rows : list of records
+        For each number of votes on a triplet the smallest study: triplets, references, votes, observers, cost, se,
+        power.
+    best : record or None
+        The cheapest, or where no costs are given that with the fewest votes; None where none is large enough.
+    components : Components
+    interval : (float, float) or None
+        95 % interval of the triplets of the best study, from the uncertainty of the components (jackknife over
+        references); None where they are given.
+    errors : mapping of component to float
+        Standard errors of the components and of ``intraclass``, by the same jackknife; none where they are given.
+    """
+
+    study: Study
+    components: Components
+    measure: str
+    pair: tuple[str, str]
+    rows: list[Record]
+    best: Record | None
+    interval: tuple[float, float] | None
+    errors: dict[str, float]
+    pilot: str
+    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """What the study needs, in one or two sentences to paste into a proposal."""
+        study, unit, (a, b) = self.study, MEASURES[self.measure], self.pair
+        if study.difference is None:
+            aim = f"For a standard error of {study.se:g} {unit} of the difference between {a} and {b}"
+        else:
+            test = f"{100 * study.power:g} % power (paired test, two-sided, 5 %)"
+            aim = f"To tell {a} and {b} apart by {study.difference:g} {unit} with {test}"
+        if self.best is None:
+            return f"{aim}, no number of triplets is enough: references or people are too few"
+        best = self.best
+        shared = best["references"] < best["triplets"]
+        of = f" of {best['references']:,} references" if shared else ""
+        each = f"{best['votes_per_triplet']} vote{'s' * (best['votes_per_triplet'] > 1)} on each"
+        people = "" if best["observers"] is None else f" by {best['observers']:,} people"
+        cost = "" if best["cost"] is None else f", at a cost of {best['cost']:,.0f}"
+        parts = [
+            f"{aim}, {best['triplets']:,} triplets{of} are needed, with {each}: {best['votes']:,} votes{people}{cost}."
+        ]
+        if self.interval is not None:
+            low, high = self.interval
+            parts.append(
+                f"Variances are from {self.pilot}; they put the number of triplets between {low:,.0f} and {high:,.0f} "
+                "(95 %)."
+            )
+        return " ".join(parts)
+
+    def record(self) -> Record:
+        """Everything as a record."""
+        return {
+            "sentence": self.sentence,
+            "pair": list(self.pair),
+            "measure": self.measure,
+            "study": asdict(self.study),
+            "components": asdict(self.components) | {"intraclass": self.components.intraclass},
+            "errors": self.errors,
+            "rows": self.rows,
+            "best": self.best,
+            "triplets_interval": self.interval,
+            "notes": self.notes,
+        }
+
+    def figure(self) -> Figure:
+        """Draw power, or the standard error, over triplets and votes, with lines of equal cost."""
+        from matplotlib.figure import Figure
+
+        from twoafc.plots import COLUMN, study_contour
+
+        study, best = self.study, self.best
+        middle = best["triplets"] if best else 1000
+        T, M = np.geomspace(max(middle / 8, 4), middle * 4, 60), np.linspace(1, 10, 37)
+        grid = (T[:, None], M[None, :])
+        if study.difference is None:
+            values, level = study.standard_error(self.components, *grid), study.se
+        else:
+            values, level = study.power_of(self.components, *grid), study.power
+        _, J = study.numbers(self.components, *map(np.asarray, np.broadcast_arrays(T[:, None], M[None, :])))
+        cost = study.cost_per_vote * T[:, None] * M
+        if J is not None:
+            cost = cost + study.cost_per_observer * np.ceil(J)
+        ax = Figure(figsize=(COLUMN, 2.7), layout="constrained").subplots()
+        label = "power" if study.se is None else f"standard error, {MEASURES[self.measure]}"
+        assert level is not None
+        study_contour(
+            T, M, values, ax, label=label, level=level, cost=cost if cost.any() else T[:, None] * M,
+            cost_label="cost" if cost.any() else "votes",
+            best=None if best is None else (best["triplets"], best["votes_per_triplet"]),
+        )  # fmt: skip
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        return figure
+
+
+def size(
+    pilot: Any,
+    *,
+    pair: Sequence[str] | None = None,
+    measure: str = "nll",
+    estimator: str = "auto",
+    votes: Sequence[int] = VOTES,
+    **study: Any,
+) -> StudySize:
+    """Find how many triplets, votes, references and people a study needs.
+
+    Parameters
+    ----------
+    pilot : table with votes and distances, a path of one, a Result or its folder, or Components
+        A table is evaluated by cross-validation. With `Components` the variances are taken as given.
+    pair : two names, optional
+        The distances to tell apart; needed where there are more than two.
+    measure : {"nll", "score_2afc", "score_2afc_distance"}
+        In nats per vote, or % of votes.
+    estimator : str
+        What fits P.
+    votes : sequence of int
+        Votes on each triplet to consider.
+    **study
+        What is asked and what limits it: ``difference=0.01`` or ``se=0.004``, ``power``, ``references``, ``observers``,
+        ``per_reference``, ``per_observer``, ``cost_per_vote``, ``cost_per_observer``; see `Study`.
+
+    Examples
+    --------
+    >>> given = Components(references=0.01, triplets=0.02, votes=0.12, per_reference=4)
+    >>> size(given, pair=("a", "b"), difference=0.03)
+    To tell a and b apart by 0.03 nats per vote with 80 % power (paired test, two-sided, 5 %), 1,578 triplets of 395
+    references are needed, with 1 vote on each: 1,578 votes.
+    """
+    if measure not in MEASURES:
+        raise ValueError(f"measure must be one of {', '.join(MEASURES)}; got {measure}")
+    wanted = Study(**study)
+    notes: list[str]
+    parts: list[Components]
+    if isinstance(pilot, Components):
+        names, components, parts, about, notes = tuple(pair or ("a", "b")), pilot, [], "given", []
+    else:
+        names, single, about, notes = _judged(pilot, pair, measure, estimator)
+        components, parts = estimate_components(single), left_out(single)
+    rows = [row for row in (wanted.row(components, M) for M in votes) if row is not None]
+    by = "votes" if not rows or rows[0]["cost"] is None else "cost"
+    best = min(rows, key=lambda row: row[by], default=None)
+    interval = None
+    if best is not None and parts:
+        interval = jackknife_interval(
+            best["triplets"], [wanted.triplets(each, best["votes_per_triplet"]) for each in parts]
+        )
+    if parts and best is not None and components.per_reference < FEW < best["triplets"] / best["references"]:
+        notes.append("the pilot has few triplets of one reference: what those have in common is hardly known")
+    if measure == "nll" and np.isfinite(components.difference):
+        notes.append("the noise of training is not planned for: fits to few votes add to the error")
+    return StudySize(
+        wanted, components, measure, (names[0], names[1]), rows, best, interval, _errors(parts), about, notes
+    )
+
+
+def _errors(parts: Sequence[Components]) -> dict[str, float]:
+    """Standard errors of the components, from those without one block of references each."""
+    if not parts:
+        return {}
+    names = ("references", "triplets", "votes", "observers", "intraclass")
+    values = np.array([[getattr(each, name) for name in names] for each in parts])
+    spread = np.sqrt((len(parts) - 1) / len(parts) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+    return dict(zip(names, spread.tolist(), strict=True))
+
+
+def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
+    """95 % interval of a number of triplets on the logarithmic scale, from those without one block each."""
+    known = np.log([each for each in parts if each is not None])
+    if len(known) < max(2, len(parts)):
+        return float(np.exp(known.min(initial=np.log(whole)))), float("inf")
+    blocks = len(known)
+    se = float(np.sqrt((blocks - 1) / blocks * ((known - known.mean()) ** 2).sum()))
+    reach = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
+    return float(whole * np.exp(-reach)), float(whole * np.exp(reach))
+
+
+def _judged(
+    pilot: Any, pair: Sequence[str] | None, measure: str, estimator: str
+) -> tuple[tuple[str, ...], SingleVotes, str, list[str]]:
+    """Single votes of a pilot, with what each adds to the difference, and the pilot in words."""
+    if isinstance(pilot, str | Path) and os.path.isdir(pilot):
+        pilot = Result.read(pilot)
+    if not isinstance(pilot, Result):
+        table = as_votes(pilot)
+        names = pair_of(list(table.distances), pair)
+        pilot = evaluate(table, distances=names, estimators=estimator, error_bars="fixed")
+    pilot.require_triplets("a plan")
+    names = pair_of(pilot.distances, pair)
+    label = estimator if estimator in pilot.estimators else pilot.estimators[0]
+    shared = shared_rows([pilot])
+    outcomes = [pilot.outcome_rows(name, label) for name in names]
+    table = shared.table
+    P = [each["P"].to_numpy() for each in outcomes]
+    distances = [(each["d0"].to_numpy(), each["d1"].to_numpy()) for each in outcomes]
+    notes = []
+    if int(table.M.max()) == 1:
+        notes.append(f"no triplet has two votes: two are taken to correlate by {USUAL['triplets']:g}, as real ones do")
+    if clustering_of(table).rows.family == "images":
+        notes.append("images recur in several places: the plan counts references alone, and may be too small")
+    about = f"a pilot of {int(table.M.sum()):,} votes on {len(table):,} triplets"
+    return tuple(names), single_votes(table, P, measure, distances), about, notes
+
+
+def pair_of(known: Sequence[str], pair: Sequence[str] | None) -> list[str]:
+    """Names of two distances, of those that are known; where there are two alone, these."""
+    if pair is None and len(known) != 2:
+        raise DataError(f"name the two distances to tell apart (--pair); there are {', '.join(known)}")
+    names = [known_name(name, known) for name in (known if pair is None else pair)]
+    wrong = next((name for name in names if name not in known), None)
+    if wrong is not None:
+        raise DataError(f"there is no distance {wrong}; there are {', '.join(known)}")
+    if len(names) != 2 or names[0] == names[1]:
+        raise ValueError(f"a pair is two distances; got {', '.join(names)}")
+    return names
+
+
+def simulated_pilot(
+    world: str,
+    noise: Sequence[float],
+    *,
+    triplets: int = 3000,
+    votes: int = 3,
+    references: int | None = None,
+    seed: int = 0,
+) -> Any:
+    """Table of votes in a world whose distance two candidates see with noise: ``a`` and ``b``, log-normal each.
+
+    Examples
+    --------
+    >>> simulated_pilot("weber", (0.2, 0.5), triplets=10).columns
+    ['triplet', 'n', 'M', 'a_d0', 'a_d1', 'b_d0', 'b_d1']
+    """
+    if len(noise) != 2 or min(noise) < 0:
+        raise ValueError(f"noise is two numbers of at least 0, of the two distances; got {list(noise)}")
+    frame = simulate(world, triplets=triplets, votes=votes, references=references, seed=seed)
+    rng = np.random.default_rng([seed, 1])
+    columns = {
+        f"{name}_d{k}": frame[f"d{k}"].to_numpy() * np.exp(spread * rng.standard_normal(triplets))
+        for name, spread in zip("ab", noise, strict=True)
+        for k in (0, 1)
+    }
+    return frame.drop("d0", "d1", "P").with_columns(**columns)

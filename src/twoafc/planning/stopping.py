@@ -1,0 +1,227 @@
+"""Where a running study stands: an interval of the difference that holds however often one looks.
+
+A 95 % interval that is looked at after every batch, until it excludes 0, excludes the truth far more often than in 5 %
+of all studies. The asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Annals of
+Statistics 52, 2024; the boundary is Robbins' normal mixture) does not. With the standard error se of the difference so
+far, and a scale tau that is fixed before the study,
+
+    difference +- se sqrt((1 + 1/k) log((1 + k) / 0.05^2)),    k = tau^2 / se^2.
+
+It is narrowest near k = 8: with tau the difference to detect, that is where a study of fixed size would end. Where
+references or observers are few, the factor is replaced by the quantile of Student's t with the same tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from scipy.special import ndtr, stdtrit
+
+from twoafc.evaluation import evaluate
+from twoafc.inference import COMPARED, LEVEL, Interval, Record
+from twoafc.planning.choosing import read_judged, study_weights
+from twoafc.planning.deciding import difference_per_vote
+from twoafc.planning.sizing import MEASURES, pair_of
+from twoafc.results import shared_rows
+from twoafc.table import Triplets, distance_columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Progress = Callable[[int, int, str], None]
+FIRST = 2.0
+"""Without a difference to detect, tau^2 is this times the first batch's squared standard error."""
+
+
+def always_valid(value: float, se: float, units: float, *, scale: float, level: float = LEVEL) -> Interval:
+    """Interval of a mean that holds at all looks together.
+
+    Parameters
+    ----------
+    units : float
+        Effective number of units that the standard error is from.
+    scale : float
+        Tau, fixed before the first look: the interval is narrowest, relative to se, where se is about a third of it.
+
+    Examples
+    --------
+    >>> once = always_valid(0.0, 1.0, 1000.0, scale=2.9)
+    >>> round(once.high, 2)
+    3.04
+    """
+    k = (scale / se) ** 2 if se > 0 else math.inf
+    reach = math.sqrt((1 + 1 / k) * math.log((1 + k) / (1 - level) ** 2)) if 0 < k < math.inf else math.nan
+    if units > 1 and math.isfinite(reach):
+        tail = float(ndtr(-reach))
+        reach = max(reach, float(-stdtrit(units - 1, tail)))
+    return Interval(value, se, value - reach * se, value + reach * se)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Where a study stands.
+
+    Attributes
+    ----------
+    looks : list of records
+        After each batch: ``batch``, ``triplets``, ``votes``, ``difference`` (of the first distance less the second, per
+        vote), ``se``, ``low``, ``high`` (always-valid).
+    decided : str
+        Name of the better distance, "neither" where the difference is known to be smaller than the one to detect, or
+        "" where the study should go on.
+    remaining : int or None
+        Votes that are still needed, about, if the difference stays what it is; None where this cannot be said.
+    table : polars.DataFrame
+        All votes so far with their weights, to evaluate.
+    """
+
+    looks: list[Record]
+    pair: tuple[str, str]
+    measure: str
+    difference: float | None
+    decided: str
+    remaining: int | None
+    table: pl.DataFrame
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """Where the study stands, in words."""
+        look, (a, b), better = self.looks[-1], self.pair, COMPARED[2][self.measure].better
+        sign = better if better * look["difference"] >= 0 else -better
+        ahead, behind = (a, b) if better * look["difference"] >= 0 else (b, a)
+        low, high = sorted((sign * look["low"], sign * look["high"]))
+        places = max(1, 1 - math.floor(math.log10(max(high - low, 1e-9))))
+        votes = f"after {look['votes']:,} votes on {look['triplets']:,} triplets"
+        span = f"{low:.{places}f} to {high:.{places}f} {MEASURES[self.measure]} (95 %, however often one looks)"
+        if self.decided == "neither":
+            return f"Stop: {votes}, {a} and {b} differ by less than {self.difference:g}: {ahead} is ahead by {span}"
+        if self.decided:
+            return f"Stop: {votes}, {ahead} is better than {behind} by {span}"
+        left = "" if self.remaining is None else f"; about {self.remaining:,} more votes are needed if it stays so"
+        return f"Go on: {votes}, {ahead} is ahead of {behind} by {span}{left}"
+
+    def record(self) -> Record:
+        """Everything but the table, as a record."""
+        return {
+            "sentence": self.sentence,
+            "decided": self.decided,
+            "remaining": self.remaining,
+            "pair": list(self.pair),
+            "measure": self.measure,
+            "difference": self.difference,
+            "looks": self.looks,
+        }
+
+    def figure(self) -> Figure:
+        """Draw the difference with its interval over the batches."""
+        from matplotlib.figure import Figure
+
+        from twoafc.plots import COLUMN, batch_intervals
+
+        ax = Figure(figsize=(COLUMN, 2.3), layout="constrained").subplots()
+        names = ("votes", "difference", "low", "high")
+        votes, value, low, high = (np.array([look[name] for look in self.looks]) for name in names)
+        a, b = self.pair
+        batch_intervals(
+            votes, value, low, high, ax, label=f"{a} − {b},\n{MEASURES[self.measure]}", margin=self.difference
+        )
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        return figure
+
+
+def status(
+    judged: Any,
+    *,
+    pair: Sequence[str] | None = None,
+    measure: str = "nll",
+    difference: float | None = None,
+    estimator: str = "auto",
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Standing:
+    """Report where a running study stands: the difference after each batch, with an always-valid interval.
+
+    Parameters
+    ----------
+    judged : table, path or list of paths
+        Votes so far, with the columns that `choose` gave the triplets; without them the table is one batch.
+    pair : two names, optional
+        Distances to compare; needed where there are more than two.
+    measure : {"nll", "score_2afc", "score_2afc_distance"}
+    difference : float, optional
+        Difference to detect, per vote. The study may also stop where the difference is known to be smaller. Name it
+        before the study, and do not change it.
+    **settings
+        Of `twoafc.evaluate`: ``error_bars="fixed"`` leaves out the noise of training, and is quicker.
+    """
+    if measure not in MEASURES:
+        raise ValueError(f"measure must be one of {', '.join(MEASURES)}; got {measure}")
+    if difference is not None and not difference > 0:
+        raise ValueError(f"difference must be a positive number; got {difference:g}")
+    table = read_judged(judged)
+    Triplets.from_frame(table)  # what is wrong with it is told of the table as it was given
+    if "batch" not in table.columns:
+        table = table.with_columns(batch=pl.lit(1))
+    known = [name for name, ends in distance_columns(table.columns).items() if len(ends) == 2]
+    names = pair_of(known, pair)
+    batches = sorted(table["batch"].unique().to_list())
+    looks: list[Record] = []
+    scale = difference
+    for place, batch in enumerate(batches):
+        if progress:
+            progress(place, len(batches), f"batch {batch}")
+        far = table.filter(pl.col("batch") <= batch)
+        votes = Triplets.from_frame(study_weights(far) if "inclusion" in far.columns else far)
+        result = evaluate(votes, distances=names, estimators=estimator, **settings)
+        found = difference_per_vote(shared_rows([result]), names, estimator, measure)
+        scale = scale or math.sqrt(FIRST) * found.se
+        interval = always_valid(*found, scale=scale)
+        looks.append(
+            {"batch": batch, "triplets": len(votes), "votes": int(votes.M.sum()), "units": found.units}
+            | dict(zip(("difference", "se", "low", "high"), interval, strict=True))
+        )
+    decided = _decided(looks[-1], names, COMPARED[2][measure].better, difference)
+    remaining = None if decided else _remaining(looks[-1], scale or math.nan, difference)
+    return Standing(looks, (names[0], names[1]), measure, difference, decided, remaining, table)
+
+
+def _decided(look: Record, names: Sequence[str], better: int, difference: float | None) -> str:
+    if look["low"] > 0 or look["high"] < 0:
+        return names[0] if better * look["difference"] > 0 else names[1]
+    if difference is not None and -difference < look["low"] and look["high"] < difference:
+        return "neither"
+    return ""
+
+
+def _remaining(look: Record, scale: float, difference: float | None) -> int | None:
+    """Votes until the interval is narrow enough to decide: half of it below the difference, or half that to detect.
+
+    The squared standard error is taken to fall as one over the votes.
+    """
+    target = max(abs(look["difference"]), (difference or 0.0) / 2)
+
+    def half(factor: float) -> float:
+        interval = always_valid(0.0, look["se"] / math.sqrt(factor), look["units"] * factor, scale=scale)
+        return interval.high
+
+    if not target > 0 or not math.isfinite(half(1.0)):
+        return None
+    low, high = 1.0, 2.0
+    while half(high) > target:
+        low, high = high, 2 * high
+        if high > 1e6:
+            return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if half(middle) <= target else (middle, high)
+    votes: int = look["votes"]
+    return math.ceil((high - 1) * votes)

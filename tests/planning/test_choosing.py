@@ -1,0 +1,232 @@
+"""`twoafc plan choose`: probabilities, exact weights, caps, batches, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import twoafc
+from twoafc import planning
+from twoafc.planning import balance, batch_weights, systematic
+
+
+def pool(T: int = 600, references: int = 60, names: str = "ab", seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(2, T))
+    noise = {name: 0.3 + 0.3 * place for place, name in enumerate(names)}
+    columns = {f"{name}_d{k}": np.exp(z[k] + s * rng.normal(size=T)) for name, s in noise.items() for k in (0, 1)}
+    return pl.DataFrame({"triplet": [f"t{t}" for t in range(T)], "ref": rng.integers(0, references, T), **columns})
+
+
+def judge(batch: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
+    p = 1 / (1 + batch["a_d1"].to_numpy() / batch["a_d0"].to_numpy())
+    M = batch["votes_wanted"].to_numpy()
+    return batch.with_columns(n=pl.Series(np.random.default_rng(seed).binomial(M, p)), M=pl.Series(M))
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=3, max_size=30), st.integers(0, 1000), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_systematic_sampling_takes_the_rounded_sum_of_each_reference(
+    chances: list[float], seed: int, by_reference: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    chance, ref = np.array(chances), rng.integers(0, 4, len(chances))
+    rows = systematic(chance, rng, ref if by_reference else None)
+    assert len(set(rows.tolist())) == len(rows)
+    assert np.floor(chance.sum() - 1e-6) <= len(rows) <= np.ceil(chance.sum() + 1e-6)
+    assert set(np.flatnonzero(chance >= 1)) <= set(rows.tolist())
+    for each in range(4) if by_reference else ():
+        total = chance[ref == each].sum()
+        assert np.floor(total - 1e-6) <= (ref[rows] == each).sum() <= np.ceil(total + 1e-6)
+
+
+@pytest.mark.parametrize("by_reference", [False, True])
+def test_every_row_is_drawn_with_its_probability(by_reference: bool) -> None:
+    rng = np.random.default_rng(1)
+    chance, ref = rng.random(20), rng.integers(0, 5, 20)
+    draws = 4000
+    times = np.zeros(20)
+    for _ in range(draws):
+        times[systematic(chance, rng, ref if by_reference else None)] += 1
+    assert np.abs(times / draws - chance).max() < 4 * 0.5 / draws**0.5
+
+
+def test_probabilities_sum_to_the_triplets_and_weights_are_their_inverse() -> None:
+    table = pool()
+    chosen = planning.choose(table, votes=115, seed=3)
+    assert len(chosen.frame) == 100
+    assert chosen.inclusion.sum() == pytest.approx(100)
+    assert chosen.inclusion.min() >= 0.1 * 100 / len(table) * 0.99
+    assert chosen.frame["weight"].to_numpy() == pytest.approx(1 / chosen.inclusion[chosen.rows])
+    assert chosen.frame["votes_wanted"].value_counts().sort("votes_wanted")["count"].to_list() == [85, 15]
+    assert chosen.frame["first"].value_counts().sort("first")["count"].to_list() == [50, 50]
+    assert chosen.frame.equals(planning.choose(table, votes=115, seed=3).frame)
+    assert not chosen.frame.equals(planning.choose(table, votes=115, seed=4).frame)
+
+
+def test_where_distances_disagree_more_is_asked() -> None:
+    chosen = planning.choose(pool(2000), votes=230, measure="score_2afc_distance", uniform=0.1)
+    frame = pool(2000)
+    apart = ((frame["a_d0"] > frame["a_d1"]) != (frame["b_d0"] > frame["b_d1"])).to_numpy()
+    assert chosen.inclusion[apart].min() > 5 * chosen.inclusion[~apart].max()
+    P = {name: chosen.P[name].astype(np.float64) for name in "ab"}
+    by_nll = planning.choose(pool(2000), votes=230)
+    size = np.abs(np.log(P["a"] / (1 - P["a"])) - np.log(P["b"] / (1 - P["b"])))
+    assert np.corrcoef(by_nll.inclusion, size)[0, 1] > 0.8
+    assert min(by_nll.gains.values()) > 1
+
+
+def test_weighted_sums_are_unbiased_with_caps_and_over_batches() -> None:
+    """The mean over a small pool of a column, by weights of two batches, the second chosen by what the first shows."""
+    rng = np.random.default_rng(5)
+    x, ref = rng.gamma(1, size=80), rng.integers(0, 8, 80)
+    means = []
+    for _ in range(1500):
+        chance = 12 * (x + 0.2) / (x + 0.2).sum()
+        first = systematic(np.minimum(chance, 1), rng, ref)
+        # What was learnt: more where x was large in the first batch, by reference; none of the first batch again.
+        again = 0.1 + np.bincount(ref[first], x[first], minlength=8)[ref]
+        again[first] = 0
+        again = np.minimum(10 * again / again.sum(), 1)
+        second = systematic(again, rng)
+        batch = np.repeat([1, 2], [len(first), len(second)])
+        inclusion = np.concatenate([np.minimum(chance, 1)[first], again[second]])
+        means.append(batch_weights(batch, inclusion) @ x[np.concatenate([first, second])] / 80)
+    assert np.mean(means) == pytest.approx(x.mean(), abs=4 * np.std(means) / len(means) ** 0.5)
+
+
+def test_weights_of_batches_by_hand() -> None:
+    """Each batch: those before count once, its own by their inverse probabilities; averaged by numbers of triplets."""
+    batch, inclusion = np.array([1, 1, 1, 2, 2, 3]), np.array([0.5, 0.2, 0.4, 0.1, 0.3, 0.6])
+    expected = []
+    for b, pi in zip(batch, inclusion, strict=True):
+        estimates = {1: 1 / pi if b == 1 else 0, 2: 1 if b < 2 else 1 / pi if b == 2 else 0, 3: 1 if b < 3 else 1 / pi}
+        expected.append((3 * estimates[1] + 2 * estimates[2] + 1 * estimates[3]) / 6)
+    assert batch_weights(batch, inclusion) == pytest.approx(expected)
+
+
+def test_a_cap_holds_and_a_batch_leaves_out_what_was_asked() -> None:
+    table = pool()
+    first = planning.choose(table, votes=100, per_reference=2, repeats=0.0)
+    assert first.frame["ref"].value_counts()["count"].max() <= 2
+    assert first.frame["votes_wanted"].unique().to_list() == [1]
+    second = planning.choose(table, votes=200, judged=judge(first.frame), per_reference=3, repeats=0.2)
+    assert second.batch == 2
+    fresh = planning.choose(table.filter(~pl.col("triplet").is_in(first.frame["triplet"].implode())), votes=200)
+    assert fresh.frame["triplet"].to_list() != second.frame["triplet"].to_list()
+    assert not set(second.frame["triplet"]) & set(first.frame["triplet"])
+    assert (second.inclusion[first.rows] == 0).all()
+    assert second.inclusion.max() <= 1
+    assert second.frame["ref"].value_counts()["count"].max() <= 3
+    n = len(second.frame)
+    assert second.frame["weight"].to_numpy() == pytest.approx(n / (n + 100) / second.inclusion[second.rows])
+    study = planning.read_judged([judge(first.frame), judge(second.frame)])
+    assert study["weight"].sum() == pytest.approx(len(table), rel=0.15)
+    # A pilot, which is no batch of the study, shows where distances differ, and that is all.
+    pilot = judge(first.frame).drop("batch", "inclusion", "weight", "first", "votes_wanted")
+    assert planning.choose(table, votes=50, judged=pilot).batch == 1
+
+
+def test_the_largest_relative_variance_of_the_pairs_is_smallest() -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.gamma(1, size=(3, 400)) * np.array([[1.0], [5.0], [0.1]])
+
+    def worst(weight: Any) -> float:
+        whole = np.sqrt(weight @ sizes**2)
+        return max(whole.sum() * (each**2 / whole).sum() / each.sum() ** 2 for each in sizes)
+
+    found = worst(balance(sizes))
+    grid = np.linspace(0.02, 0.96, 30)
+    tried = [worst(np.array([a, b, 1 - a - b]) / sizes.sum(axis=1) ** 2) for a in grid for b in grid if a + b < 1]
+    assert found <= min(tried) * 1.01
+    assert balance(sizes[:1] * 0).tolist() == [0.0]
+
+
+def test_all_pairs_and_named_ones() -> None:
+    table = pool(400, names="abc")
+    assert [*planning.choose(table, votes=50).gains] == [("a", "b"), ("a", "c"), ("b", "c")]
+    chosen = planning.choose(table, votes=50, pairs=[("c", "a")])
+    assert [*chosen.gains] == [("c", "a")]
+    assert repr(chosen).startswith("batch 1: 43 of 400 triplets, 50 votes; chosen uniformly, ")
+    look = planning.extremes(chosen, table, pair=("a", "c"), number=5)
+    assert "weight" not in look.columns
+    assert look["note"][0] == "to look at, not a sample: no weight"
+    apart = np.abs(np.log(look["P_a"] / (1 - look["P_a"])) - np.log(look["P_c"] / (1 - look["P_c"])))
+    assert apart.to_list() == sorted(apart, reverse=True)
+
+
+def test_tables_without_names_and_of_single_votes(tmp_path: Path) -> None:
+    table = pool(200).drop("triplet", "ref")
+    table.write_csv(tmp_path / "pool.csv")
+    first = planning.choose(tmp_path / "pool.csv", votes=60, seed=1)
+    assert first.frame["triplet"].to_list() == [str(row) for row in first.rows]
+    assert first.frame["a_d0"].to_list() == table["a_d0"].gather(first.rows).to_list()
+    single = first.frame[np.repeat(np.arange(len(first.frame)), first.frame["votes_wanted"].to_numpy())]
+    single = single.with_columns(choice=pl.Series(np.random.default_rng(0).integers(0, 2, len(single))))
+    single.write_csv(tmp_path / "votes.csv")
+    second = planning.choose(tmp_path / "pool.csv", votes=60, judged=str(tmp_path / "votes.csv"))
+    assert second.batch == 2
+    study = planning.read_judged(tmp_path / "votes.csv")
+    assert len(study) == 60
+    assert twoafc.Triplets.from_frame(study).weight is not None
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    table = pool(100)
+    first = planning.choose(table, votes=46).frame
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (table, {"votes": 400}, "400 votes are 348 triplets; the pool has 100 that were not asked yet"),
+        (table, {"votes": 0}, "0 votes are 0 triplets; the pool has 100 that were not asked yet"),
+        (table, {"measure": "aj"}, "measure must be nll or score_2afc_distance; got aj"),
+        (table, {"uniform": 2}, r"uniform is a share in \[0, 1\]; got 2"),
+        (table, {"uniform": 0}, "uniform must be above 0: otherwise some triplets are never chosen, and no weights .*"),
+        (table, {"per_reference": 0}, "per_reference must be at least 1; got 0"),
+        (table, {"pairs": [("a", "x")]}, "the pool has no distance x; it has a, b"),
+        (table, {"pairs": [("a", "a")]}, "a pair is two distances; got a twice"),
+        (table.drop("b_d0", "b_d1"), {}, "a pool needs two distances, NAME_d0 and NAME_d1 each; found a"),
+        (table[:0], {}, "the pool has no rows"),
+        (first, {}, "a choice adds the column batch, which the pool has: is it an earlier choice\\?"),
+        (table.with_columns(n=pl.lit(1)), {}, "a pool has no votes; found the column n: drop it, or give .*"),
+        (pl.concat([table, table]), {}, "triplets of a pool must have different names; t0 is there twice"),
+        (
+            table[:50],
+            {"judged": judge(first)},
+            "batches of a study must be drawn from one pool; triplet t.* is not in it",
+        ),
+        (
+            table,
+            {"judged": judge(first).drop("b_d0", "b_d1")},
+            "the votes so far have no distance b; they have a",
+        ),
+        (
+            table,
+            {"judged": judge(first).with_columns(inclusion=pl.lit(0.0))},
+            r"inclusion must lie in \(0, 1\], as the choice gave it, and batch be a number; triplet t\d+ has batch=1, "
+            r"inclusion=0.0 \(40 of 40 rows\)",
+        ),
+        (
+            table,
+            {"judged": [judge(first), judge(first.drop("batch"))]},
+            "some votes have the columns triplet, batch and inclusion, and some have not; give one study's",
+        ),
+        (
+            table,
+            {"judged": [judge(first), judge(first.with_columns(batch=pl.lit(2)))]},
+            r"a triplet is asked in one batch, with one inclusion; t\d+ has several",
+        ),
+    ]
+    for each, options, text in cases:
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            planning.choose(each, **({"votes": 30} | options))
+    few = pool(100, references=5)
+    with pytest.raises(twoafc.DataError, match=r"^26 triplets are wanted; with 2 of a reference at most there are 10$"):
+        planning.choose(few, votes=30, per_reference=2)
+    chosen = planning.choose(pool(100, names="abc"), votes=20, pairs=[("a", "b")])
+    with pytest.raises(twoafc.DataError, match=r"^the choice has no predictions of c; choose for this pair too$"):
+        planning.extremes(chosen, pool(100, names="abc"), pair=("a", "c"))

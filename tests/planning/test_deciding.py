@@ -1,0 +1,164 @@
+"""`twoafc gate`: three outcomes of a non-inferiority test, in nats per vote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import twoafc
+from twoafc.cli import main
+
+
+def votes(triplets: int = 240, **noise: float) -> pl.DataFrame:
+    """Votes on triplets of 40 references, and noisy copies of the distance that they follow."""
+    world = twoafc.worlds.simulate("weber", triplets=triplets, votes=[1, 2, 4], references=40, seed=3)
+    rng = np.random.default_rng(1)
+    columns = {
+        f"{name}_d{k}": world[f"d{k}"] * np.exp(spread * rng.normal(size=triplets))
+        for name, spread in noise.items()
+        for k in (0, 1)
+    }
+    return world.select("triplet", "ref", "n", "M").with_columns(**columns)
+
+
+@pytest.fixture(scope="module")
+def result() -> twoafc.Result:
+    return twoafc.evaluate(votes(good=0.1, alike=0.12, bad=1.5), error_bars="fixed", folds=2)
+
+
+@pytest.fixture(scope="module")
+def folder(result: twoafc.Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("gate") / "results"
+    result.write(path)
+    return path
+
+
+def slowly(result: twoafc.Result, baseline: str, candidate: str) -> tuple[float, float, float]:
+    """The loss with its one-sided limits, by loops over references: a ratio of sums, linearised."""
+    one, other = (result.outcomes(name) for name in (baseline, candidate))
+    apart = [b - a for a, b in zip(one["nll"], other["nll"], strict=True)]
+    loss = sum(apart) / one["M"].sum()
+    sums: dict[str, float] = {}
+    share: dict[str, float] = {}
+    for ref, x, M in zip(one["ref"], apart, one["M"], strict=True):
+        sums[ref] = sums.get(ref, 0.0) + (x - loss * M) / one["M"].sum()
+        share[ref] = share.get(ref, 0.0) + 1 / len(one)
+    squares = sum(s**2 for s in share.values())
+    se = sum(sums[ref] ** 2 / (1 - 2 * share[ref] + squares) for ref in sums) ** 0.5
+    reach = stats.t.ppf(0.95, 1 / squares - 1) * se
+    return loss, loss - reach, loss + reach
+
+
+def test_the_loss_is_that_of_slow_loops(result: twoafc.Result) -> None:
+    for pair in (("good", "alike"), ("good", "bad"), ("bad", "alike")):
+        found = twoafc.gate(result, result, max_loss=0.02, distance=pair)
+        assert (found.loss, found.low, found.high) == pytest.approx(slowly(result, *pair), rel=1e-9)
+
+
+def test_the_outcome_follows_from_the_limits(result: twoafc.Result) -> None:
+    found = twoafc.gate(result, result, max_loss=0.02, distance=("good", "bad"))
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 < found.low < found.high
+    margins = {found.low - 1e-6: "fail", found.loss: "undecided", found.high + 1e-6: "pass"}
+    for margin, outcome in margins.items():
+        assert twoafc.gate(result, result, max_loss=margin, distance=("good", "bad")).outcome == outcome
+    turned = twoafc.gate(result, result, max_loss=0.02, distance=("bad", "good"))
+    assert (turned.loss, turned.high) == pytest.approx((-found.loss, -found.low))
+
+
+def test_the_noise_of_training_widens_the_limits() -> None:
+    table = votes(good=0.1, bad=0.5)
+    fixed, whole = (
+        twoafc.gate(found, found, max_loss=0.1, distance=("good", "bad"))
+        for found in (twoafc.evaluate(table, folds=2, error_bars=kind) for kind in ("fixed", "analytic"))
+    )
+    assert fixed.loss == pytest.approx(whole.loss)
+    assert fixed.se is not None
+    assert whole.se is not None
+    assert fixed.se < whole.se
+
+
+def test_the_loss_is_weighted() -> None:
+    table = votes(good=0.1, bad=0.5).with_columns(weight=pl.Series([2.0] * 80 + [1.0] * 160))
+    result = twoafc.evaluate(table, folds=2, error_bars="fixed")
+    found = twoafc.gate(result, result, max_loss=0.1, distance=("good", "bad"))
+    one, other = (result.outcomes(name) for name in ("good", "bad"))
+    weight = one["weight"].to_numpy()
+    assert found.loss == pytest.approx(weight @ (other["nll"] - one["nll"]).to_numpy() / (weight @ one["M"].to_numpy()))
+
+
+def test_a_candidate_that_rules_out_votes_fails(result: twoafc.Result) -> None:
+    rows = result.rows.with_columns(
+        P=pl.when((pl.col("distance") == "bad") & (pl.col("n") > 0)).then(0.0).otherwise("P"),
+    )
+    broken = result.replace(triplets=rows)
+    assert twoafc.gate(broken, broken, max_loss=9, distance=("good", "bad")).outcome == "fail"
+    assert twoafc.gate(broken, broken, max_loss=9, distance=("bad", "good")).outcome == "undecided"
+
+
+def code_of(*arguments: Any) -> int:
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_exit_codes_one_line_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("gate", "--baseline", folder, "--candidate", folder, "--distance", "good", "--distance")
+    assert code_of(*both, "alike", "--max-loss", 0.5) == 0
+    line = capsys.readouterr().out
+    assert line.startswith("pass: loss of alike against good ")
+    assert line.count("\n") == 1
+    assert code_of(*both, "bad", "--max-loss", 0.001) == 1
+    assert capsys.readouterr().out.startswith("fail: ")
+    assert code_of(*both, "bad", "--max-loss", 0.22, "--json") == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["outcome"], found["exit_code"], found["triplets"]) == ("undecided", 3, 240)
+    assert found["low"] < 0.22 < found["high"]
+    assert code_of(*both, "bad", "--max-loss", 0.22, "--pass-undecided") == 0
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    assert code_of("gate", *arguments, "--max-loss", 0.1) == 2
+    return capsys.readouterr().err.strip()
+
+
+def test_mistakes(folder: Path, result: twoafc.Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--baseline", folder, "--candidate", folder)
+    assert (
+        mistake(capsys, *both)
+        == f"twoafc: {folder} has several distances: good, alike, bad; name the baseline's (--distance)"
+    )
+    same = f"twoafc: baseline and candidate are both bad of {folder}; name two distances of it"
+    assert mistake(capsys, *both, "--distance", "bad") == same
+    unknown = f"twoafc: {folder} has no distance ssim; it has good, alike, bad"
+    assert mistake(capsys, *both, "--distance", "ssim") == unknown
+    with pytest.raises(
+        twoafc.DataError, match=r"^baseline and candidate have no estimator density in common; they share auto$"
+    ):
+        twoafc.gate(result, result, max_loss=0.1, distance=("good", "bad"), estimator="density")
+    with pytest.raises(ValueError, match=r"^max_loss must be a finite number of nats per vote; got nan$"):
+        twoafc.gate(result, result, max_loss=float("nan"))
+    with pytest.raises(ValueError, match=r"^a gate compares two distances, .*; got a, b, c$"):
+        twoafc.gate(result, result, max_loss=0.1, distance=("a", "b", "c"))
+    fewer = result.replace(triplets=result.rows.filter(pl.col("triplet").cast(pl.Int64) < 200))
+    with pytest.raises(
+        twoafc.DataError,
+        match=r"^baseline and candidate must be tested on the same triplets; there are 240 in the result and 200 in "
+        r"the result, 200 of one name: evaluate both on the same test table$",
+    ):
+        twoafc.gate(result, fewer, max_loss=0.1, distance="good")
+    other = result.replace(triplets=result.rows.with_columns(n=pl.col("M") - pl.col("n")))
+    with pytest.raises(twoafc.DataError, match=r"^the same triplet must have the same votes; "):
+        twoafc.gate(result, other, max_loss=0.1, distance="good")
+    renamed = result.replace(triplets=result.rows.with_columns(estimator=pl.lit("mine")))
+    with pytest.raises(twoafc.DataError, match=r"must be fitted by the same estimator; they share none$"):
+        twoafc.gate(result, renamed, max_loss=0.1, distance="good")
