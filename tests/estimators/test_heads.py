@@ -180,7 +180,7 @@ def test_damaged_heads_are_refused(refitted: HeadsFit, tmp_path: Path) -> None:
     assert wrong(lapse=np.array(2.0)) == "lapse must be a number in [0, 1); found 2.0"
     assert wrong(typical=np.zeros(3)) == "typical must have a number for each channel; found shape (3,)"
     assert wrong({"network": "lpips_alex"}) == (
-        "settings must be folds, network, seed, strength, weights; found network"
+        "settings must be card, folds, network, seed, strength, weights; found network"
     )
 
 

@@ -91,6 +91,8 @@ def test_the_folder_has_the_heads_and_the_table(result: Result, tmp_path: Path) 
     again = Result.read(tmp_path / "out")
     assert again.fused.digest == result.fused.digest
     assert again.card["heads"] == result.card["heads"]
+    assert again.fused.card["scores"]["triplets"] == 300
+    assert again.fused.card["licence"] == "made from votes and distances whose licences may apply to it"
     assert twoafc.load(tmp_path / "out/heads.npz").summary() == result.fused.summary()
     scored = twoafc.evaluate(tmp_path / "out/heads.parquet", distances="heads", folds=2, error_bars="fixed")
     ours, theirs = (

@@ -270,6 +270,8 @@ class HeadsFit:
         Mean of each channel over the training rows.
     surface : SplineFit, optional
         P where the heads are the published ones; otherwise it is a function of F(x0) - F(x1).
+    card : mapping
+        What the heads were made from and tested on: data, folds, scores.
     carried : mapping of name to array
         Empty: heads are not fitted to counts.
     """
@@ -279,6 +281,7 @@ class HeadsFit:
     lapse: float
     typical: FloatArray
     surface: SplineFit | None = None
+    card: Mapping[str, Any] = field(default_factory=dict)
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     k: ClassVar[int] = 2
@@ -356,7 +359,7 @@ class HeadsFit:
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeadsFit:
         """Build a fit from the settings and arrays of a saved model, checking all."""
-        names = {"network", "weights", "folds", "seed", "strength"}
+        names = {"network", "weights", "folds", "seed", "strength", "card"}
         if set(settings) != names:
             raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
         layers = range(sum(name.startswith("published_") for name in arrays))
@@ -377,7 +380,7 @@ class HeadsFit:
         strength = np.inf if settings["strength"] is None else float(settings["strength"])
         own = Heads(str(settings["network"]), published, dict(settings["weights"]), None, int(settings["folds"]))
         own = replace(own, seed=int(settings["seed"]), strength=strength)
-        return cls(own, heads, float(lapse), typical, surface)
+        return cls(own, heads, float(lapse), typical, surface, dict(settings["card"]))
 
     @property
     def digest(self) -> str:
@@ -393,5 +396,6 @@ class HeadsFit:
             "folds": own.folds,
             "seed": own.seed,
             "strength": None if own.strength is None or np.isinf(own.strength) else own.strength,
+            "card": dict(self.card),
         }
         save_archive(path, self.kind, settings, self.arrays())

@@ -12,7 +12,7 @@ import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Fusion, FusionFit, Spline
+from twoafc.estimators import Fusion, FusionFit, HeadsFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
 from twoafc.evaluation.heads import fit_heads
 from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances
@@ -89,7 +89,7 @@ def fuse(
             raise DataError("train and test must both be channels (.npz), or both tables")
         if distances is not None:
             raise DataError("channels are those of one distance; leave distances out")
-        return fit_heads(train, test, name or "heads", settings, progress)
+        return _carded(fit_heads(train, test, name or "heads", settings, progress), name or "heads")
     name = name or "fused"
     tables = as_votes(train), None if test is None else as_votes(test)
     distances = [distances] if isinstance(distances, str) else distances
@@ -154,6 +154,15 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
         why = "" if len(kept) == len(names) else f" ({'; '.join(notes)})"
         raise DataError(f"fusing needs two distances at least; the table has {', '.join(kept) or 'none'}{why}")
     return kept, notes
+
+
+def _carded(result: Result, name: str) -> Result:
+    """Give heads their card."""
+    runs = [
+        replace(run, fit=replace(run.fit, card=_card(result, name))) if isinstance(run.fit, HeadsFit) else run
+        for run in result.runs
+    ]
+    return result.replace(runs=runs)
 
 
 def _card(result: Result, name: str) -> dict[str, Any]:
