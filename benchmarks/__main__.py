@@ -21,6 +21,7 @@ ALL = (
     "folds",
     "weights",
     "fusion",
+    "heads",
     "planning",
     "inference",
     "pairs",

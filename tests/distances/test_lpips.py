@@ -11,8 +11,10 @@ from distance_checks import (
     golden_images,
     images,
 )
-from twoafc.distances import NEEDS, distance, lpips
+from twoafc.distances import NEEDS, distance, lpips, weights
 from twoafc.distances.deep import alexnet
+from twoafc.errors import DataError
+from twoafc.files import save_archive
 
 torch = pytest.importorskip("torch")
 
@@ -82,3 +84,80 @@ def test_pixels_without_features():
         found = lpips.compare(parameters, 0, torch.from_numpy(one), torch.from_numpy(other))
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert (lpips.compare(parameters, 0, torch.from_numpy(a), torch.from_numpy(a)) == 0).all()
+
+
+# --- heads ------------------------------------------------------------------------------------------------------------
+
+
+def slow_channels(name, ref, x):
+    """For each channel the mean over pixels of the squared difference of unit vectors, layer by layer."""
+    parameters, _ = weights.network_tensors(name)
+    backbone, _ = lpips.BACKBONES[name]
+    stages = [list(lpips.layers(parameters, torch.from_numpy(each).float(), backbone=backbone)) for each in (ref, x)]
+    means = []
+    for a, b in zip(*stages, strict=True):
+        a, b = (stage.double() / (stage.double().square().sum(1, keepdim=True).sqrt() + 1e-10) for stage in (a, b))
+        means.append(((a - b) ** 2).mean(dim=(2, 3)))
+    return torch.cat(means, dim=1).numpy()
+
+
+@names
+@pytest.mark.usefixtures("random_weights")
+def test_channels_are_means_of_squared_differences(name):
+    ref, x0, x1 = (images(seed, 2, 3, 40, 40) for seed in range(3))
+    channels = lpips.lpips_channels(name)
+    means = channels(ref, x0)
+    assert means.shape == (2, *channels.width)
+    np.testing.assert_allclose(means, slow_channels(name, ref, x0), rtol=1e-4, atol=1e-9)
+    for own, both in zip((means, channels(ref, x1)), channels.triplet(ref, x0, x1), strict=True):
+        np.testing.assert_allclose(own, both, rtol=1e-4, atol=1e-9)
+    assert not channels(ref, ref).any()
+
+
+@names
+@pytest.mark.usefixtures("published_weights")
+def test_published_heads_times_channels_are_the_distance(name):
+    pair = images(0, 3, 3, 40, 40), images(1, 3, 3, 40, 40)
+    channels = lpips.lpips_channels(name)
+    np.testing.assert_allclose(channels(*pair) @ np.concatenate(channels.heads), distance(name)(*pair), rtol=1e-6)
+
+
+def write_heads(path, name="lpips_alex", **changes):
+    """Heads of random numbers, as twoafc fuse writes them."""
+    rng = np.random.default_rng(0)
+    own = any_tensors(NEEDS[name][1])
+    arrays = {key: rng.random(tuple(tensor.shape)).astype(np.float32) for key, tensor in own.items()}
+    digests = {file: weights.published()[file].digest for file in NEEDS[name]}
+    save_archive(path, changes.pop("kind", "heads"), {"network": name, "weights": digests, **changes}, arrays)
+    return np.concatenate([array.ravel() for array in arrays.values()])
+
+
+@names
+@pytest.mark.usefixtures("random_weights")
+def test_heads_are_loaded_from_their_file(name, tmp_path):
+    heads = write_heads(tmp_path / "mine.npz", name)
+    pair = images(0, 2, 3, 40, 40), images(1, 2, 3, 40, 40)
+    mine = distance(tmp_path / "mine.npz")
+    np.testing.assert_allclose(mine(*pair), lpips.lpips_channels(name)(*pair) @ heads, rtol=1e-5)
+    assert (mine.name, list(mine.weights)) == ("mine", [NEEDS[name][0], "heads"])
+    assert mine.weights["heads"].startswith("sha256 ")
+
+
+@pytest.mark.usefixtures("random_weights")
+def test_files_that_are_no_heads_for_this_network_are_refused(tmp_path):
+    path = tmp_path / "mine.npz"
+
+    def wrong(**changes):
+        write_heads(path, **changes)
+        with pytest.raises(DataError) as caught:
+            distance(str(path))
+        return str(caught.value).removeprefix(f"{path} ")
+
+    now = weights.published()["alexnet"].digest
+    assert wrong(weights={"alexnet": "sha256 0"}) == f"was fitted to another alexnet: sha256 0, now {now}"
+    assert wrong(kind="fused") == "is a sum of functions of other distances; twoafc measure computes it on images"
+    assert wrong(kind="spline") == "is a model of P for one distance, not a distance; twoafc fuse makes distances"
+    digests = {file: weights.published()[file].digest for file in NEEDS["lpips_vgg"]}
+    assert wrong(network="lpips_vgg", weights=digests) == "has no heads of lpips_vgg; its arrays have other shapes"
+    with pytest.raises(ValueError, match="channels are those of lpips_alex, lpips_vgg, lpips_squeeze; found 'dists'"):
+        lpips.lpips_channels("dists")

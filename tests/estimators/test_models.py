@@ -157,7 +157,7 @@ def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
     np.savez(path, card=as_card([1]))
     assert "expected 'twoafc model 2', found [1]" in refusal(path)
     save_archive(path, "oracle", {}, {})
-    names = "density, fused, network, spline, pairs-density, pairs-spline"
+    names = "density, fused, heads, network, spline, pairs-density, pairs-spline"
     assert refusal(path) == f"{path} holds a model of kind 'oracle'; this version reads {names}"
     save_archive(path, None, {}, {})  # type: ignore[arg-type]
     assert refusal(path) == f"{path} is not a twoafc model; its card names no estimator"
@@ -234,7 +234,7 @@ def test_a_fit_is_shown_in_one_line(estimator: Any, expected: str) -> None:
     assert shown == expected or re.fullmatch(expected, shown)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in READERS if kind != "fused"])  # see test_fusion
+@pytest.mark.parametrize("kind", [kind for kind in READERS if kind not in ("fused", "heads")])  # see their own tests
 def test_every_kind_of_model_is_read_back_as_what_it_was(kind: str, tmp_path: Path) -> None:
     estimator = SETTINGS[kind.removeprefix("pairs-")]()
     assert isinstance(estimator, CountsEstimator)

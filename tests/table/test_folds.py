@@ -11,7 +11,7 @@ from conftest import random_table
 from twoafc import Density, Settings, Triplets, evaluate
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
-from twoafc.table import assign_folds, most_folds, repeated_units, split_note
+from twoafc.table import assign_folds, most_folds, repeated_units, split_note, unseen_rows
 
 NOTE = "5-fold cross-validation, split by "
 
@@ -211,3 +211,28 @@ def test_linked_references_do_not_widen_the_kernel() -> None:
     widths = [float(Density(sigma="auto").fit(each["distance"]).settings.sigma) for each in (table, alone)]
     assert widths[0] < 2 * widths[1]
     np.testing.assert_array_equal(repeated_units(table.mirrored()), unit)
+
+
+def test_unseen_rows_share_no_image_with_the_rows_fitted() -> None:
+    """Where images recur, images are halved; otherwise, and where that leaves too few rows, references are left out."""
+    rng = np.random.default_rng(0)
+
+    def table(rows: int, names: np.ndarray) -> Triplets:
+        columns = {"n": [1] * rows, "M": [1] * rows, "d0": range(rows), "d1": range(rows)}
+        return Triplets.from_frame(columns | dict(zip(("ref", "x0", "x1"), names.T, strict=True)))
+
+    names = np.array([rng.choice(12, 3, replace=False) for _ in range(500)]).astype(str)
+    splits = unseen_rows(table(500, names), 5, 300, seed=1)
+    assert len(splits) % 2 == 0
+    for fitted, predicted in splits:
+        assert fitted.any()
+        assert not set(names[fitted].ravel()) & set(names[predicted].ravel())
+    assert sum(predicted.sum() for _, predicted in splits) >= 300
+    few = unseen_rows(table(40, names[:40]), 5, 300, seed=1)
+    assert len(few) == 5
+    own = np.array([[f"r{row // 4}", f"a{row}", f"b{row}"] for row in range(40)])
+    folds = unseen_rows(table(40, own), 5, 10, seed=1)
+    assert len(folds) == 2  # as many as give ten rows
+    for fitted, predicted in folds:
+        assert (fitted ^ predicted).all()
+        assert not set(own[fitted, 0]) & set(own[predicted, 0])

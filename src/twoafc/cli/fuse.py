@@ -26,7 +26,7 @@ def fuse(
     rename: Annotated[Several, DATA] = None,
     distance: Annotated[Several, DATA] = None,
     images: Annotated[Path | None, DATA] = None,
-    name: Annotated[str, METHOD] = "fused",
+    name: Annotated[str | None, METHOD] = None,
     folds: Annotated[int | None, METHOD] = None,
     seed: Annotated[int, METHOD] = 0,
     error_bars: Annotated[Literal["analytic", "fixed"], METHOD] = "analytic",
@@ -38,12 +38,13 @@ def fuse(
 
     The fused distance is a sum of smooth increasing functions of the distances. It is fitted and chosen inside the
     training table, or inside the folds, and tested on other votes. Where it is no better than its best part, it is that
-    part.
+    part. From channels that twoafc measure --channels has written, the heads of LPIPS are fitted in the same way, and
+    tested against the published ones.
 
     Parameters
     ----------
     train
-        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least.
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least; or channels, .npz.
     test
         Table to score on; without it the training table is cross-validated by reference.
     rename
@@ -53,7 +54,7 @@ def fuse(
     images
         Folder of the images that the table names, for the report.
     name
-        Name of the fused distance, and of its file.
+        Name of the new distance, and of its file; default fused or, of channels, heads.
     folds
         Parts for cross-validation, whole references at a time where they are known; default 5.
     seed
@@ -69,7 +70,7 @@ def fuse(
         Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.evaluation import fuse as run
-    from twoafc.measurement import identities_of
+    from twoafc.measurement import identities_of, is_channels
     from twoafc.results import check_folder, describe_files
     from twoafc.table import read_votes
 
@@ -77,14 +78,19 @@ def fuse(
         raise ValueError("--folds cross-validates a single table; there is a test table too")
     check_folder(out)
     paths = {"train": train} | ({} if test is None else {"test": test})
-    changed = changed_tables({role: [path] for role, path in paths.items()})
-    tables: dict[str, Any] = {role: read_votes([path], rename=renaming(rename)) for role, path in paths.items()}
+    heads = is_channels(train)
+    if heads and (rename or distance):
+        raise ValueError(f"{'--rename' if rename else '--distance'} is for tables; channels have their names")
+    changed = [] if heads else changed_tables({role: [path] for role, path in paths.items()})
+    tables: dict[str, Any] = {
+        role: path if heads else read_votes([path], rename=renaming(rename)) for role, path in paths.items()
+    }
     with progress(quiet or json) as show:
         found = run(
             **tables,
             distances=listed(distance),
             name=name,
-            identities=identities_of(train),
+            identities=None if heads else identities_of(train),
             folds=folds,
             seed=seed,
             error_bars=error_bars,
@@ -93,6 +99,7 @@ def fuse(
     for role, path in paths.items():
         found.card["data"][role] |= describe_files(path)
     found = found.replace(findings=[*changed, *found.findings])
+    name = found.card["heads" if heads else "fusion"]["name"]
     shown = not (json or quiet)
     if shown:
         with unread():
@@ -100,6 +107,6 @@ def fuse(
     found.write(out, images=images)
     if shown:
         tell_where(out)
-        print(f"Fused distance: {out / f'{name}.npz'}")
+        print(f"{'Heads' if heads else 'Fused distance'}: {out / f'{name}.npz'}")
     elif json:
         print((out / "scores.json").read_text(encoding="utf-8"))

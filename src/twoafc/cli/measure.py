@@ -38,6 +38,7 @@ def measure(
     shard: str | None = None,
     scheduler: str | None = None,
     allow_random: Switch = False,
+    channels: Switch = False,
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
@@ -79,6 +80,8 @@ def measure(
         Measure on the workers of a Dask cluster: its scheduler's address, such as tcp://10.0.0.1:8786, or its file.
     allow_random
         Measure distances whose values depend on the batch or on chance, too, and say so on the card.
+    channels
+        Of one LPIPS distance, write what its heads weigh to OUT, .npz, from which twoafc fuse fits heads of your own.
     json
         Print a summary as JSON.
     quiet
@@ -115,6 +118,7 @@ def measure(
             shard=None if shard is None else _share(shard),
             client=client,
             allow_random=allow_random,
+            channels=channels,
             progress=show,
         )
     seconds = time.monotonic() - start
@@ -189,7 +193,7 @@ def _print_result(result: Measured, out: Path, shard: str | None, seconds: float
         left = others if result.remaining else "all is there"
         print(f"Shard {shard}: {left}; when all shards are done, the same command without --shard writes {out}")
     elif result.table is not None:
-        print(f"Table: {out} ({len(result.table):,} rows)")
+        print(f"{'Channels' if out.suffix == '.npz' else 'Table'}: {out} ({len(result.table):,} rows)")
 
 
 def _print_failures(failures: list[Failure], written: Path | None) -> None:

@@ -16,6 +16,8 @@ from .laplacian import nlpd as nlpd
 from .laplacian import nlpd_2017 as nlpd_2017
 from .laplacian import nlpd_2017_5 as nlpd_2017_5
 from .laplacian import nlpd_rgb as nlpd_rgb
+from .lpips import Channels as Channels
+from .lpips import lpips_channels as lpips_channels
 from .pixelwise import euclidean as euclidean
 from .pixelwise import rmse as rmse
 from .registry import ALIASES as ALIASES

@@ -133,12 +133,16 @@ class Deep:
         parameters = self._parameters_on(images[0].device)
         # Convolutions are faster with the channels of a pixel side by side, on processors and on GPUs.
         together = torch.cat(images).contiguous(memory_format=torch.channels_last)
-        total: Batch = 0.0
+        parts = []
         for number, layer in enumerate(self.layers(parameters, together)):
             ref, *others = layer.chunk(len(images))
-            total = total + torch.stack([self.compare(parameters, number, ref, x) for x in others])
+            parts.append(torch.stack([self.compare(parameters, number, ref, x) for x in others]))
         # Rounding, or a small number of draws, must not make a distance negative.
-        return total.clip(min=0)
+        return self.joined(parts).clip(min=0)
+
+    def joined(self, parts: list[Batch]) -> Batch:
+        """Join what the layers have given: their sum."""
+        return sum(parts)
 
     def _parameters_on(self, device: Any) -> Tensors:
         torch = require("torch", extra="torch")

@@ -7,13 +7,21 @@ summed over channels with weights that were fitted to people's votes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
+
+from twoafc.arrays import FloatArray
 from twoafc.distances.batches import Batch
 from twoafc.distances.deep import ELSEWHERE, PIECE, Backbone, Deep, Precision, alexnet, squeezenet, vgg16
-from twoafc.distances.weights import Paths, Tensors, network_tensors
-from twoafc.errors import require
+from twoafc.distances.weights import Paths, Tensors, digest, network_tensors
+from twoafc.errors import DataError, require
+from twoafc.files import read_archive
 
+Made = TypeVar("Made", bound=Deep)
 # Mean and spread of ImageNet's channels on the scale from -1 to 1.
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 TINY = 1e-10
@@ -57,12 +65,88 @@ def lpips_squeeze(*, weights: Paths = None, device: str = "cpu", precision: Prec
 
 
 def _lpips(name: str, weights: Paths, device: str, precision: Precision) -> Deep:
-    backbone, least = BACKBONES[name]
     parameters, digests = network_tensors(name, weights)
-    pieces = PIECES.get((name, precision), (PIECE, ELSEWHERE))
-    return Deep(
-        name, partial(layers, backbone=backbone), compare, parameters, least, digests, device, precision, *pieces
+    return _of(Deep, name, name, parameters, digests, device, precision)
+
+
+def _of(
+    kind: type[Made],
+    name: str,
+    network: str,
+    parameters: Tensors,
+    digests: dict[str, str],
+    device: str,
+    precision: Precision,
+) -> Made:
+    backbone, least = BACKBONES[network]
+    pieces = PIECES.get((network, precision), (PIECE, ELSEWHERE))
+    between = compare_channels if issubclass(kind, Channels) else compare
+    return kind(
+        name, partial(layers, backbone=backbone), between, parameters, least, digests, device, precision, *pieces
     )
+
+
+# --- heads ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Channels(Deep):
+    """What the heads of LPIPS weigh: for each channel the mean over pixels of the squared difference, shape (B, C).
+
+    The distance is the sum over channels of head times mean.
+    """
+
+    def joined(self, parts: list[Batch]) -> Batch:
+        """Join the channels of all layers, side by side."""
+        return require("torch", extra="torch").cat(parts, dim=-1)
+
+    @property
+    def width(self) -> tuple[int]:
+        """Numbers for each pair of images."""
+        return (sum(map(len, self.heads)),)
+
+    @property
+    def heads(self) -> list[FloatArray]:
+        """The published heads, one array for each layer."""
+        names = sorted(name for name in self.parameters if name.startswith("lin"))
+        return [self.parameters[name].flatten().numpy().astype(np.float64) for name in names]
+
+
+def lpips_channels(
+    network: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32"
+) -> Channels:
+    """Make the function that gives the channels' means of an LPIPS network, such as ``"lpips_alex"``.
+
+    Other parameters as for `lpips_alex`.
+    """
+    if network not in BACKBONES:
+        raise ValueError(f"channels are those of {', '.join(BACKBONES)}; found {network!r}")
+    parameters, digests = network_tensors(network, weights)
+    return _of(Channels, network, network, parameters, digests, device, precision)
+
+
+def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
+    """Make LPIPS with the heads in a file that `twoafc fuse` has written; other parameters as for `lpips_alex`."""
+    kind, settings, arrays = read_archive(path)
+    if kind == "fused":
+        raise DataError(f"{path} is a sum of functions of other distances; twoafc measure computes it on images")
+    if kind != "heads":
+        raise DataError(f"{path} is a model of P for one distance, not a distance; twoafc fuse makes distances")
+    torch = require("torch", extra="torch")
+    parameters, digests = network_tensors(settings["network"], weights)
+    for name, expected in settings["weights"].items():
+        if digests.get(name) != expected:
+            raise DataError(f"{path} was fitted to another {name}: {expected}, now {digests.get(name, 'none')}")
+    heads = {name: array for name, array in arrays.items() if name.startswith("lin")}
+    if {name: array.shape for name, array in heads.items()} != {
+        name: tuple(tensor.shape) for name, tensor in parameters.items() if name.startswith("lin")
+    }:
+        raise DataError(f"{path} has no heads of {settings['network']}; its arrays have other shapes")
+    own = digest(np.concatenate([heads[name].ravel() for name in sorted(heads)]))
+    parameters |= {name: torch.from_numpy(array.copy()) for name, array in heads.items()}
+    backbone = {name: value for name, value in digests.items() if not name.endswith("_head")}
+    name = Path(path).stem
+    return _of(Deep, name, settings["network"], parameters, backbone | {"heads": f"sha256 {own}"}, device, precision)
 
 
 def layers(parameters: Tensors, images: Batch, *, backbone: Backbone) -> Iterator[Batch]:
@@ -86,3 +170,12 @@ def compare(parameters: Tensors, number: int, a: Batch, b: Batch) -> Batch:
     squares = torch.nn.functional.mse_loss(a, b * (length / other), reduction="none").movedim(1, -1)
     pixels = squares.reshape(-1, squares.shape[-1]) @ parameters[f"lin{number}.model.1.weight"].flatten()
     return (pixels.view(len(a), -1) / length.flatten(1).square()).mean(dim=1)
+
+
+def compare_channels(parameters: Tensors, number: int, a: Batch, b: Batch) -> Batch:
+    """Squared differences of unit vectors, averaged over pixels: shape (B, channels); see `compare`."""
+    torch = require("torch", extra="torch")
+    length, other = (torch.linalg.vector_norm(stage, dim=1, keepdim=True) + TINY for stage in (a, b))
+    squares = torch.nn.functional.mse_loss(a, b * (length / other), reduction="none")
+    pixels = length.flatten(2).square().reciprocal()
+    return (squares.flatten(2) * pixels).mean(dim=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 from twoafc.distances.adapters import LIBRARIES, library_distance
@@ -36,16 +37,17 @@ DEEP: dict[str, str] = {
 ALIASES: dict[str, str] = {"lpips": "lpips_alex", "pim": "pim_1"}
 
 
-def distance(name: str | Distance, **settings: Any) -> Distance:
+def distance(name: str | Path | Distance, **settings: Any) -> Distance:
     """Return the distance of that name.
 
     Parameters
     ----------
-    name : str or callable
+    name : str, path or callable
         A name, or an alias: ``"lpips"`` is ``"lpips_alex"``, ``"pim"`` is ``"pim_1"``. Your own distance as
         ``"package.module:function"``, or the callable itself (see `twoafc.distances.own`; `twoafc.check_distance`
         checks whether it is a distance). One of another library as ``"pyiqa:NAME"``, ``"piq:NAME"`` or
-        ``"torchmetrics:NAME"`` (see `twoafc.distances.adapters`).
+        ``"torchmetrics:NAME"`` (see `twoafc.distances.adapters`). LPIPS with heads of your own as their file,
+        ``"heads.npz"`` (see `twoafc.fuse`).
     **settings
         For a distance with a network: ``weights``, ``device``, ``precision``; for ``pim_5`` also ``draws``, ``seed``.
         For your own: ``takes``, ``device`` and its own arguments; for one of a library: ``device`` and the library's.
@@ -56,6 +58,10 @@ def distance(name: str | Distance, **settings: Any) -> Distance:
     >>> distance("rmse")(np.zeros((1, 3, 8, 8)), np.ones((1, 3, 8, 8)))
     array([1.])
     """
+    name = str(name) if isinstance(name, Path) else name
+    if isinstance(name, str) and name.endswith(".npz"):
+        heads: Distance = importlib.import_module("twoafc.distances.lpips").lpips_heads(name, **settings)
+        return heads
     if not isinstance(name, str):
         ready = isinstance(name, Own) or name in DISTANCES.values() or hasattr(name, "triplet")
         return name if ready and not settings else own(name, **settings)

@@ -5,6 +5,8 @@ from .fusion import Fused as Fused
 from .fusion import Fusion as Fusion
 from .fusion import FusionFit as FusionFit
 from .fusion import last_slope as last_slope
+from .heads import Heads as Heads
+from .heads import HeadsFit as HeadsFit
 from .kernel import Sums as Sums
 from .kernel import interpolate as interpolate
 from .kernel import kernel_sums as kernel_sums

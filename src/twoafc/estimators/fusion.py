@@ -284,11 +284,16 @@ def _best_alone(design: _Design, whole: Solution, settings: Fusion) -> str | Non
         fused[rows] = chances(theta, design.X[rows], "logit")[0]
         single[rows] = Spline().fit(alone.where(others)).probability(*alone.where(rows).columns)
     gain = log_likelihood(table.n, table.M, fused) - log_likelihood(table.n, table.M, single)
-    mean, error = _mean_and_error(gain, table)
+    mean, error = mean_and_error(gain, table)
     return None if mean > error else parts[best]
 
 
-def _mean_and_error(gain: FloatArray, table: Votes) -> tuple[float, float]:
+def lapsing(difference: FloatArray, lapse: float) -> FloatArray:
+    """P of a difference of distances in logits, with a share of votes at random; exactly 1/2 where it is 0."""
+    return np.asarray(0.5 + (1 - lapse) * (expit(difference) - 0.5))
+
+
+def mean_and_error(gain: FloatArray, table: Votes) -> tuple[float, float]:
     """Weighted mean over rows, and its standard error between references."""
     mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
     unit: IntArray | None = repeated_units(table)
@@ -349,8 +354,7 @@ class FusionFit:
 
     def _chance(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen; P(d0, d1) + P(d1, d0) = 1."""
-        difference = require_numbers(d0) - require_numbers(d1)
-        return np.asarray(0.5 + (1 - self.lapse) * (expit(difference) - 0.5))
+        return lapsing(require_numbers(d0) - require_numbers(d1), self.lapse)
 
     def summary(self) -> dict[str, Any]:
         """Describe the fit on the card of a result."""

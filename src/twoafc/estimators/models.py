@@ -18,6 +18,7 @@ from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.fusion import FusionFit
+from twoafc.estimators.heads import HeadsFit
 from twoafc.estimators.network import Network, NetworkFit
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.files import read_archive
@@ -98,6 +99,7 @@ SETTINGS: dict[str, type[CountsEstimator]] = {
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Model]] = {
     "density": DensityFit.restore,
     "fused": FusionFit.restore,
+    "heads": HeadsFit.restore,
     "network": NetworkFit.restore,
     "spline": SplineFit.restore,
     "pairs-density": partial(DensityFit.restore, k=1),

@@ -12,13 +12,14 @@ import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Fusion, FusionFit, Spline
+from twoafc.estimators import Fusion, FusionFit, HeadsFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
+from twoafc.evaluation.heads import fit_heads
 from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances
 from twoafc.evaluation.records import scored
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
-from twoafc.measurement import identities_of
+from twoafc.measurement import identities_of, is_channels
 from twoafc.results import Result, Run
 from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind
 
@@ -34,7 +35,7 @@ def fuse(
     test: Any = None,
     *,
     distances: str | Sequence[str] | None = None,
-    name: str = "fused",
+    name: str | None = None,
     identities: Mapping[str, Mapping[str, Any]] | None = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
@@ -42,18 +43,21 @@ def fuse(
 ) -> Result:
     """Fuse distances into one that explains the votes best, and test it against every one of them.
 
+    From a file of channels, which ``twoafc measure --channels`` writes, it fits the heads of LPIPS instead, and tests
+    them against the published ones.
+
     The fused distance is a sum of smooth increasing functions of the distances: see `twoafc.Fusion`. Everything about
     it is chosen inside the training table, or inside the folds that are fitted, so that its scores are those of votes
     that it has not seen.
 
     Parameters
     ----------
-    train, test : Triplets, a path or a frame of them
+    train, test : Triplets, a path or a frame of them; or paths of channels, .npz
         As for `twoafc.evaluate`; without `test` the training table is cross-validated by reference.
     distances : names, default all that both tables have
         The parts; two at least.
-    name : str
-        Name of the fused distance.
+    name : str, optional
+        Name of the new distance; "fused" or, of heads, "heads" by default.
     identities : mapping of part to what it was measured with, optional
         By default as the card of the training table says, where that is a file that `twoafc.measure` wrote.
     settings, **changes
@@ -63,7 +67,8 @@ def fuse(
     -------
     Result
         Scores of the fused distance and its parts; ``result.fused`` is the distance itself, fitted to all of the
-        training table, and ``result.card["fusion"]`` has what each part is worth and the learning curve.
+        training table, and ``result.card["fusion"]`` has what each part is worth and the learning curve. Of heads,
+        ``result.fused`` has them by layer, and ``result.card["heads"]`` what they weigh.
 
     Examples
     --------
@@ -79,6 +84,13 @@ def fuse(
     array([0. , 2.9])
     """
     settings = changed_settings("fuse", settings, changes)
+    if is_channels(train) or is_channels(test):
+        if not is_channels(train) or not (test is None or is_channels(test)):
+            raise DataError("train and test must both be channels (.npz), or both tables")
+        if distances is not None:
+            raise DataError("channels are those of one distance; leave distances out")
+        return _carded(fit_heads(train, test, name or "heads", settings, progress), name or "heads")
+    name = name or "fused"
     tables = as_votes(train), None if test is None else as_votes(test)
     distances = [distances] if isinstance(distances, str) else distances
     parts, notes = _parts(*tables, distances, name)
@@ -142,6 +154,15 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
         why = "" if len(kept) == len(names) else f" ({'; '.join(notes)})"
         raise DataError(f"fusing needs two distances at least; the table has {', '.join(kept) or 'none'}{why}")
     return kept, notes
+
+
+def _carded(result: Result, name: str) -> Result:
+    """Give heads their card."""
+    runs = [
+        replace(run, fit=replace(run.fit, card=_card(result, name))) if isinstance(run.fit, HeadsFit) else run
+        for run in result.runs
+    ]
+    return result.replace(runs=runs)
 
 
 def _card(result: Result, name: str) -> dict[str, Any]:

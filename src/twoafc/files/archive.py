@@ -25,14 +25,16 @@ PACKED = 64
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def save_archive(path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a model; a crash leaves the old file or none, never half of one."""
+def save_archive(
+    path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: Arrays, *, packed: bool = True
+) -> None:
+    """Write a model; a crash leaves the old file or none, never half of one. Large arrays are quicker not packed."""
     path = Path(path)
     card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings)}
     card["sha256"] = _digest(card, arrays)
-    packed = np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
+    text = np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
     with whole_file(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, card=packed, **arrays)
+        (np.savez_compressed if packed else np.savez)(file, allow_pickle=False, card=text, **arrays)
 
 
 def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:

@@ -1,8 +1,12 @@
 from .candidates import make_candidates as make_candidates
+from .channels import MeasuredChannels as MeasuredChannels
+from .channels import is_channels as is_channels
+from .channels import read_channels as read_channels
 from .cluster import connect as connect
 from .contract import Report as Report
 from .contract import check_distance as check_distance
 from .executors import ending_processes as ending_processes
+from .fused import lasting_differences as lasting_differences
 from .interruption import interruptible as interruptible
 from .journal import identities_of as identities_of
 from .journal import is_changed as is_changed

@@ -61,8 +61,9 @@ class Failure(NamedTuple):
 class Outcome(NamedTuple):
     """The result of a block.
 
-    `values` has for each distance an array (number of wanted items, slots), NaN where an item failed; `traces` for each
-    image the trace of its file, 0 where it could not be read; `rounded` the number of values rounded up to 0.
+    `values` has for each distance an array (number of wanted items, slots), of channels (number of wanted items, slots,
+    channels), NaN where an item failed; `traces` for each image the trace of its file, 0 where it could not be read;
+    `rounded` the number of values rounded up to 0.
     """
 
     values: dict[str, FloatArray]
@@ -202,7 +203,8 @@ class Measurer:
         """Measure what is wanted of a block; raise `DistanceError` where a distance is at fault."""
         groups, failures = items_by_size(block, batches.sizes)
         roles = range(block.places.shape[1])
-        values = {name: np.full((len(items), len(roles) - 1), np.nan) for name, items in block.wanted.items()}
+        shapes = {name: (len(items), len(roles) - 1, *self.width(name)) for name, items in block.wanted.items()}
+        values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         for (height, width), members in groups.items():
             step = max(1, self.pixels // (height * width))
             for names, items in _together(block.wanted, members):
@@ -216,6 +218,10 @@ class Measurer:
                             values[name][np.searchsorted(block.wanted[name], some)] = result
         rounded = {name: int((known < 0).sum()) for name, known in values.items()}
         return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, batches.traces, rounded)
+
+    def width(self, name: str) -> tuple[int, ...]:
+        """How many numbers a distance gives for each pair: of channels their number; of others one, and no axis."""
+        return getattr(self.distances[name], "width", ())
 
     def _values(self, name: str, batches: list[Batch], items: IntArray) -> FloatArray | str:
         """Return a batch's distances (B, slots), or the reason why the distance cannot take images of that size."""
@@ -234,7 +240,7 @@ class Measurer:
             raise DistanceError(message, _culprits(distance, batches, items)) from error
         self.proven.add(size)
         for image, values in enumerate(results, start=1):
-            _check_values(name, values, items, image)
+            _check_values(name, values, items, image, self.width(name))
         return np.stack(results, axis=1)
 
     def _still_works(self, name: str, black: list[Batch]) -> bool:
@@ -308,19 +314,19 @@ def _call(distance: Distance, batches: list[Batch]) -> list[FloatArray]:
     return [np.asarray(d.detach().cpu() if hasattr(d, "detach") else d, dtype=np.float64) for d in results]
 
 
-def _check_values(name: str, values: FloatArray, items: IntArray, image: int) -> None:
+def _check_values(name: str, values: FloatArray, items: IntArray, image: int, width: tuple[int, ...] = ()) -> None:
     """Refuse a wrong shape, values that are not finite, and values below 0 by more than rounding."""
-    if values.shape != (len(items),):
+    if values.shape != (len(items), *width):
         message = f"{name} gave shape {values.shape} for a batch of {len(items)}"
         raise DistanceError(f"a distance gives one number for each pair; {message}", items.tolist())
     finite = np.isfinite(values)
     median = float(np.median(abs(values[finite]))) if finite.any() else 0.0
     wrong = ~(finite & (values >= -max(LEAST, ROUNDING * median)))
     if wrong.any():
-        at = int(np.argmax(wrong))
+        at = np.unravel_index(int(np.argmax(wrong)), values.shape)
         hint = " (if that is rounding, clip it at 0)" if -100 * ROUNDING * median <= values[at] < 0 else ""
         message = f"a distance must be finite and at least 0; {name} gave {values[at]:g}{hint}"
-        raise DistanceError(message, [int(items[at])], image)
+        raise DistanceError(message, [int(items[at[0]])], image)
 
 
 def most_unlike(first: FloatArray, again: FloatArray, tolerance: float) -> int | None:

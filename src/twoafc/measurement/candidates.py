@@ -10,13 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, get_args
 
-from twoafc.distances import ALIASES, DEEP, DISTANCES, LIBRARIES, Distance, Own, Precision, distance, own
+from twoafc.distances import (
+    ALIASES,
+    DEEP,
+    DISTANCES,
+    LIBRARIES,
+    Distance,
+    Own,
+    Precision,
+    distance,
+    lpips_channels,
+    own,
+)
 from twoafc.errors import first_line, require
 from twoafc.measurement.identity import Identity, identity_of
 
 Requested = str | Callable[..., Any]
+CHANNELS = "/channels"
+"""How the text ends that makes the channels of an LPIPS network, not the distance."""
 Maker = dict[str, str]
 """The machine and the libraries that measured something."""
 
@@ -90,7 +104,9 @@ def make_candidates(
 def make(text: str, device: str, precision: str) -> Distance:
     """Make a distance from its name, or from package.module:function, for a device."""
     full = ALIASES.get(text, text)
-    if full in DEEP:
+    if full.endswith(CHANNELS):
+        return lpips_channels(full.removesuffix(CHANNELS), device=device, precision=precision)  # type: ignore[arg-type]
+    if full in DEEP or full.endswith(".npz"):
         return distance(full, device=device, precision=precision)
     plain = distance(full)
     if full in DISTANCES or device == "cpu":
@@ -132,6 +148,8 @@ def short_name(function: Requested, text: str | None = None) -> str:
             raise ValueError("a distance needs a name; give distances={'name': function}")
         return str(name)
     module, _, attribute = text.partition(":")
+    if text.endswith(".npz"):
+        return Path(text).stem
     if not attribute:
         return ALIASES.get(text, text)
     return text if module in LIBRARIES else attribute

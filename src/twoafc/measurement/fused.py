@@ -11,7 +11,7 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
-from twoafc.estimators import FusionFit, load
+from twoafc.estimators import FusionFit, HeadsFit, load
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, short_name
 from twoafc.measurement.identity import Identity, differences
 
@@ -49,13 +49,15 @@ class FusedFile:
             before = self.fit.identities.get(candidate.name)
             if before is None or candidate.name not in self.fit.fused.parts:
                 continue
-            changed = differences(_lasting(candidate.identity), _lasting(before))
+            changed = lasting_differences(candidate.identity, before)
             if changed:
                 raise DataError(f"{self.path} was fitted to another {candidate.name}: {changed}")
 
 
-def _lasting(identity: Identity) -> Identity:
-    return {key: value for key, value in identity.items() if key not in CHANGEABLE}
+def lasting_differences(now: Identity, before: Identity) -> str:
+    """Say in words what differs between two identities that must not; nothing where they agree."""
+    kept = ({key: value for key, value in each.items() if key not in CHANGEABLE} for each in (now, before))
+    return differences(*kept)
 
 
 def split_fused(
@@ -68,11 +70,13 @@ def split_fused(
     plain: dict[str, Requested] = {}
     files: list[FusedFile] = []
     for name, each in named:
-        if isinstance(each, str | Path) and str(each).endswith(".npz"):
-            fit = load(each)
+        fit = load(each) if isinstance(each, str | Path) and str(each).endswith(".npz") else None
+        if isinstance(fit, HeadsFit):
+            plain[name or short_name(str(each))] = str(each)
+        elif fit is not None:
             if not isinstance(fit, FusionFit):
                 raise DataError(f"{each} is a model of P for one distance, not a distance; twoafc fuse makes distances")
-            files.append(FusedFile(name or Path(each).stem, Path(each), fit))
+            files.append(FusedFile(name or Path(str(each)).stem, Path(str(each)), fit))
         else:
             plain[name or short_name(each)] = each
     if not files:

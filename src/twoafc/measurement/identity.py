@@ -76,6 +76,8 @@ def identity_of(text: str | None, distance: Distance, device: str, *, name: str 
     {'variant': 'ssim', 'precision': 'fp64', 'device': 'cpu', 'twoafc': '...'}
     """
     full = ALIASES.get(text, text) if text else str(getattr(distance, "name", name))
+    if full.endswith(".npz"):
+        full = "heads"  # which ones, their digest among the weights says
     # A network takes arrays to its own device, and tensors where they are.
     kind = str(getattr(distance, "device", device) if device == "cpu" else device).partition(":")[0]
     native = "fp64" if full in DISTANCES and device == "cpu" else "fp32"

@@ -45,7 +45,7 @@ from twoafc.measurement.plan import Plan, Shard
 from twoafc.table import read_frame, write_durably
 
 Values = dict[str, FloatArray]
-"""By distance an array (items, slots); NaN where a value is not known."""
+"""By distance an array (items, slots), of channels (items, slots, channels); NaN where a value is not known."""
 Card = dict[str, Any]
 ItemFailure = tuple[int, str, str]
 """An item that could not be measured: its number, the faulty image (empty where there is none), and the reason."""
@@ -176,9 +176,11 @@ class Earlier:
         return values
 
 
-def check_name(path: Path) -> None:
-    """Refuse a table that could not be written, before any work is done."""
-    if path.suffix not in (".csv", ".parquet"):
+def check_name(path: Path, *, channels: bool = False) -> None:
+    """Refuse a table, or a file of channels, that could not be written, before any work is done."""
+    if channels and path.suffix != ".npz":
+        raise ValueError(f"channels are written as .npz; found {path.name}")
+    if not channels and path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
     for written in (path, beside(path, "json"), beside(path, "failures.csv")):
         if written.is_dir():
@@ -282,7 +284,7 @@ def complete_rows(plan: Plan, values: Values) -> BoolArray:
     complete = np.ones(len(plan.data), dtype=np.bool_)
     for known in values.values():
         for item, slot in plan.places.values():
-            complete &= ~np.isnan(known[item, slot])
+            complete &= np.asarray(~np.isnan(known[:, slot].reshape(len(known), -1)).any(axis=1))[item]
     return complete
 
 
@@ -310,11 +312,18 @@ def left_over(plan: Plan, values: Values, names: Iterable[str], rows: BoolArray)
     in_table = np.zeros(len(plan), dtype=np.bool_)
     for item, _ in plan.places.values():
         in_table[item[rows]] = True
-    others = {name: np.where(in_table[:, None] & (name in names), np.nan, known) for name, known in values.items()}
-    others = {name: known for name, known in others.items() if not np.isnan(known).all()}
-    known_items = [~np.isnan(known).all(axis=1) for known in others.values()]
-    items = np.flatnonzero(np.any(known_items, axis=0)) if known_items else np.zeros(0, dtype=np.int64)
-    return items, {name: known[items] for name, known in others.items()}
+    kept = {name: some_known(known) & ~(in_table & (name in names)) for name, known in values.items()}
+    kept = {name: mask for name, mask in kept.items() if mask.any()}
+    items = np.flatnonzero(np.any(list(kept.values()), axis=0)) if kept else np.zeros(0, dtype=np.int64)
+    others = {name: values[name][items] for name in kept}
+    for name, mask in kept.items():
+        others[name][~mask[items]] = np.nan
+    return items, others
+
+
+def some_known(values: FloatArray) -> BoolArray:
+    """Return of which items some value is known."""
+    return np.asarray(~np.isnan(values).all(axis=tuple(range(1, values.ndim))))
 
 
 # --- the journal ------------------------------------------------------------------------------------------------------
@@ -347,7 +356,9 @@ class Journal:
     ) -> None:
         self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers
         self.identities = earlier.identities if earlier else {}
+        candidates = list(candidates)
         self.identities |= {candidate.name: candidate.identity for candidate in candidates}
+        self.widths = {candidate.name: getattr(candidate.distance, "width", ()) for candidate in candidates}
         self.makers = earlier.makers if earlier else {}
         self.traces = Traces(plan, out, earlier.traces if earlier else None)
         self.values = earlier.values(plan) if earlier else {}
@@ -366,14 +377,18 @@ class Journal:
         return f"{self.plan.data.fingerprint()} {self.plan.kind}"
 
     def of(self, name: str) -> FloatArray:
-        """Return the values of a distance, shape (items, slots); NaN where not known."""
+        """Return the values of a distance, shape (items, slots); NaN where not known. Channels are in float32."""
         if name not in self.values:
-            self.values[name] = np.full(self.plan.shape, np.nan)
+            width = self.widths.get(name, ())
+            self.values[name] = np.full((*self.plan.shape, *width), np.nan, dtype=np.float32 if width else np.float64)
         return self.values[name]
 
     def missing(self, names: Iterable[str]) -> dict[str, BoolArray]:
         """Return by distance which items are still to be measured."""
-        return {name: np.asarray(np.isnan(self.of(name)).any(axis=1)) for name in names}
+        values = {name: self.of(name) for name in names}
+        return {
+            name: np.asarray(np.isnan(known).any(axis=tuple(range(1, known.ndim)))) for name, known in values.items()
+        }
 
     def add(self, block: Block, outcome: Outcome) -> None:
         """Enter the outcome of a block, and write a part if the last one is old enough."""
@@ -396,7 +411,7 @@ class Journal:
         """Enter the files that gave some value; the files of a failed item may be replaced."""
         some = np.zeros(len(block.items), dtype=np.bool_)
         for name, values in outcome.values.items():
-            some[block.wanted[name][~np.isnan(values).all(axis=1)]] = True
+            some[block.wanted[name][some_known(values)]] = True
         traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
         self.traces.enter(block.items[some], traces[some])
 
@@ -417,7 +432,7 @@ class Journal:
         items = np.concatenate([block.items for block in self._pending])
         names = sorted({name for block in self._pending for name in block.wanted})
         values = {name: self.of(name)[items] for name in names}
-        some = np.any([~np.isnan(known).all(axis=1) for known in values.values()], axis=0)
+        some = np.any([some_known(known) for known in values.values()], axis=0)
         if some.any():
             for name in names:
                 self._add_makers(name, [maker | self.random.get(name, {}) for maker in self.measuring[name]])

@@ -38,6 +38,7 @@ from twoafc.measurement.block import (
     most_unlike,
 )
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
+from twoafc.measurement.channels import channels_of, earlier_channels, write_channels
 from twoafc.measurement.executors import Executor, Job, LocalExecutor, Outcomes, rehearse
 from twoafc.measurement.fused import split_fused
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
@@ -127,6 +128,7 @@ def measure(
     shard: Shard | None = None,
     client: Client | None = None,
     allow_random: bool = False,
+    channels: bool = False,
     progress: Progress | None = None,
 ) -> Measured:
     """Measure distances on all rows of a data set, and write a table of votes and distances.
@@ -159,11 +161,14 @@ def measure(
         Of a cluster whose workers measure, each on its own device where none is named; see `docs/clusters.md`.
     allow_random : bool
         Measure distances whose values depend on the batch or on chance, too, and say so on the card.
+    channels : bool
+        Of one LPIPS distance, write what its heads weigh, channel by channel, to a file .npz from which `twoafc.fuse`
+        fits heads of your own.
     progress : callable, optional
         Called with the items done, the items in all, and what they are.
     """
     out = Path(out)
-    check_name(out)
+    check_name(out, channels=channels)
     _check_options(workers, batch_size, shard, client)
     # Workers of a cluster have their own devices; here their distances are only identified and tried.
     here, precision_here = (resolve_device(device, precision), precision) if client is None else ("cpu", "fp32")
@@ -171,9 +176,9 @@ def measure(
     if not len(dataset):
         raise DataError("the data set has no rows")
     plan = plan_items(dataset)
-    earlier = read_table(out, dataset.fingerprint())
+    earlier = (earlier_channels if channels else read_table)(out, dataset.fingerprint())
     _rehearse(plan, distances)
-    distances, fused = split_fused(distances, here, precision_here)
+    distances, fused = (channels_of(distances), []) if channels else split_fused(distances, here, precision_here)
     chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
     for file in fused:
@@ -215,7 +220,7 @@ def measure(
                 journal.derive(file.name, file.values({name: journal.of(name) for name in names}), file.identity)
             derived = (file.name for file in fused)
             columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names, *derived])]
-            return _finish(out, plan, journal, columns)
+            return _finish(out, plan, journal, columns, chosen[0] if channels else None)
 
 
 def cores() -> int:
@@ -417,9 +422,9 @@ class Twice:
             at = most_unlike(one, two, max(LEAST, share * float(scale)))
             if at is None:
                 continue
-            row, slot = divmod(at, values.shape[1])
+            row, slot = (int(place) for place in np.unravel_index(at, values.shape)[:2])
             where = self.journal.plan.named(block.items[::-1][[row]], slot + 1)
-            seen = f"{name} gave {before[row, slot]:.6g}, then {other[row, slot]:.6g} in another batch, on {where}"
+            seen = f"{name} gave {before.flat[at]:.6g}, then {other.flat[at]:.6g} in another batch, on {where}"
             if not self.allowed:
                 remedy = (
                     "leave training mode, fix its seed, use nothing of the other images, or allow it: --allow-random"
@@ -478,8 +483,8 @@ def _described(plan: Plan) -> Iterator[None]:
         raise type(error)(message) from failed
 
 
-def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str]) -> Measured:
-    """Write the table and the list of failures, and remove the parts that are no longer needed."""
+def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str], channels: Candidate | None = None) -> Measured:
+    """Write the table, or the channels, and the list of failures; remove the parts that are no longer needed."""
     values = {name: journal.of(name) for name in columns}
     rows = complete_rows(plan, values)
     failures = _failures(plan, ~rows, journal.failures, out)
@@ -493,13 +498,16 @@ def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str]) -> Meas
     if not rows.any():
         notes.append(f"no row could be measured; {out} is not written")
         return Measured(None, failures, notes, {}, journal.measured, plan.kind)
-    table, traces = table_of(plan, values, rows), traces_of(plan, journal.traces.known, rows)
+    table = table_of(plan, {} if channels else values, rows)
+    traces = traces_of(plan, journal.traces.known, rows)
     about = {name: {"identity": journal.identities[name], "made": journal.makers.get(name, [])} for name in columns}
     # The same measurement gives the same card: it has no date.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}
     card = {"twoafc": twoafc.__version__, "data": data, "distances": about}
-    if journal.changed:
+    if journal.changed and channels:
+        write_channels(out, plan, channels, values[channels.name], rows, card, traces)
+    elif journal.changed:
         write_table(table, out, card, traces)
     if journal.finish(columns, rows):
         notes.append(f"{beside(out, 'parts')} keeps what is known of rows or distances that are not in the table")

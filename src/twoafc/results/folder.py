@@ -14,7 +14,7 @@ import polars as pl
 
 import twoafc
 from twoafc.errors import DataError
-from twoafc.estimators import FusionFit
+from twoafc.estimators import FusionFit, HeadsFit
 from twoafc.files import OutputFolder, legible, recover, whole_file
 from twoafc.results import format, tables
 from twoafc.table import write_frame
@@ -85,7 +85,7 @@ def write_result(
         for name, run in zip(model_files(keys), result.runs, strict=True):
             if hasattr(run.fit, "save"):
                 run.fit.save(partial / "models" / name)
-            if isinstance(run.fit, FusionFit):
+            if isinstance(run.fit, FusionFit | HeadsFit):
                 run.fit.save(partial / f"{plain(run.distance)}.npz")
                 write_frame(result.wide(), partial / f"{plain(run.distance)}.parquet")
         for name, figure in result.plot.files().items():

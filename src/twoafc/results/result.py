@@ -16,7 +16,7 @@ import polars as pl
 
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
-from twoafc.estimators import Fit, Fused, FusionFit, load
+from twoafc.estimators import Fit, FusionFit, HeadsFit, load
 from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
 from twoafc.metrics import Ties, log_likelihood
 from twoafc.public import public
@@ -308,10 +308,17 @@ class Result:
         return {key: path for key, path in zip(self.fits, paths, strict=True) if path.is_file()}
 
     @property
-    def fused(self) -> Fused:
-        """The distance that `twoafc.fuse` made, fitted to all of the training table."""
-        name = self.card.get("fusion", {}).get("name")
+    def fused(self) -> Any:
+        """The distance that `twoafc.fuse` made, fitted to all of the training table: functions of its parts, or heads.
+
+        Returns
+        -------
+        Fused or HeadsFit
+        """
+        name = self.card.get("fusion", self.card.get("heads", {})).get("name")
         fit = None if name is None else self.model(name, "auto")
+        if isinstance(fit, HeadsFit):
+            return fit
         if not isinstance(fit, FusionFit):
             raise DataError(f"{self.name} has no fused distance; twoafc fuse makes one")
         return fit.fused

@@ -22,7 +22,7 @@ def verdict(result: Result) -> list[str]:
     best = ranked[0]
     goodness = result.goodness.get((best["distance"], best["estimator"]))
     return [
-        *result.card.get("fusion", {}).get("sentences", []),
+        *result.card.get("fusion", result.card.get("heads", {})).get("sentences", []),
         *_lead(best, ranked, result),
         _score(best),
         *_choices(ranked, result.ceiling),

@@ -6,6 +6,7 @@ from .folds import most_folds as most_folds
 from .folds import repeated_units as repeated_units
 from .folds import split_note as split_note
 from .folds import split_rows as split_rows
+from .folds import unseen_rows as unseen_rows
 from .join import join_columns as join_columns
 from .merging import QUADRUPLE as QUADRUPLE
 from .merging import TRIPLET as TRIPLET

@@ -18,6 +18,8 @@ from twoafc.table.votes import Votes
 LARGEST = 0.5
 """Share of the rows above which a set of linked references is cut: too few rows would be left to fit."""
 REFERENCES, CHOICES = ("ref", "ref0", "ref1"), ("x0", "x1", "x")
+FEWEST = 20
+"""Rows of half of the images below which images are not halved: too few to fit anything."""
 METHODS = 6
 """Fewer distinct labels of x0 and x1 than this, none of them a reference, are methods (two codecs), not images."""
 
@@ -180,9 +182,54 @@ def split_note(table: Votes, fold: IntArray) -> str:
     return f"{note}; {cause}: {share} share an image with {row}s that were fitted"
 
 
+def unseen_rows(table: Votes, folds: int, enough: int, *, seed: int) -> list[tuple[BoolArray, BoolArray]]:
+    """Rows to fit and rows to predict, several times: they share no reference nor, where images recur, any image.
+
+    Usually these are folds of whole references. Where most rows share an image with rows of other folds, the images
+    are halved at random instead, and rows whose images are all in one half predict those of the other.
+
+    Parameters
+    ----------
+    folds : int
+        Number of folds, or of halvings, at most.
+    enough : int
+        Predicted rows after which no more are made.
+
+    Examples
+    --------
+    >>> from twoafc.table import Triplets
+    >>> names = np.random.default_rng(0).choice(list("abcdefghij"), (400, 3))
+    >>> columns = {"n": [1] * 400, "M": [1] * 400, "d0": range(400), "d1": range(400)}
+    >>> table = Triplets.from_frame(columns | dict(zip(("ref", "x0", "x1"), names.T)))
+    >>> fitted, predicted = unseen_rows(table, 5, 10, seed=0)[0]
+    >>> set(names[fitted].ravel()) & set(names[predicted].ravel())
+    set()
+    """
+    fold = assign_folds(table, folds, seed=seed)
+    splits: list[tuple[BoolArray, BoolArray]] = []
+    if _shared(table, fold).mean() > LARGEST:
+        image = _numbered(table, _image_columns(table))
+        rng = np.random.default_rng(seed)
+        for _ in range(folds):
+            half = (rng.permutation(int(image.max()) + 1) % 2)[image]
+            first, second = (half == 0).all(axis=0), (half == 1).all(axis=0)
+            if min(first.sum(), second.sum()) >= FEWEST:
+                splits += [(first, second), (second, first)]
+            if sum(int(rows.sum()) for _, rows in splits) >= enough:
+                break
+    if not splits:
+        needed = int(np.searchsorted(np.cumsum(np.bincount(fold)), enough)) + 1
+        splits = [(fold != k, fold == k) for k in range(min(folds, needed))]
+    return splits
+
+
+def _image_columns(table: Votes) -> tuple[str, ...]:
+    return tuple(name for name in REFERENCES + CHOICES if name in table.labels.columns)
+
+
 def _shared(table: Votes, fold: IntArray) -> BoolArray:
     """Whether each row has an image that rows of other folds have too."""
-    columns = tuple(name for name in REFERENCES + CHOICES if name in table.labels.columns)
+    columns = _image_columns(table)
     if not columns:
         return np.zeros(len(table), dtype=np.bool_)
     image = _numbered(table, columns)

@@ -1,0 +1,401 @@
+"""The heads of LPIPS fitted to votes.
+
+LPIPS is F = sum of w_c m_c over all channels c of a network: m_c is the mean over pixels of the squared difference
+between two images, and the heads w_c are at least 0. With the m_c at hand, the heads are fitted as
+
+    P = lapse / 2 + (1 - lapse) logistic(F(x0) - F(x1)),
+
+by the likelihood of all votes less a ridge towards a multiple of the published heads p_c,
+
+    strength / 2 * sum of v_c (w_c - s p_c)^2,
+
+where v_c is the mean square of m_c(x0) - m_c(x1) over the training rows, and s >= 0 is fitted too. The strength is
+chosen by references that are left out within the training table or, where images recur, by images (`unseen_rows`),
+since heads could learn images by heart. Where no strength predicts their votes better than the published heads do, by a
+standard error at least, the heads are the published ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from twoafc.arrays import FloatArray
+from twoafc.errors import DataError, require
+from twoafc.estimators.fusion import SURFACE, lapsing, mean_and_error
+from twoafc.estimators.penalised import CERTAIN, SPREAD_LAPSE, USUAL_LAPSE, lapse_of
+from twoafc.estimators.spline import Spline, SplineFit
+from twoafc.files import save_archive
+from twoafc.metrics import log_likelihood
+from twoafc.table import Votes, most_folds, unseen_rows
+
+STRENGTHS = (1e5, 1e4, 1e3, 1e2, 1e1, 1e0)
+"""Strengths that are tried: precisions of a coefficient, in logits for a usual difference of its channel."""
+TESTED = 3000
+"""Rows that are predicted to choose the strength, where a table has as many."""
+BEGIN = -1.5
+"""Where the parameter of the lapse begins at least: from below, where the lapse is about 0, steps are too short."""
+TENSOR = "lin{}.model.1.weight"
+"""Names of the heads in the state dict of the authors of LPIPS, by layer."""
+Float32Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Settings of heads that are fitted to votes.
+
+    They are fitted to a table with one distance whose columns, of shape (T, 1), are the places of pairs among `means`.
+
+    Parameters
+    ----------
+    network : str
+        The distance: ``"lpips_alex"``, ``"lpips_vgg"`` or ``"lpips_squeeze"``.
+    published : tuple of arrays, one for each layer
+        The published heads.
+    weights : mapping of name to digest
+        The weights of the network, and the published heads.
+    means : array of float32, shape (pairs, C), optional
+        The m_c of each pair of images; None of a model that was read from a file.
+    folds : int
+        Parts of the training table, or halvings of its images, that are left out to choose the strength: as many as
+        give `TESTED` rows.
+    seed : int
+        Of these folds.
+    strength : float, optional
+        Of the ridge; infinite for the published heads, None to choose it by the data.
+    start : array, shape (C + 1,), optional
+        A solution for a like table, to start from.
+    """
+
+    network: str
+    published: tuple[FloatArray, ...]
+    weights: Mapping[str, str]
+    means: Float32Array | None = field(default=None, repr=False)
+    folds: int = 5
+    seed: int = 0
+    strength: float | None = None
+    start: FloatArray | None = field(default=None, repr=False)
+
+    @property
+    def prior(self) -> FloatArray:
+        """The published heads of all layers, shape (C,)."""
+        return np.concatenate(self.published)
+
+    def fit(self, table: Votes) -> HeadsFit:
+        """Fit to a table whose distance is the places of its pairs."""
+        ridge = Ridge.of(table, self)
+        strength, start = (self.strength, self.start) if self.strength is not None else _chosen(ridge, table, self)
+        if np.isinf(strength):
+            return _published(table, replace(self, strength=strength))
+        theta = ridge.solve(strength, start)
+        chosen = replace(self, strength=strength, start=theta)
+        return HeadsFit(chosen, self._by_layer(ridge.heads(theta)), lapse_of(theta[-1])[0], self._shares(table))
+
+    def _by_layer(self, w: FloatArray) -> tuple[Float32Array, ...]:
+        ends = np.cumsum([len(head) for head in self.published])[:-1]
+        return tuple(np.split(w.astype(np.float32), ends))
+
+    def _shares(self, table: Votes) -> FloatArray:
+        """Mean of each channel over the rows."""
+        assert self.means is not None
+        times = sum(np.bincount(column[:, 0], minlength=len(self.means)) for column in table.columns)
+        return np.asarray(times @ self.means, dtype=np.float64) / np.sum(times)
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """The penalised likelihood of the votes, as a function of heads times the spread of their channels.
+
+    Parameters
+    ----------
+    X : array of float32, shape (T, C)
+        Differences between x0 and x1.
+    n, M : arrays, shape (T,)
+        Votes, weighted.
+    spread : array, shape (C,)
+        Root mean square of the differences over the training rows; 0 of a channel that never differs.
+    prior : array, shape (C,)
+        The published heads.
+    """
+
+    X: Float32Array
+    n: FloatArray
+    M: FloatArray
+    spread: FloatArray
+    prior: FloatArray
+
+    @classmethod
+    def of(cls, table: Votes, settings: Heads) -> Ridge:
+        """Take the differences of the channels of a table."""
+        assert settings.means is not None
+        first, second = (column[:, 0] for column in table.columns)
+        X = settings.means[first]
+        X -= settings.means[second]
+        spread = np.sqrt(np.einsum("tc,tc->c", X, X) / len(X)).astype(np.float64)
+        spread[spread < 1e-9 * spread.max(initial=0)] = 0
+        mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
+        return cls(X, table.n * mass, table.M * mass, spread, settings.prior)
+
+    def where(self, rows: NDArray[np.bool_]) -> Ridge:
+        """Keep some rows; the scale of the channels stays that of all rows, which knows nothing of the votes."""
+        return replace(self, X=self.X[rows], n=self.n[rows], M=self.M[rows])
+
+    def sums(self, u: FloatArray) -> FloatArray:
+        """F(x0) - F(x1) of the rows, for some coefficients."""
+        return (self.X @ (u * self.scale).astype(np.float32)).astype(np.float64)
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """What makes a head of a coefficient; 0 of a channel that never differs."""
+        return np.divide(1.0, self.spread, out=np.zeros_like(self.spread), where=self.spread > 0)
+
+    @cached_property
+    def goal(self) -> FloatArray:
+        """The published heads on the scale of the coefficients."""
+        return np.asarray(self.prior * self.spread)
+
+    def multiple(self, u: FloatArray) -> float:
+        """The s that brings s times the published heads nearest to some coefficients."""
+        size = float(self.goal @ self.goal)
+        return max(float(u @ self.goal) / size, 0.0) if size > 0 else 0.0
+
+    def loss(self, theta: FloatArray, strength: float) -> tuple[float, FloatArray]:
+        """Penalised negative log-likelihood, and its gradient by the coefficients and the lapse's parameter."""
+        u, kappa = theta[:-1], float(theta[-1])
+        f = expit(self.sums(u))
+        lapse, slope = lapse_of(kappa)
+        P = np.clip(0.5 + (1 - lapse) * (f - 0.5), CERTAIN, 1 - CERTAIN)
+        residual = (self.M * P - self.n) / (P * (1 - P))
+        away = u - self.multiple(u) * self.goal
+        loss = -(self.n @ np.log(P) + (self.M - self.n) @ np.log1p(-P))
+        loss += strength / 2 * (away @ away) + ((kappa - USUAL_LAPSE) / SPREAD_LAPSE) ** 2 / 2
+        by_u = self.scale * (self.X.T @ (residual * (1 - lapse) * f * (1 - f)).astype(np.float32)) + strength * away
+        by_kappa = slope * float(residual @ (0.5 - f)) + (kappa - USUAL_LAPSE) / SPREAD_LAPSE**2
+        return float(loss), np.append(by_u, by_kappa).astype(np.float64)
+
+    def solve(self, strength: float, start: FloatArray | None = None) -> FloatArray:
+        """Minimise the loss over coefficients of at least 0; the last parameter is the lapse's."""
+        from scipy.optimize import minimize
+
+        start = self.solve_published() if start is None else start
+        start = np.append(start[:-1], max(start[-1], BEGIN))
+        bounds: Any = [(0, None)] * len(self.goal) + [(None, None)]
+        options: Any = {"maxcor": 20, "maxiter": 1000, "ftol": 1e-7, "gtol": 1e-3}
+        fun: Any = partial(self.loss, strength=strength)
+        found = minimize(fun, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+        return np.asarray(found.x, dtype=np.float64)
+
+    def solve_published(self) -> FloatArray:
+        """Minimise the loss over multiples of the published heads: the limit of strong ridges."""
+        along = self.sums(self.goal)[:, None]
+        usual = float(np.abs(along).mean()) or 1.0
+        one = replace(self, X=(along / usual).astype(np.float32), spread=np.ones(1), prior=np.ones(1))
+        u, kappa = one.solve(0.0, np.array([1.0, BEGIN]))
+        return np.append(u / usual * self.goal, kappa)
+
+    def heads(self, theta: FloatArray) -> FloatArray:
+        """Heads of some coefficients; those of channels that never differ are the multiple of the published ones."""
+        u = theta[:-1]
+        return np.where(self.spread > 0, u * self.scale, self.multiple(u) * self.prior)
+
+    def probability(self, theta: FloatArray) -> FloatArray:
+        """P of the rows."""
+        return lapsing(self.sums(theta[:-1]), lapse_of(theta[-1])[0])
+
+
+def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatArray | None]:
+    """Choose the strength by rows left out; it is infinite where the published heads predict them as well."""
+    folds = min(settings.folds, most_folds(table))
+    if folds < 2:
+        return np.inf, None
+    splits = unseen_rows(table, folds, TESTED, seed=settings.seed)
+    times = np.sum([predicted for _, predicted in splits], axis=0)
+    mass = (times > 0) * (1.0 if table.mass is None else table.mass)
+
+    def scores_of(chances: Iterable[FloatArray]) -> FloatArray:
+        """Mean log-likelihood of each row, from P of the rows that are predicted."""
+        scores = np.zeros(len(table))
+        for (_, rows), P in zip(splits, chances, strict=True):
+            scores[rows] += log_likelihood(table.n[rows], table.M[rows], P) / times[rows]
+        return scores
+
+    def by_heads(thetas: Sequence[FloatArray]) -> FloatArray:
+        return scores_of(ridge.where(rows).probability(theta) for (_, rows), theta in zip(splits, thetas, strict=True))
+
+    d = HeadsFit(settings, settings._by_layer(settings.prior), 0.0, settings.prior)
+    whole = replace(table, distances={settings.network: tuple(map(d.reduce, table.columns))})
+    by_spline = scores_of(
+        Spline().fit(whole.where(fitted)).probability(*whole.where(rows).columns) for fitted, rows in splits
+    )
+    thetas = [ridge.where(fitted).solve_published() for fitted, _ in splits]
+    published = max(by_heads(thetas), by_spline, key=lambda scores: scores @ mass)
+    best, chosen, start = np.full(len(table), -1e9), np.inf, thetas[0]
+    for strength in STRENGTHS:
+        thetas = [ridge.where(rows).solve(strength, theta) for (rows, _), theta in zip(splits, thetas, strict=True)]
+        scores = by_heads(thetas)
+        if scores @ mass < best @ mass:
+            break  # weaker ones will be worse still, and take the longest
+        best, chosen, start = scores, strength, thetas[0]
+    mean, error = mean_and_error((best - published)[times > 0], table.where(times > 0))
+    return (chosen, start) if mean > error else (np.inf, None)
+
+
+def _published(table: Votes, settings: Heads) -> HeadsFit:
+    """Keep the published heads, and fit P to their distance."""
+    fit = HeadsFit(settings, settings._by_layer(settings.prior), 0.0, settings._shares(table))
+    d = tuple(map(fit.reduce, table.columns))
+    return replace(fit, surface=Spline().fit(replace(table, distances={settings.network: d})))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadsFit:
+    """Heads of LPIPS that were fitted to votes, with the chance of a vote given two of their distances.
+
+    Parameters
+    ----------
+    settings : Heads
+    heads : tuple of arrays of float32, one for each layer
+        The heads.
+    lapse : float
+        Share of votes that are estimated to be cast at random.
+    typical : array, shape (C,)
+        Mean of each channel over the training rows.
+    surface : SplineFit, optional
+        P where the heads are the published ones; otherwise it is a function of F(x0) - F(x1).
+    card : mapping
+        What the heads were made from and tested on: data, folds, scores.
+    carried : mapping of name to array
+        Empty: heads are not fitted to counts.
+    """
+
+    settings: Heads
+    heads: tuple[Float32Array, ...]
+    lapse: float
+    typical: FloatArray
+    surface: SplineFit | None = None
+    card: Mapping[str, Any] = field(default_factory=dict)
+    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    k: ClassVar[int] = 2
+    kind: ClassVar[Literal["heads"]] = "heads"
+    uniform: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        which = "published" if self.surface else f"strength={self.settings.strength:.3g}"
+        return f"HeadsFit({self.settings.network}, {which}, lapse={self.lapse:.2g})"
+
+    @property
+    def chosen_settings(self) -> Heads:
+        """The settings with what was chosen inside the training table."""
+        return self.settings
+
+    @cached_property
+    def _distances(self) -> FloatArray:
+        """The distance of every pair that was measured."""
+        if self.settings.means is None:
+            raise DataError("heads that were read from a file have no channels to weigh; measure images with them")
+        return np.asarray(self.settings.means @ np.concatenate(self.heads), dtype=np.float64)
+
+    def reduce(self, places: NDArray[Any]) -> FloatArray:
+        """Distance of each row, from the places of its pairs, shape (T, 1)."""
+        return np.asarray(self._distances[places[:, 0]])
+
+    @property
+    def probability(self) -> Callable[..., FloatArray]:
+        """Chance that x1 is chosen, a function of its distance and that of x0."""
+        return self._chance if self.surface is None else self.surface.probability
+
+    def _chance(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        return lapsing(np.asarray(d0, dtype=np.float64) - np.asarray(d1, dtype=np.float64), self.lapse)
+
+    def shares(self) -> tuple[list[float], list[float]]:
+        """What each layer contributes to the mean distance of the training rows: these heads, and the published."""
+        ends = np.cumsum([len(head) for head in self.heads])[:-1]
+        typical = np.split(self.typical, ends)
+        both = ([float(head @ m) for head, m in zip(heads, typical, strict=True)] for heads in self._both())
+        ours, theirs = ([part / (sum(parts) or 1.0) for part in parts] for parts in both)
+        return ours, theirs
+
+    def _both(self) -> tuple[Sequence[NDArray[Any]], Sequence[NDArray[Any]]]:
+        return self.heads, self.settings.published
+
+    def summary(self) -> dict[str, Any]:
+        """Describe the fit on the card of a result."""
+        shares, published = self.shares()
+        return {
+            "network": self.settings.network,
+            "weights": dict(self.settings.weights),
+            "published": self.surface is not None,
+            "heads": f"sha256 {self.digest}",
+            "strength": None if self.surface else self.settings.strength,
+            "channels": int(sum((head > 0).sum() for head in self.heads)),
+            "of": int(sum(map(len, self.heads))),
+            "layers": shares,
+            "published_layers": published,
+            "lapse": self.lapse,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """The heads as torch tensors, by the names that they have in the code of the authors of LPIPS."""
+        torch = require("torch", extra="torch")
+        return {TENSOR.format(at): torch.from_numpy(head.reshape(1, -1, 1, 1)) for at, head in enumerate(self.heads)}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        own: dict[str, NDArray[Any]] = {"lapse": np.array(self.lapse), "typical": self.typical}
+        for at, (head, published) in enumerate(zip(*self._both(), strict=True)):
+            own |= {TENSOR.format(at): head.reshape(1, -1, 1, 1), f"published_{at}": published}
+        inner = {} if self.surface is None else self.surface.arrays()
+        return own | {SURFACE + name: array for name, array in inner.items()}
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeadsFit:
+        """Build a fit from the settings and arrays of a saved model, checking all."""
+        names = {"network", "weights", "folds", "seed", "strength", "card"}
+        if set(settings) != names:
+            raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
+        layers = range(sum(name.startswith("published_") for name in arrays))
+        heads = tuple(arrays[TENSOR.format(at)].ravel() for at in layers)
+        published = tuple(arrays[f"published_{at}"] for at in layers)
+        if not heads or any(head.shape != other.shape for head, other in zip(heads, published, strict=True)):
+            raise DataError("there must be heads for every layer, as many as published; those of the model differ")
+        for head in heads:
+            if head.dtype != np.float32 or not (np.isfinite(head) & (head >= 0)).all():
+                raise DataError("heads must be finite numbers of at least 0, in float32; those of the model are not")
+        lapse, typical = arrays["lapse"], arrays["typical"]
+        if lapse.shape != () or not 0 <= lapse < 1:
+            raise DataError(f"lapse must be a number in [0, 1); found {lapse}")
+        if typical.shape != (sum(map(len, heads)),):
+            raise DataError(f"typical must have a number for each channel; found shape {typical.shape}")
+        inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
+        surface = SplineFit.restore({}, inner) if inner else None
+        strength = np.inf if settings["strength"] is None else float(settings["strength"])
+        own = Heads(str(settings["network"]), published, dict(settings["weights"]), None, int(settings["folds"]))
+        own = replace(own, seed=int(settings["seed"]), strength=strength)
+        return cls(own, heads, float(lapse), typical, surface, dict(settings["card"]))
+
+    @property
+    def digest(self) -> str:
+        """Digest of the heads."""
+        return hashlib.sha256(np.concatenate(self.heads).tobytes()).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write the model; `twoafc.load` reads it, `twoafc.distance` and `twoafc measure` take it as a distance."""
+        own = self.settings
+        settings = {
+            "network": own.network,
+            "weights": dict(own.weights),
+            "folds": own.folds,
+            "seed": own.seed,
+            "strength": None if own.strength is None or np.isinf(own.strength) else own.strength,
+            "card": dict(self.card),
+        }
+        save_archive(path, self.kind, settings, self.arrays())
