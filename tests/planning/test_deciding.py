@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import twoafc
-from twoafc.cli import main
+from studying import code_of
 
 
 def votes(triplets: int = 240, **noise: float) -> pl.DataFrame:
@@ -101,14 +101,6 @@ def test_a_candidate_that_rules_out_votes_fails(result: twoafc.Result) -> None:
     broken = result.replace(triplets=rows)
     assert twoafc.gate(broken, broken, max_loss=9, distance=("good", "bad")).outcome == "fail"
     assert twoafc.gate(broken, broken, max_loss=9, distance=("bad", "good")).outcome == "undecided"
-
-
-def code_of(*arguments: Any) -> int:
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 def test_exit_codes_one_line_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 import twoafc
-from planning.test_choosing import judge, pool
-from planning.test_deciding import code_of
+from studying import code_of, judge, pool
 from twoafc import planning
 from twoafc.planning import always_valid
 
