@@ -26,6 +26,7 @@ from twoafc import cli
 
 COMMANDS = {
     "evaluate": "evaluate --train FILE --out new",
+    "fuse": "fuse --train FILE --out new",
     "check": "check FILE",
     "count": "count FILE --out new.npz",
     "merge": "merge FILE --out new.npz",

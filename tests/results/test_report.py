@@ -166,7 +166,7 @@ def test_a_figure_of_a_name_that_steers_is_a_drawing_all_the_same(tmp_path: Path
 @settings(max_examples=15, deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
 def test_any_name_shows_as_it_is(name: str) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(("row", "brief", "examples", "profiles", "dots", "explained"))
+    nothing: dict[str, Any] = dict.fromkeys(("row", "brief", "examples", "fusion", "profiles", "dots", "explained"))
     lists: dict[str, Any] = {"reading": [], "goodness": [], "matrices": [], "groups": None, "remarks": []}
     text = render({"versions": {"twoafc": name}}, **nothing, **lists, heading=name, verdict=[name], caveats=[name])
     shown = html.escape(legible(name), quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
