@@ -10,8 +10,8 @@ from typing import Any
 import twoafc
 
 NAMES = {
-    "twoafc": "DataError Density Finding Network Pairs Settings Spline Triplets check check_distance datasets distance "
-    "evaluate fetch join_columns load measure metrics plots reproduce worlds",
+    "twoafc": "DataError Density Finding Fusion Network Pairs Settings Spline Triplets check check_distance datasets "
+    "distance evaluate fetch fuse gate join_columns load measure metrics plots reproduce worlds",
     "twoafc.metrics": "agreement agreement_per_triplet choice expected_agreement expected_agreement_per_triplet "
     "expected_nll expected_nll_per_triplet expected_score_2afc log_likelihood most_likely nll nll_per_vote score_2afc "
     "score_2afc_distance score_2afc_per_triplet simulate",
