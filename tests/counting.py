@@ -16,6 +16,8 @@ from twoafc.table import Triplets
 
 LOCAL = pytest.mark.parametrize("name", ["polars", "duckdb", "dask"])
 """The engines that start at once."""
+ODD = pytest.mark.parametrize("name", ["polars", "duckdb", pytest.param("dask", marks=pytest.mark.slow)])
+"""The same, for odd files and tables, of which Dask's plans take the longest."""
 KINDS = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
 
 

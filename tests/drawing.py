@@ -10,6 +10,7 @@ import pytest
 
 from twoafc.plots import style
 from twoafc.results import Figures
+from twoafc.results.report import page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,10 @@ def quick_pdf() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "_reproducible", quick)
         yield
+
+
+AS_SHOWN = page.report_page
+"""The page of a result, where it is otherwise left empty."""
 
 
 @contextmanager

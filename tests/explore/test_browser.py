@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from drawing import AS_SHOWN
 from exploring import HOSTILE, colour, world, write_images, write_pairs, write_results
 from twoafc.cli import main
 from twoafc.estimators import Density
@@ -362,6 +363,7 @@ FILTERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_filters_as_one_would_write_them(page: Page, address: str, explored: Explored) -> None:
     names = explored.about()["names"]
     for query, wanted in FILTERS.items():
@@ -402,6 +404,7 @@ def test_filters_are_typed_and_cleared_and_the_back_button_undoes_them(
     assert page.locator("#triplet").inner_text() == "No triplet passes these filters."
 
 
+@pytest.mark.slow
 def test_the_table_is_sorted_turned_and_exported_with_notes(page: Page, address: str, explored: Explored) -> None:
     opened(page, address, "?other=far")
     page.locator("[data-sort=d0]").click()
@@ -467,6 +470,7 @@ def test_views_are_saved_and_forgotten(page: Page, address: str) -> None:
     assert page.locator("#views li").count() == 0
 
 
+@pytest.mark.slow
 def test_keys_go_through_the_worst_and_leave_fields_alone(page: Page, address: str, explored: Explored) -> None:
     order = [explored.about()["names"][row] for row in worst(explored)]
     opened(page, address)
@@ -550,6 +554,7 @@ def test_a_box_lists_what_it_holds_and_shows_its_worst(page: Page, address: str,
     counted(page, 90)
 
 
+@pytest.mark.slow
 def test_a_slider_fits_anew_and_the_link_restores_all_of_it(page: Page, address: str, explored: Explored) -> None:
     opened(page, address, "?other=far")
     page.locator("#fit summary").click()
@@ -618,6 +623,7 @@ def shows(page: Page, role: str) -> dict[str, Any]:
     return opaque(page)
 
 
+@pytest.mark.slow
 def test_images_are_enlarged_pixel_by_pixel_flicker_and_are_subtracted(
     page: Page, address: str, explored: Explored
 ) -> None:
@@ -694,6 +700,7 @@ def test_without_images_names_are_shown(page: Page, home: Path) -> None:
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_an_answer_that_a_later_one_overtakes_is_dropped(page: Page, address: str, explored: Explored) -> None:
     opened(page, address)
     held: list[Any] = []
@@ -711,6 +718,7 @@ def test_an_answer_that_a_later_one_overtakes_is_dropped(page: Page, address: st
     assert name(page) == explored.about()["names"][worst(explored)[1]]
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_named_by_the_data_that_are_shown(
     context: BrowserContext, address: str, explored: Explored
 ) -> None:
@@ -868,7 +876,8 @@ def test_text_stays_text(page: Page, address: str) -> None:
 
 
 @pytest.mark.slow
-def test_report_and_explorer_lead_to_each_other(page: Page, address: str) -> None:
+def test_report_and_explorer_lead_to_each_other(page: Page, home: Path, address: str) -> None:
+    (home / "results/report.html").write_text(AS_SHOWN(Result.read(home / "results")))
     opened(page, address)
     page.get_by_role("link", name="Report").click()
     page.wait_for_selector("#explorer a")
@@ -881,6 +890,7 @@ def test_report_and_explorer_lead_to_each_other(page: Page, address: str) -> Non
 # Other kinds of results.
 
 
+@pytest.mark.slow
 @either_way
 def test_pairs_are_shown_as_curves(page: Page, tmp_path: Path) -> None:
     folder = write_pairs(tmp_path)
@@ -939,7 +949,8 @@ def test_one_distance_and_hundreds_of_groups(page: Page, tmp_path: Path) -> None
 # Reach.
 
 
-@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_sticks_out_and_nothing_is_hard_to_reach(context: BrowserContext, address: str, scheme: Any) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from conftest import random_table
-from counting import LOCAL, plainly, refusal, tally
+from counting import ODD, plainly, refusal, tally
 from twoafc import Settings, count, evaluate
 from twoafc.scale import ENGINES, engines, fingerprints
 from twoafc.table import Triplets
@@ -37,13 +37,13 @@ def test_csv_parts_may_order_and_separate_columns_in_their_own_way(frame: pl.Dat
     assert count("*.csv") == plainly(frame)
 
 
-@LOCAL
+@ODD
 def test_names_of_groups_are_the_same_in_every_engine(name: str, frame: pl.DataFrame) -> None:
     frame.with_columns(group=pl.Series(["NA", 'say "hi", you', "null", "1.0"] * 20)).write_parquet("a.parquet")
     assert count("a.parquet", engine=name)["distance"].groups == ("1.0", "NA", "null", 'say "hi", you')
 
 
-@LOCAL
+@ODD
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_signs_of_patterns_in_the_name_of_a_file(name: str, ending: str, frame: pl.DataFrame) -> None:
     if ending == "csv" and name != "polars":
@@ -55,7 +55,7 @@ def test_signs_of_patterns_in_the_name_of_a_file(name: str, ending: str, frame: 
         assert count(f"{odd}.{ending}", engine=name) == plainly(frame)
 
 
-@LOCAL
+@ODD
 def test_a_folder_of_parquet_is_a_table(name: str, frame: pl.DataFrame) -> None:
     for group in "ab":
         folder = Path("votes.parquet") / f"group={group}"
@@ -129,7 +129,7 @@ def test_an_empty_choice_of_distances(frame: pl.DataFrame) -> None:
     )
 
 
-@LOCAL
+@ODD
 def test_a_file_that_lies_elsewhere_is_named(name: str) -> None:
     source = "nowhere://votes/a.parquet"
     assert refusal(source, engine=name).startswith(f"{source}: {name} cannot read it: ")
@@ -187,7 +187,7 @@ def single_votes(T: int = 90, seed: int = 0) -> pl.DataFrame:
     )
 
 
-@LOCAL
+@ODD
 def test_single_votes_are_counted_as_they_are_merged_in_memory(name: str) -> None:
     votes = single_votes()
     votes.write_parquet("v.parquet")

@@ -15,7 +15,7 @@ import pytest
 
 from commands import refused
 from conftest import random_table
-from counting import LOCAL, plainly, refusal
+from counting import ODD, plainly, refusal
 from twoafc import Counts, count, evaluate
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -107,7 +107,7 @@ def test_a_reference_may_have_any_name() -> None:
     assert refusal(spoiled(many, "d1", None, row=len(many) - 1)).startswith("d1 must not be missing; a row has no d1")
 
 
-@LOCAL
+@ODD
 def test_what_others_lay_beside_a_table_is_no_part_of_it(name: str, frame: pl.DataFrame) -> None:
     for folder in ("day=1", "_temporary/0", ".staging", "_delta_log", "day=1/_tmp"):
         (Path("votes") / folder).mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def test_a_folder_of_a_table_may_be_a_column_that_begins_with_a_line(frame: pl.D
     assert find_parts("_votes/_old/*") == ["_votes/_old/part.parquet"]
 
 
-@LOCAL
+@ODD
 @pytest.mark.parametrize("empty", ["023", "0", "3", "013"])
 def test_parts_without_rows(name: str, empty: str, frame: pl.DataFrame) -> None:
     full = [place for place in "0123" if place not in empty]
@@ -147,7 +147,7 @@ def test_rows_are_counted_after_a_sample_without_any(frame: pl.DataFrame) -> Non
     assert found.cells["count"].sum() == 80
 
 
-@LOCAL
+@ODD
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_parts_may_have_columns_of_their_own(name: str, ending: str, frame: pl.DataFrame) -> None:
     if ending == "csv" and name != "polars":
@@ -214,7 +214,7 @@ def test_a_column_that_stands_twice_in_a_csv(frame: pl.DataFrame) -> None:
             Triplets.read("b.csv")
 
 
-@LOCAL
+@ODD
 def test_votes_on_one_triplet_have_one_reference(name: str) -> None:
     votes = {"choice": [0, 1, 1], "triplet": ["s", "t", "t"], "d0": [0.1, 0.2, 0.2], "d1": [0.3, 0.1, 0.1]}
     pl.DataFrame({**votes, "ref": ["a", "b", "b"]}).write_parquet("a.parquet")

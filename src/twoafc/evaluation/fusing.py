@@ -77,7 +77,7 @@ def fuse(
     >>> blur, noise = rng.lognormal(size=(2, 2, 600))
     >>> P = 1 / (1 + np.exp(-2 * np.log((blur + noise)[0] / (blur + noise)[1])))
     >>> columns = {"blur_d0": blur[0], "blur_d1": blur[1], "noise_d0": noise[0], "noise_d1": noise[1]}
-    >>> result = twoafc.fuse({"n": rng.binomial(5, P), "M": [5] * 600, **columns})
+    >>> result = twoafc.fuse({"n": rng.binomial(5, P), "M": [5] * 600, **columns}, folds=2, error_bars="fixed")
     >>> result.fused.parts
     ('blur', 'noise')
     >>> result.fused({"blur": [0.0, 1.0], "noise": [0.0, 1.0]}).round(1)

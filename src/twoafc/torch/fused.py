@@ -40,15 +40,14 @@ class FusedDistance(torch.nn.Module):
 
     Examples
     --------
-    >>> import torch, twoafc
+    >>> import numpy as np, torch, twoafc
     >>> from twoafc.torch import FusedDistance
-    >>> import numpy as np, tempfile
     >>> rng = np.random.default_rng(0)
-    >>> d = rng.lognormal(size=(4, 300))
+    >>> d = rng.lognormal(size=(4, 200))
     >>> n = rng.binomial(5, 1 / (1 + (d[1] * d[3] / d[0] / d[2]) ** 2))
-    >>> votes = {"n": n, "M": [5] * 300, "rmse_d0": d[0], "rmse_d1": d[1], "ssim_d0": d[2], "ssim_d1": d[3]}
-    >>> twoafc.fuse(votes, error_bars="fixed").write(folder := tempfile.mkdtemp() + "/fused")
-    >>> module = FusedDistance(folder + "/fused.npz")
+    >>> votes = {"n": n, "M": [5] * 200, "rmse_d0": d[0], "rmse_d1": d[1], "ssim_d0": d[2], "ssim_d1": d[3]}
+    >>> result = twoafc.fuse(votes, folds=2, error_bars="fixed")
+    >>> module = FusedDistance(result.model("fused", "auto"))  # or the path of a file
     >>> ref = torch.rand(2, 3, 16, 16)
     >>> module(ref, ref)
     tensor([0., 0.])
