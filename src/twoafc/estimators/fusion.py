@@ -52,6 +52,8 @@ ENDS = 48
 """Pieces at either end whose mean slope continues f_k, down to 0 and beyond the largest training distance."""
 SHOWN = 0.9
 """Share of the pieces, which are even in the normal score, that a figure shows."""
+OPEN = 10.0
+"""Highest precision of a part to start from where another part is left out."""
 NOTHING = 0.02
 """An f_k that rises by less than this, in logits, is left out: it changes no P by more than 0.005."""
 SURFACE = "surface_"
@@ -157,7 +159,9 @@ class Fusion:
         if start is not None:
             at, width = self.parts.index(part), SIZE - 1
             theta = np.delete(start.theta, slice(at * width, (at + 1) * width))
-            start = replace(start, theta=theta, precision=np.delete(start.precision, [2 * at, 2 * at + 1]))
+            # Low, so that others may take its place.
+            precision = np.minimum(np.delete(start.precision, [2 * at, 2 * at + 1]), OPEN)
+            start = replace(start, theta=theta, precision=precision)
         return replace(self, parts=others, folds=0, start=start, choose=True, alone=None)
 
 

@@ -38,7 +38,7 @@ SETTLED = 0.02
 """Change in degrees of freedom, and gain in log-likelihood, at which `solve_rising` ends."""
 DISPERSED = 4
 """Rounds of `solve_rising` between estimates of the dispersion, which take as long as a step."""
-LOOSE = 10.0
+LOOSE = 1000.0
 """Highest precision of a part to start from."""
 BEYOND = 6.0
 """A normal score that no table reaches."""
@@ -261,10 +261,10 @@ def solve_rising(
     ----------
     rise : array, shape (constraints, p)
     start : Solution, optional
-        That of a like problem, which saves steps. Precisions begin at `LOOSE` at most, so that a part without effect
-        there may have one here.
+        That of a like problem, which saves steps; its dispersion is taken. Precisions begin at `LOOSE` at most, so that
+        a part without effect there may have one here.
     choose : bool
-        Whether to choose precisions and dispersion; otherwise they are those of the start.
+        Whether to choose precisions; otherwise they are those of the start.
     """
     theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE) if start is None else start.theta
     precision = np.ones(problem.part.max() + 1) if start is None else start.precision
@@ -278,7 +278,7 @@ def solve_rising(
         penalty = problem.penalty(precision)
         if choose:
             covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(penalty)))
-            if round % DISPERSED == 0:
+            if start is None and round % DISPERSED == 0:
                 dispersion = dispersion_of(P, weight, jacobian, covariance)
             before = freedom
             if round or start is not None:  # before the first step there is nothing to smooth

@@ -219,7 +219,8 @@ class _Study:
         learning = []
         for share in SHARES:
             step(f"{share:.0%} of the training table")
-            drawn = [self._values(fusion, kept) for kept in self._subsets(share)]
+            # From nothing, as another user's fit to so few votes would.
+            drawn = [self._values(replace(fusion, start=None), kept) for kept in self._subsets(share)]
             if drawn:
                 learning.append({"share": share, **self._paired(_mean(drawn), whole)})
         without.sort(key=lambda record: -record["difference"])
