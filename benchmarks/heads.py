@@ -28,7 +28,7 @@ import twoafc
 from benchmarks.fusion import LAPSE, excess
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Heads, Spline
-from twoafc.evaluation.heads import with_places
+from twoafc.evaluation.fusing import with_places
 from twoafc.measurement import MeasuredChannels, read_channels
 from twoafc.table import Votes
 

@@ -15,7 +15,8 @@ from commands import refused
 from fusing import several
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.results import Result
+from twoafc.explore.data import REFIT, Explored, Fitted
+from twoafc.results import HALVES, Result
 from twoafc.table import Triplets, assign_folds
 
 
@@ -34,6 +35,7 @@ def test_every_part_is_compared_with_the_fused_distance(result: Result) -> None:
     assert sorted(compared) == [("fused", name, True) for name in "abc"]
     assert {r["tests"] for r in result.comparisons} == {3}
     assert "noise of training included" in result.error_bars
+    assert result.rows.filter(distance="fused")[HALVES].null_count() == 0
     best, *others = result.summary()["distance"]
     assert (best, sorted(others)) == ("fused", ["a", "b", "c"])
 
@@ -68,6 +70,24 @@ def test_a_test_table_is_predicted_by_one_fit(table: Triplets) -> None:
     np.testing.assert_array_equal(found.table()["fused_d1"].to_numpy(), found.fused(columns))
     assert found.card["fusion"]["of"] == ["a", "b"]
     assert found.card["fusion"]["without"] == []  # of two, each without the other is there as a part
+
+
+def test_the_explorer_shows_it_like_any_other(table: Triplets, tmp_path: Path) -> None:
+    """With a test table its training values come from the file of the distance, since the table has no such column."""
+    rows = np.arange(len(table)) % 3 > 0
+    parts = {name: table.where(mask) for name, mask in (("train", rows), ("test", ~rows))}
+    for name, part in parts.items():
+        part.write(tmp_path / f"{name}.csv")
+    command = ["fuse", "--train", "train.csv", "--test", "test.csv", "--out", "fused", "--error-bars", "fixed"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        main([*command, "--distance", "a,b", "--quiet"])
+    explored = Explored(Result.read(tmp_path / "fused"))
+    assert explored.about()["ranking"][0]["distance"] == "fused"
+    for estimator in ("auto", REFIT):
+        points = explored.points(Fitted("fused", estimator, 0.1, 20))
+        assert points.surface is not None
+        np.testing.assert_array_less(0.5, (points.P > 0.5) == (points.d[0] > points.d[1]))
 
 
 def test_the_folder_has_the_distance_and_the_table(result: Result, tmp_path: Path) -> None:

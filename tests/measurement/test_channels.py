@@ -18,7 +18,7 @@ from twoafc.distances import lpips_channels, weights
 from twoafc.errors import DataError
 from twoafc.estimators import Heads, HeadsFit
 from twoafc.measurement import Measured, MeasuredChannels, make_candidates, read_channels
-from twoafc.measurement.fused import split_fused
+from twoafc.measurement.candidates import split_fused
 
 pytest.importorskip("torch")
 SIZE, IMAGES = 32, 5

@@ -13,11 +13,9 @@ from twoafc.cli.show import (
     Switch,
     changed_tables,
     listed,
-    print_result,
+    present,
     progress,
     renaming,
-    tell_where,
-    unread,
 )
 
 if TYPE_CHECKING:
@@ -177,15 +175,7 @@ def evaluate(
         for role, paths in parts.items():
             found.card["data"][role] |= describe_files(*paths)
     found = found.replace(findings=[*changed, *found.findings])
-    shown = not (json or quiet)
-    if shown:  # before the files, which take as long as the statistics
-        with unread():
-            print_result(found)
-    found.write(out, images=images)
-    if shown:
-        tell_where(out)
-    elif json:
-        print((out / "scores.json").read_text(encoding="utf-8"))
+    present(found, out, images=images, json=json, quiet=quiet)
 
 
 def _evaluate_counts(

@@ -11,11 +11,9 @@ from twoafc.cli.show import (
     Switch,
     changed_tables,
     listed,
-    print_result,
+    present,
     progress,
     renaming,
-    tell_where,
-    unread,
 )
 
 
@@ -100,13 +98,5 @@ def fuse(
         found.card["data"][role] |= describe_files(path)
     found = found.replace(findings=[*changed, *found.findings])
     name = found.card["heads" if heads else "fusion"]["name"]
-    shown = not (json or quiet)
-    if shown:
-        with unread():
-            print_result(found)
-    found.write(out, images=images)
-    if shown:
-        tell_where(out)
-        print(f"{'Heads' if heads else 'Fused distance'}: {out / f'{name}.npz'}")
-    elif json:
-        print((out / "scores.json").read_text(encoding="utf-8"))
+    made = f"{'Heads' if heads else 'Fused distance'}: {out / f'{name}.npz'}"
+    present(found, out, images=images, json=json, quiet=quiet, made=made)

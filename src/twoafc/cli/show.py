@@ -96,6 +96,21 @@ def print_result(result: Result) -> None:
     say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
 
 
+def present(result: Result, out: Path, *, images: Path | None, json: bool, quiet: bool, made: str = "") -> None:
+    """Print a result and write its folder; then say where it is, and where what was made is, if anything."""
+    shown = not (json or quiet)
+    if shown:  # before the files, which take as long as the statistics
+        with unread():
+            print_result(result)
+    result.write(out, images=images)
+    if shown:
+        tell_where(out)
+        if made:
+            print(made)
+    elif json:
+        print((out / "scores.json").read_text(encoding="utf-8"))
+
+
 def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:
     """Warn of tables of `twoafc measure`, by their roles, that were changed since."""
     from twoafc.diagnostics import Finding

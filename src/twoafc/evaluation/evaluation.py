@@ -218,7 +218,11 @@ def evaluate_tables(
         scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
     words = training_words(train, chosen, noisy, included, settings)
     tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
-    data = {role: describe_table(only(table, names)) for role, table in tables.items()}
+    # With all distances that were read, used or not: the explorer finds a table again by its contents.
+    data = {
+        role: describe_table(only(table, [name for name in table.distances if name not in learned]))
+        for role, table in tables.items()
+    }
     return Result(
         row=train.row,
         scores=scores,

@@ -1,4 +1,7 @@
-"""Fuse the distances of a table into one, test it against every part, and say which parts matter."""
+"""Learn a distance from votes: a sum of functions of the table's distances, or heads of LPIPS from its channels.
+
+Either is tested on votes that it has not seen, against what it was made of.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,13 @@ import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Fusion, FusionFit, HeadsFit, Spline
+from twoafc.estimators import Fusion, FusionFit, Heads, HeadsFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
-from twoafc.evaluation.heads import fit_heads
 from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances
 from twoafc.evaluation.records import scored
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
-from twoafc.measurement import identities_of, is_channels
+from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
 from twoafc.results import Result, Run
 from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind
 
@@ -28,6 +30,11 @@ LABEL = "auto"
 SHARES = (0.25, 0.5)
 """Shares of the training table that the learning curve is fitted to, beside all of it."""
 REPEATS = 2
+SEEN = (
+    "the heads that predict a triplet were fitted to other triplets with its images: on new images they may gain less; "
+    "a test set of other images shows how much (--test)"
+)
+"""The caution where images recur."""
 
 
 def fuse(
@@ -309,3 +316,69 @@ def _nats(record: Mapping[str, float]) -> str:
     places = max(2, 2 - math.floor(math.log10(max(record["high"] - record["low"], 1e-6))))
     value, low, high = (f"{record[key]:.{places}f}" for key in ("difference", "low", "high"))
     return f"{value} ({low} to {high})"
+
+
+# --- heads of LPIPS ---------------------------------------------------------------------------------------------------
+
+
+def fit_heads(
+    train: str | Path, test: str | Path | None, name: str, settings: Settings, progress: Progress | None
+) -> Result:
+    """Fit heads to the votes of a file of channels: see `twoafc.fuse`."""
+    files = [read_channels(path) for path in (train, test) if path is not None]
+    for path, file in zip((train, test), files, strict=False):
+        changed = lasting_differences(file.identity, files[0].identity)
+        if changed:
+            raise DataError(f"train and test must have channels of one network; {path} has other ones: {changed}")
+        if name == file.network:
+            raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
+    network, starts = files[0].network, np.cumsum([0, *(len(file.means) for file in files)])
+    tables = [with_places(file, name, int(first)) for file, first in zip(files, starts, strict=False)]
+    heads = Heads(
+        network,
+        tuple(files[0].heads),
+        files[0].identity["weights"],
+        np.concatenate([file.means for file in files]) if len(files) > 1 else files[0].means,
+        seed=settings.seed,
+    )
+    found = evaluate_tables(
+        tables[0],
+        tables[1] if len(tables) > 1 else None,
+        [network],
+        {LABEL: Spline()},
+        settings,
+        progress,
+        baseline=name,
+        learned={name: heads},
+    )
+    fit: Any = next(run.fit for run in found.runs if run.distance == name)
+    about = {"name": name, **fit.summary()}
+    about["sentences"] = heads_sentences(found, about)
+    caveats = [*found.card["caveats"], *([SEEN] if any("images recur" in note for note in found.notes) else [])]
+    return found.replace(card={**found.card, "heads": about, "caveats": caveats})
+
+
+def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:
+    """The votes, with the published distance, and as a learned one the places of each row's pairs."""
+    table = file.votes()
+    if not isinstance(table, Triplets):
+        raise DataError(f"heads are fitted to votes on triplets; the file has {table.row}s")
+    columns = tuple(first + place[:, None] for place in file.places.T)
+    return replace(table, distances={**table.distances, name: columns})
+
+
+def heads_sentences(result: Result, heads: Mapping[str, Any]) -> list[str]:
+    """Say what the fitted heads gain, and how they differ from the published ones."""
+    name, network = heads["name"], heads["network"]
+    if heads["published"]:
+        return [
+            f"{name} is {network}: heads fitted to these votes do not predict votes that were left out within the "
+            "training table better than the published ones do."
+        ]
+    gains = [r["sentence"] for r in result.comparisons if r["measure"] != "score_2afc"]
+    ours, theirs = (", ".join(f"{100 * share:.0f}" for share in heads[key]) for key in ("layers", "published_layers"))
+    return [
+        *(f"{sentence}." for sentence in gains),
+        f"{name} weighs {heads['channels']} of {heads['of']} channels; its layers make up {ours} % of the distance, "
+        f"those of {network} {theirs} %.",
+    ]

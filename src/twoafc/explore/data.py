@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Fit, Sums, interpolate, kernel_sums, vote_products
 from twoafc.metrics import log_likelihood
 from twoafc.results import REPORT, Result, compare_rows, describe_table, ranking, surprise
-from twoafc.table import ENDS, UNNAMED, Triplets, assign_folds
+from twoafc.table import ENDS, Triplets, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
@@ -376,7 +376,7 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
         return "the results were made from counts, not from a table"
     if "test" not in result.card["data"]:
         settings = result.card["settings"]
-        table = _tested(result, estimator)
+        table = Triplets.from_frame(result.wide(estimator))
         return Refits(table, assign_folds(table, settings["folds"], seed=settings["seed"]))
     described = result.card["data"]["train"]
     contents = described.get("contents_sha256")
@@ -386,13 +386,13 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
         named = _same(given, contents)
         if named is None:
             raise DataError(f"the training table must be the one that was evaluated; {given} holds another")
-        return Refits(named)
+        return _with_fused(result, named)
     names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
     assert result.folder is not None
     places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
     for path in [*([result.folder / described["path"]] if "path" in described else []), *places]:
         if path.is_file() and (found := _readable(path, contents)):
-            return Refits(found)
+            return _with_fused(result, found)
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
 
 
@@ -410,11 +410,11 @@ def _same(path: Path, contents: str) -> Triplets | None:
     return table if describe_table(table)["contents_sha256"] == contents else None
 
 
-def _tested(result: Result, estimator: str | None) -> Triplets:
-    """Put the tested triplets together as a table again, with all distances side by side."""
-    names = result.distances
-    parts = {name: result.outcome_rows(name, estimator) for name in names}
-    prefixes = {name: "" if name == UNNAMED else f"{name}_" for name in names}
-    columns = {f"{prefixes[name]}{each}": part[each] for name, part in parts.items() for each in ("d0", "d1")}
-    first = parts[names[0]].drop("distance", "estimator", "d0", "d1", "P", "nll")
-    return Triplets.from_frame(first.with_columns(**columns))
+def _with_fused(result: Result, table: Triplets) -> Refits | str:
+    """Add the fused distance of a result to its training table; heads of LPIPS need channels, which it has not."""
+    about = result.card.get("fusion")
+    if about is not None:
+        fused = tuple(result.fused({name: d[end] for name, d in table.distances.items()}) for end in range(table.k))
+        table = replace(table, distances={**table.distances, about["name"]: fused})
+    missing = next((name for name in result.distances if name not in table.distances), None)
+    return Refits(table) if missing is None else f"the training table has no values of {missing}"

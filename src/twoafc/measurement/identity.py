@@ -45,6 +45,8 @@ Progress = Callable[[int, int, str], None]
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Path, np.generic, np.dtype)
 MAX_DEPTH, MAX_SETTINGS = 12, 20
 """How deep settings may be nested, and how many a card lists one by one."""
+CHANGEABLE = ("precision", "device", "twoafc")
+"""What may differ between the measurement that a fused distance was fitted to and one that uses it."""
 FILES_AT_ONCE = 250
 """Files that a thread reads before it reports progress."""
 
@@ -114,6 +116,12 @@ def differences(now: Identity, before: Identity) -> str:
         elif old != new:
             texts.append(f"{key} {_brief(old)}, now {_brief(new)}")
     return "; ".join(texts)
+
+
+def lasting_differences(now: Identity, before: Identity) -> str:
+    """Say in words what differs between two identities that must not; nothing where they agree."""
+    kept = ({key: value for key, value in each.items() if key not in CHANGEABLE} for each in (now, before))
+    return differences(*kept)
 
 
 def require_same(name: str, where: Path, now: Identity, before: Identity) -> None:

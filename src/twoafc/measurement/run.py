@@ -37,10 +37,9 @@ from twoafc.measurement.block import (
     cannot_take,
     most_unlike,
 )
-from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device
+from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device, split_fused
 from twoafc.measurement.channels import channels_of, earlier_channels, write_channels
 from twoafc.measurement.executors import Executor, Job, LocalExecutor, Outcomes, rehearse
-from twoafc.measurement.fused import split_fused
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
 from twoafc.measurement.interruption import interruptible, raise_interruption
 from twoafc.measurement.journal import (

@@ -26,7 +26,7 @@ from twoafc.results.compare import Comparison, compare_results, known_name
 from twoafc.results.folder import Key
 from twoafc.results.format import HALVES, frame_problem
 from twoafc.results.verdict import verdict
-from twoafc.table import ENDS, read_frame, to_native
+from twoafc.table import ENDS, UNNAMED, read_frame, to_native
 
 if TYPE_CHECKING:
     from twoafc.results.figures import Figures
@@ -330,10 +330,11 @@ class Result:
         """
         return to_native(self.wide(), self._native)
 
-    def wide(self) -> pl.DataFrame:
-        """`table` as a polars frame."""
-        by_name = {name: self.outcome_rows(name) for name in self.distances}
-        columns = [rows[end].alias(f"{name}_{end}") for name, rows in by_name.items() for end in ENDS[self.k]]
+    def wide(self, estimator: str | None = None) -> pl.DataFrame:
+        """`table` as a polars frame; the rows are those of an estimator, the first by default."""
+        by_name = {name: self.outcome_rows(name, estimator) for name in self.distances}
+        prefix = {name: "" if name == UNNAMED else f"{name}_" for name in by_name}
+        columns = [rows[end].alias(f"{prefix[name]}{end}") for name, rows in by_name.items() for end in ENDS[self.k]]
         return next(iter(by_name.values())).drop(TESTED, ENDS[self.k], strict=False).with_columns(columns)
 
     def outcomes(self, distance: str | None = None, estimator: str | None = None) -> Any:
