@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from twoafc.distances import (
     own,
 )
 from twoafc.errors import DataError, first_line, require
-from twoafc.estimators import FusionFit, HeadsFit, load
 from twoafc.measurement.identity import Identity, identity_of, lasting_differences
+
+if TYPE_CHECKING:
+    from twoafc.estimators import FusionFit
 
 Requested = str | Callable[..., Any]
 CHANNELS = "/channels"
@@ -258,15 +260,18 @@ def split_fused(
     plain: dict[str, Requested] = {}
     files: list[FusedFile] = []
     for name, each in named:
-        fit = load(each) if isinstance(each, str | Path) and str(each).endswith(".npz") else None
+        if not (isinstance(each, str | Path) and str(each).endswith(".npz")):
+            plain[name or short_name(each)] = each
+            continue
+        from twoafc.estimators import FusionFit, HeadsFit, load  # slow to import: workers do without
+
+        fit = load(each)
         if isinstance(fit, HeadsFit):
             plain[name or short_name(str(each))] = str(each)
-        elif fit is not None:
-            if not isinstance(fit, FusionFit):
-                raise DataError(f"{each} is a model of P for one distance, not a distance; twoafc fuse makes distances")
+        elif isinstance(fit, FusionFit):
             files.append(FusedFile(name or Path(str(each)).stem, Path(str(each)), fit))
         else:
-            plain[name or short_name(each)] = each
+            raise DataError(f"{each} is a model of P for one distance, not a distance; twoafc fuse makes distances")
     if not files:
         return requested, []
     for file in files:
