@@ -1,14 +1,15 @@
 """Whether planned studies keep their promises: votes saved, bias, coverage, power, looks, gates, and speed.
 
 Run: python -m benchmarks.planning [PART [REPLAYS]] with the parts material, power, looks, gate, speed (default all;
-about two hours with the default 500 replays of material, which needs the folder of real votes in TWOAFC_SHARED, and
-1,000 of the others)
+some three hours on two cores; material needs the folder of real votes in TWOAFC_SHARED), or for one table of material
+python -m benchmarks.planning replay REPLAYS nll|score_2afc_distance SIZE fixed|fresh
 
 - material: the triplets of material appearance with five votes or more, as a pool that is not judged yet. A study asks
-  1,000 triplets five times each, chosen uniformly; or 2,000 votes (2AFC: 750) in two batches, the second chosen by the
-  votes of the first. Votes are drawn from those that were cast, without replacement. Surfaces are fitted with weights,
-  to two thirds of the triplets to score the others. The truth is the difference of the same surfaces on the whole
-  pool.
+  1,000 (or 2,000) triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
+  later ones chosen by the votes of those before. Votes are drawn from those that were cast, without replacement.
+  Surfaces are fitted with weights, to four fifths of the triplets to score the others. The truth is the difference of
+  the same surfaces on all triplets. The pool is fixed, or a sample of its own for each replay: error bars are those of
+  a sample of triplets.
 - power: a world with references, triplets and observers of their own taste. The study that 80 % power needs, by the
   true variances, is run; so are pilots of 200 votes, for what they make of it.
 - looks: the same world, looked at after each of 40 batches.
@@ -18,11 +19,14 @@ about two hours with the default 500 replays of material, which needs the folder
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +44,10 @@ PAIRS = (
     ("ms_ssim", "ssim"),
     ("lpips_alex", "rmse"),
 )
-UNIFORM, NLL, CHOICE, FIRST, FOLDS = 1000, 2000, 750, 0.2, 3
-"""Triplets of the uniform study, votes of the chosen ones, share of their first batch, and folds of the fits."""
+SHARE = {"nll": 0.4, "score_2afc_distance": 0.15}
+"""Votes of a chosen study, as a share of those of the uniform one."""
+BATCHES, FOLDS = (0.2, 0.3, 0.5), 5
+"""Shares of the batches of a chosen study, and folds of the fits."""
 
 
 def drawn(rows: pl.DataFrame, votes: Any, rng: np.random.Generator) -> pl.DataFrame:
@@ -104,60 +110,85 @@ def by_choice(frame: pl.DataFrame, pair: Sequence[str]) -> tuple[np.ndarray, np.
 
 
 def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: int) -> pl.DataFrame:
-    """Two batches, the second chosen by the votes of the first."""
+    """Three batches, the later ones chosen by the votes of those before."""
     rng, unjudged = np.random.default_rng([seed, 1]), pool.drop("cast", "of")
     cast = pool.select("triplet", "cast", "of")
     judged: list[pl.DataFrame] = []
-    for number, asked in enumerate((round(FIRST * votes), votes - round(FIRST * votes))):
+    for share in BATCHES:
         batch = planning.choose(
-            unjudged, votes=asked, judged=judged or None, pairs=[pair], measure=measure, seed=2 * seed + number
+            unjudged, votes=round(share * votes), judged=judged or None, pairs=[pair], measure=measure, seed=seed
         ).frame
         batch = batch.join(cast, on="triplet", maintain_order="left")
         judged.append(drawn(batch, batch["votes_wanted"].to_numpy(), rng))
     return planning.read_judged(judged)
 
 
-def material(replays: int = 500, measures: str = "both") -> None:
-    """Print votes, spread, bias and coverage for each pair."""
+def replay(task: tuple[int, str, int, bool]) -> dict[tuple[str, tuple[str, str]], np.ndarray]:
+    """One study of each kind for each pair; `fresh` draws a pool of its own from the triplets, with replacement."""
+    seed, measure, size, fresh = task
+    whole = material_pool()
+    rng = np.random.default_rng([seed, 2])
+    pool = whole
+    if fresh:
+        drawn_rows = np.random.default_rng([seed, 3]).integers(0, len(whole), len(whole))
+        pool = whole[drawn_rows].with_columns(triplet=pl.int_range(len(whole)).cast(pl.String))
+    names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
+    study = drawn(pool[np.sort(rng.choice(len(pool), size, replace=False))], 5, rng)
+    fold = rng.permutation(len(study)) % FOLDS
+    fitted = surfaces(study, whole, names, fold) if measure == "nll" else None
+    result = {("uniform", pair): estimated(study, whole, pair, fitted, fold) for pair in PAIRS}
+    for pair in PAIRS:
+        study = chosen_study(pool, pair, measure, round(5 * size * SHARE[measure]), seed)
+        fold = rng.permutation(len(study)) % FOLDS
+        fitted = surfaces(study, whole, pair, fold) if measure == "nll" else None
+        result["chosen", pair] = estimated(study, whole, pair, fitted, fold)
+    return result
+
+
+@functools.cache
+def material_pool() -> pl.DataFrame:
+    """The triplets with five votes or more, the votes under other names."""
     table = Triplets.read(Path(os.environ["TWOAFC_SHARED"]) / "data/material/train.csv")
     frame = table.where(table.M >= 5).to_frame().rename({"n": "cast", "M": "of"})
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
-    pool = frame.select("triplet", "cast", "of", *(f"{name}_d{k}" for name in names for k in (0, 1)))
+    return frame.select("triplet", "cast", "of", *(f"{name}_d{k}" for name in names for k in (0, 1)))
+
+
+def material(
+    replays: int = 500, measure: str = "score_2afc_distance", size: int = 1000, pools: str = "fixed", first: int = 0
+) -> None:
+    """Print votes, spread, bias and coverage for each pair."""
+    share = SHARE[measure]
     print(
-        f"material: a pool of {len(pool)} triplets, {replays} replays; {UNIFORM} triplets of 5 votes, uniform, against"
+        f"material, {measure}: {replays} replays, {pools} pool of {len(material_pool())} triplets; {size} triplets of"
     )
-    print(f"  {NLL} votes (2AFC {CHOICE}), chosen; sd: of the estimate over replays; error: mean ± its standard error;")
-    print("  votes: share of the uniform ones for the same sd, ± its standard error")
-    for measure, votes in (("score_2afc_distance", CHOICE), ("nll", NLL)):
-        if measures not in ("both", measure):
-            continue
-        found: dict[Any, list[np.ndarray]] = {(kind, pair): [] for kind in ("uniform", "chosen") for pair in PAIRS}
-        for seed in range(replays):
-            rng = np.random.default_rng([seed, 2])
-            rows = pool[np.sort(rng.choice(len(pool), UNIFORM, replace=False))]
-            study = drawn(rows, 5, rng)
-            fold = rng.permutation(len(study)) % FOLDS
-            fitted = surfaces(study, pool, names, fold) if measure == "nll" else None
-            for pair in PAIRS:
-                found["uniform", pair].append(estimated(study, pool, pair, fitted, fold))
-            for pair in PAIRS:
-                study = chosen_study(pool, pair, measure, votes, seed)
-                fold = rng.permutation(len(study)) % FOLDS
-                fitted = surfaces(study, pool, pair, fold) if measure == "nll" else None
-                found["chosen", pair].append(estimated(study, pool, pair, fitted, fold))
-        for pair in PAIRS:
-            cells, spread = [], {}
-            for kind in ("uniform", "chosen"):
-                value, se, truth = np.array(found[kind, pair]).T
-                error, spread[kind] = value - truth, value.std(ddof=1)
-                covered = 100 * np.mean(np.abs(error) < 1.96 * se)
-                cells.append(
-                    f"{kind}: sd {spread[kind]:.4f}, error {error.mean():+.4f} ± {error.std() / replays**0.5:.4f}, "
-                    f"covered {covered:.1f} %"
-                )
-            share = votes / (5 * UNIFORM) * (spread["chosen"] / spread["uniform"]) ** 2
-            told = f"votes {share:.3f} ± {2 * share / replays**0.5:.3f}"
-            print(f"  {measure} {' - '.join(pair)}: {told}; {'; '.join(cells)}", flush=True)
+    print(f"  5 votes, uniform, against {round(5 * size * share)} votes, chosen; sd: of the estimate over replays;")
+    print("  error: mean ± its standard error; votes: share of the uniform ones for the same sd, ± its standard error")
+    tasks = [(seed, measure, size, pools == "fresh") for seed in range(first, first + replays)]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as processes:
+        records = list(processes.map(replay, tasks))
+    for pair in PAIRS:
+        cells, spread = [], {}
+        for kind in ("uniform", "chosen"):
+            value, se, truth = np.array([record[kind, pair] for record in records]).T
+            error, spread[kind] = value - truth, value.std(ddof=1)
+            covered = 100 * np.mean(np.abs(error) < 1.96 * se)
+            cells.append(
+                f"{kind}: sd {spread[kind]:.4f}, error {error.mean():+.4f} ± {error.std() / replays**0.5:.4f}, "
+                f"covered {covered:.1f} %"
+            )
+        votes = share * (spread["chosen"] / spread["uniform"]) ** 2
+        print(
+            f"  {' - '.join(pair)}: votes {votes:.3f} ± {2 * votes / replays**0.5:.3f}; {'; '.join(cells)}", flush=True
+        )
+
+
+def all_material() -> None:
+    """Print the tables of docs/planning.md."""
+    material()
+    material(pools="fresh")
+    material(measure="nll")
+    material(measure="nll", size=2000)
 
 
 SLOPE, TASTE, OF_REFERENCE, OF_OBSERVER = 1.2, 0.56, 0.25, 0.2
@@ -350,12 +381,12 @@ def speed() -> None:
         print(f"speed: {len(chosen.frame)} of {T} triplets for {len(chosen.gains)} pairs of distances in {taken:.1f} s")
 
 
-PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": material}
+PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": all_material, "replay": material}
 
 
 def main(options: Sequence[str] = ()) -> None:
     """Run all parts, or one of them."""
-    for name in options[:1] or PARTS:
+    for name in options[:1] or [name for name in PARTS if name != "replay"]:
         PARTS[name](*(int(each) if each.isdigit() else each for each in options[1:]))
 
 

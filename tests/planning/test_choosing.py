@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logit
 
 import twoafc
 from studying import judge, pool
-from twoafc import planning
+from twoafc import Triplets, planning
 from twoafc.planning import balance, batch_weights, systematic
 
 
@@ -46,15 +48,15 @@ def test_every_row_is_drawn_with_its_probability(by_reference: bool) -> None:
 
 def test_probabilities_sum_to_the_triplets_and_weights_are_their_inverse() -> None:
     table = pool()
-    chosen = planning.choose(table, votes=115, seed=3)
+    chosen = planning.choose(table, votes=110, seed=3)
     assert len(chosen.frame) == 100
     assert chosen.inclusion.sum() == pytest.approx(100)
     assert chosen.inclusion.min() >= 0.1 * 100 / len(table) * 0.99
     assert chosen.frame["weight"].to_numpy() == pytest.approx(1 / chosen.inclusion[chosen.rows])
-    assert chosen.frame["votes_wanted"].value_counts().sort("votes_wanted")["count"].to_list() == [85, 15]
+    assert chosen.frame["votes_wanted"].value_counts().sort("votes_wanted")["count"].to_list() == [90, 10]
     assert chosen.frame["first"].value_counts().sort("first")["count"].to_list() == [50, 50]
-    assert chosen.frame.equals(planning.choose(table, votes=115, seed=3).frame)
-    assert not chosen.frame.equals(planning.choose(table, votes=115, seed=4).frame)
+    assert chosen.frame.equals(planning.choose(table, votes=110, seed=3).frame)
+    assert not chosen.frame.equals(planning.choose(table, votes=110, seed=4).frame)
 
 
 def test_where_distances_disagree_more_is_asked() -> None:
@@ -140,7 +142,7 @@ def test_all_pairs_and_named_ones() -> None:
     assert [*planning.choose(table, votes=50).gains] == [("a", "b"), ("a", "c"), ("b", "c")]
     chosen = planning.choose(table, votes=50, pairs=[("c", "a")])
     assert [*chosen.gains] == [("c", "a")]
-    assert repr(chosen).startswith("batch 1: 43 of 400 triplets, 50 votes; chosen uniformly, ")
+    assert repr(chosen).startswith("batch 1: 45 of 400 triplets, 50 votes; chosen uniformly, ")
     look = planning.extremes(chosen, table, pair=("a", "c"), number=5)
     assert "weight" not in look.columns
     assert look["note"][0] == "to look at, not a sample: no weight"
@@ -168,7 +170,7 @@ def test_mistakes(tmp_path: Path) -> None:
     table = pool(100)
     first = planning.choose(table, votes=46).frame
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (table, {"votes": 400}, "400 votes are 348 triplets; the pool has 100 that were not asked yet"),
+        (table, {"votes": 400}, "400 votes are 364 triplets; the pool has 100 that were not asked yet"),
         (table, {"votes": 0}, "0 votes are 0 triplets; the pool has 100 that were not asked yet"),
         (table, {"measure": "aj"}, "measure must be nll or score_2afc_distance; got aj"),
         (table, {"uniform": 2}, r"uniform is a share in \[0, 1\]; got 2"),
@@ -195,7 +197,7 @@ def test_mistakes(tmp_path: Path) -> None:
             table,
             {"judged": judge(first).with_columns(inclusion=pl.lit(0.0))},
             r"inclusion must lie in \(0, 1\], as the choice gave it, and batch be a number; triplet t\d+ has batch=1, "
-            r"inclusion=0.0 \(40 of 40 rows\)",
+            r"inclusion=0.0 \(42 of 42 rows\)",
         ),
         (
             table,
@@ -212,8 +214,34 @@ def test_mistakes(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"^{text}$"):
             planning.choose(each, **({"votes": 30} | options))
     few = pool(100, references=5)
-    with pytest.raises(twoafc.DataError, match=r"^26 triplets are wanted; with 2 of a reference at most there are 10$"):
+    with pytest.raises(twoafc.DataError, match=r"^27 triplets are wanted; with 2 of a reference at most there are 10$"):
         planning.choose(few, votes=30, per_reference=2)
     chosen = planning.choose(pool(100, names="abc"), votes=20, pairs=[("a", "b")])
     with pytest.raises(twoafc.DataError, match=r"^the choice has no predictions of c; choose for this pair too$"):
         planning.extremes(chosen, pool(100, names="abc"), pair=("a", "c"))
+
+
+def test_votes_change_what_ranks_predict_by_as_much_as_they_tell() -> None:
+    """No votes: the ranks alone; many: the fit alone; the slope in between is the penalised likelihood's."""
+    from twoafc.planning.choosing import SLOPE, SLOPE_ERROR, _slope
+
+    rng = np.random.default_rng(2)
+    z0, z1 = rng.normal(size=(2, 4000))
+    P = expit(0.4 * (z0 - z1))
+    columns = {"a": (np.exp(z0), np.exp(z1))}
+    table = Triplets.from_frame(
+        {"n": rng.binomial(1, P), "M": 1 + 0 * P, "a_d0": columns["a"][0], "a_d1": columns["a"][1]}
+    )
+    errors = []
+    for judged in (None, table.at(np.arange(100)), table):
+        predicted = planning.predict(columns, judged)["a"]
+        errors.append(float(np.abs(logit(predicted.P) - logit(P)).mean()))
+        assert predicted.error.mean() < (0.5, 0.25, 0.15)[len(errors) - 1]
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    some, x = table.at(np.arange(100))["a"], (z0 - z1)[:100]
+
+    def loss(slope: float) -> float:
+        likelihood = some.n * np.log(expit(slope * x)) + (1 - some.n) * np.log(expit(-slope * x))
+        return float(-likelihood.sum() + ((slope - SLOPE) / SLOPE_ERROR) ** 2 / 2)
+
+    assert _slope(some, x)[0] == pytest.approx(minimize_scalar(loss, bracket=(0, 2)).x, abs=1e-5)

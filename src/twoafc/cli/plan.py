@@ -148,7 +148,7 @@ def choose(
     measure: Literal["nll", "score_2afc_distance"] = "nll",
     per_reference: int | None = None,
     uniform: float = 0.1,
-    repeats: float = 0.15,
+    repeats: float = 0.1,
     look_at: Path | None = None,
     figure: Figures = (),
     seed: int = 0,

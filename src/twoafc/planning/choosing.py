@@ -14,10 +14,10 @@ votes tell it, the spread is the root of s^2 + D^2. For several pairs it is the 
 these, with weights such that the largest variance, relative to the best one that the pair could have alone, is smallest
 (max-min). A share of the choice is uniform, so that no triplet is excluded, and probabilities are capped at 1.
 
-Triplets are then drawn by systematic sampling, in the order of their probabilities: every triplet has exactly its
-probability, and the weights sum to nearly the size of the pool. With a cap for each reference they are drawn reference
-by reference, in random order: a reference with the expected number e, which the cap limits, gets e triplets, rounded
-down or up, and weights are as exact.
+Triplets are then drawn by systematic sampling, from strata of equal probabilities: every triplet has exactly its
+probability, and the weights sum to nearly the size of the pool. With a cap for each reference the strata are the
+references: one with the expected number e, which the cap limits, gets e triplets, rounded down or up, and weights are
+as exact.
 
 Batches are drawn from the triplets that have not been drawn before. The estimator over batches is that of Des Raj
 (Journal of the American Statistical Association 51, 1956): each batch gives an estimate that is unbiased whatever was
@@ -52,14 +52,17 @@ from twoafc.table import REFERENCES, Triplets, as_frame, distance_columns, finit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-UNIFORM, REPEATS = 0.1, 0.15
+UNIFORM, REPEATS = 0.1, 0.1
 """Share of the choice that is uniform, and of the triplets that get two votes."""
-SLOPE, DOUBT = 1.3, 0.4
-"""Without votes, logit P is the first times the difference of the two normal scores of a distance; its error."""
+SLOPE, SLOPE_ERROR, DOUBT = 1.3, 0.25, 0.2
+"""Without votes, logit P is the slope times the difference of the two normal scores of a distance, with these errors of
+the slope and of the logit itself."""
 BINS = 64
 """Quantiles of a distance at which its P is computed; between them it is that of the nearest."""
 SAMPLE = 10_000
 """Triplets of the pool by which pairs are balanced."""
+STRATUM = 10
+"""Triplets drawn from one stratum: those with nearly equal probabilities are drawn in random order."""
 CERTAIN = 1e-9
 LEAST = 1e-3
 """P is kept this far from 0 and 1: a difference of logits without bound would draw few triplets."""
@@ -174,9 +177,9 @@ def choose(
     --------
     >>> rng = np.random.default_rng(0)
     >>> pool = {f"{name}_d{k}": rng.random(1000) for name in ("ssim", "lpips") for k in (0, 1)}
-    >>> chosen = choose(pool, votes=115)
+    >>> chosen = choose(pool, votes=110)
     >>> len(chosen.frame), int(chosen.frame["votes_wanted"].sum())
-    (100, 115)
+    (100, 110)
     """
     if measure not in COMMON:
         raise ValueError(f"measure must be nll or score_2afc_distance; got {measure}")
@@ -311,8 +314,10 @@ class Predicted(NamedTuple):
 def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Triplets | None) -> dict[str, Predicted]:
     """Predict the votes on every triplet of the pool, and on those that were judged, by every distance.
 
-    By fits to the votes so far; without votes, by the ranks of the distance. P is computed at quantiles of the
-    distance, and is that of the nearest one elsewhere: it only steers the choice.
+    Without votes by the ranks of the distance. A fit to the votes so far is combined with these, and with the slope by
+    which the votes follow the ranks, by the squares of their errors: few votes alone would leave the choice worse than
+    ranks do. P is computed at quantiles of the distance, and is that of the nearest one elsewhere: it only steers the
+    choice.
     """
     lacking = next((name for name in distances if judged is not None and name not in judged.distances), None)
     if judged is not None and lacking is not None:
@@ -325,17 +330,24 @@ def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Trip
 def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predicted:
     both = np.concatenate([each[:: max(len(each) // SAMPLE, 1)] for each in d])
     nodes = np.unique(np.quantile(both, (np.arange(BINS) + 0.5) / BINS))
-    if judged is None:
-        z = ndtri(np.clip(Uniform.learn(both, both)(nodes), 0.005, 0.995))
-        P, error = expit(SLOPE * (z[:, None] - z)), np.full((len(nodes), len(nodes)), DOUBT)
-    else:
+    uniform = Uniform.learn(both, both)
+
+    def score(d: FloatArray) -> FloatArray:
+        return np.asarray(ndtri(np.clip(uniform(d), 0.005, 0.995)))
+
+    apart = score(nodes)[:, None] - score(nodes)
+    slope, error = (SLOPE, SLOPE_ERROR) if judged is None else _slope(judged, score(judged.d0) - score(judged.d1))
+    logits, variance = slope * apart, DOUBT**2 + (error * apart) ** 2
+    if judged is not None:
         grid = [each.ravel() for each in np.meshgrid(nodes, nodes, indexing="ij")]
         fit = Spline().fit(judged)
-        P, error = (each(*grid).reshape(len(nodes), len(nodes)) for each in (fit.probability, fit.standard_error))
-        P = np.clip(P, LEAST, 1 - LEAST)
-        error = np.minimum(error / (P * (1 - P)), 2 * DOUBT)
+        P = np.clip(fit.probability(*grid), LEAST, 1 - LEAST).reshape(apart.shape)
+        spread = (fit.standard_error(*grid).reshape(apart.shape) / (P * (1 - P))) ** 2
+        logits = (logits * spread + logit(P) * variance) / (spread + variance)
+        variance = variance * spread / (spread + variance)
     middles = (nodes[1:] + nodes[:-1]) / 2
-    surfaces = [each.astype(np.float32) for each in (P, error)]
+    P = np.clip(expit(logits), LEAST, 1 - LEAST)
+    surfaces = [each.astype(np.float32) for each in (P, np.sqrt(variance))]
 
     def nearest(columns: tuple[FloatArray, ...]) -> list[NDArray[np.float32]]:
         i, j = (np.searchsorted(middles, each) for each in columns)
@@ -344,6 +356,18 @@ def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predi
     seen = (np.empty(0), np.empty(0)) if judged is None else judged.columns
     of_pool, errors = nearest(d)
     return Predicted(of_pool, errors, nearest(seen)[0])
+
+
+def _slope(judged: Triplets, x: FloatArray) -> tuple[float, float]:
+    """Slope of logit P along x and its standard error, with `SLOPE` as prior; by Newton's method."""
+    weight = np.ones(len(x)) if judged.weight is None else judged.weight / judged.weight.mean()
+    slope, information = SLOPE, SLOPE_ERROR**-2
+    for _ in range(10):
+        P = expit(slope * x)
+        information = SLOPE_ERROR**-2 + float(weight @ (judged.M * P * (1 - P) * x**2))
+        step = float(weight @ ((judged.n - judged.M * P) * x)) - (slope - SLOPE) * SLOPE_ERROR**-2
+        slope += step / information
+    return slope, information**-0.5
 
 
 def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tuple[str, str], measure: str) -> float:
@@ -488,20 +512,19 @@ def _capped(share: FloatArray, total: float, left: BoolArray, most: FloatArray |
 def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArray | None = None) -> IntArray:
     """Draw rows with given probabilities by systematic sampling; every row is drawn with exactly its probability.
 
-    Rows are in the order of their probabilities, or reference by reference, where these are given: of each as many
-    rows are drawn as the sum of its probabilities, rounded down or up.
+    Rows are in strata of nearly equal probabilities, or reference by reference, where these are given, and at random
+    within: of each reference as many rows are drawn as the sum of its probabilities, rounded down or up.
     """
     certain = np.flatnonzero(chance >= 1 - CERTAIN)
     rows = np.flatnonzero((chance > 0) & (chance < 1 - CERTAIN))
     if not len(rows):
         return certain
     if references is None:
-        rows = rng.permutation(rows)
         rows = rows[np.argsort(chance[rows], kind="stable")]
+        strata = np.floor(np.cumsum(chance[rows]) / STRATUM)
     else:
-        # By reference, and at random within it: one sort of numbers, which is quick for large pools.
-        place = rng.permutation(int(references.max()) + 1)[references[rows]]
-        rows = rows[np.argsort(place + rng.random(len(rows)))]
+        strata = rng.permutation(int(references.max()) + 1)[references[rows]]
+    rows = rows[np.argsort(strata + rng.random(len(rows)))]  # one sort of numbers, which is quick for large pools
     ends = np.cumsum(chance[rows])
     if abs(ends[-1] - round(float(ends[-1]))) < 1e-6:
         ends *= round(float(ends[-1])) / ends[-1]  # a total that is whole but for rounding
