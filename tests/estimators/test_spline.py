@@ -17,7 +17,7 @@ from twoafc.core import uniformise
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Spline, SplineFit
 from twoafc.estimators.basis import LAST_KNOT, functions, parts, slopes, spline_basis
-from twoafc.estimators.penalised import LINKS, Problem, between_clusters, between_rows, chances, gather, solve
+from twoafc.estimators.penalised import LINKS, PRECISE, Problem, between_clusters, between_rows, chances, gather, solve
 from twoafc.table import Triplets
 
 rows = st.lists(
@@ -121,8 +121,10 @@ def test_scoring_finds_the_minimum(link: str) -> None:
     np.testing.assert_allclose(chances(theta, problem.X, link)[0], chances(slow.x, problem.X, link)[0], atol=1e-3)
 
 
-def test_the_smoothness_is_that_of_the_greatest_marginal_likelihood() -> None:
-    problem = a_problem("logit")
+@pytest.mark.parametrize("doubt", [0.0, (0.0, 0.0, 0.5, 1.0)])
+def test_the_smoothness_is_that_of_the_greatest_marginal_likelihood(doubt: Any) -> None:
+    """Times the prior of the precisions, which favours smooth parts."""
+    problem = dataclasses.replace(a_problem("logit"), doubt=doubt)
     best = solve(problem)
 
     def evidence(precision: np.ndarray) -> float:
@@ -133,13 +135,16 @@ def test_the_smoothness_is_that_of_the_greatest_marginal_likelihood() -> None:
         information = problem.scores(theta)[3] + np.diag(penalty)
         return -problem.loss(theta, penalty, 1.0) + (np.log(penalty).sum() - np.linalg.slogdet(information)[1]) / 2
 
-    reached = evidence(best.precision)
-    assert best.evidence == pytest.approx(reached, abs=0.05)
+    def posterior(precision: np.ndarray) -> float:
+        return evidence(precision) + float(np.sum(doubt * np.log(precision))) / 2
+
+    reached = posterior(best.precision)
+    assert best.evidence == pytest.approx(evidence(best.precision), abs=0.05)
     for part in range(4):
         for factor in (0.3, 3.0):
             other = best.precision.copy()
-            other[part] *= factor
-            assert evidence(other) < reached + 0.02
+            other[part] = min(factor * other[part], PRECISE)
+            assert posterior(other) < reached + 0.02
 
 
 def test_dispersion_is_one_for_binomial_votes_and_more_for_correlated_votes() -> None:

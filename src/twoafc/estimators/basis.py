@@ -177,6 +177,9 @@ def _cardinal(z: FloatArray, knots: FloatArray, curvature: FloatArray) -> FloatA
 
 PARTS = {1: ("line", "bends"), 2: ("line", "scale", "tilt", "interaction")}
 """Parts of a function of k scores, each with a smoothness of its own: see `functions`."""
+DOUBT = {1: (0.0, 0.0), 2: (0.0, 0.0, 0.5, 1.0)}
+"""Degrees of freedom that each part is charged beyond those in use: see `Problem.smoothed`. Chosen in simulated worlds;
+more lowers the error there, but no longer on real votes."""
 
 
 def parts(size: int, k: int) -> tuple[IntArray, FloatArray]:

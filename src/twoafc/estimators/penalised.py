@@ -152,13 +152,14 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Votes in cells, the functions there, and the part and roughness of each function."""
+    """Votes in cells, the functions there, the part and roughness of each function, and the doubt about each part."""
 
     cells: Cells
     X: FloatArray
     part: IntArray
     roughness: FloatArray
     link: str
+    doubt: tuple[float, ...] | float = 0.0
 
     def penalty(self, precision: FloatArray) -> FloatArray:
         """Diagonal of the prior's precision matrix, the lapse's last."""
@@ -205,11 +206,17 @@ class Problem:
         return theta
 
     def smoothed(self, theta: FloatArray, covariance: FloatArray, precision: FloatArray) -> tuple[FloatArray, float]:
-        """Update the precision of each part after Fellner and Schall; return also the degrees of freedom in use."""
+        """Update the precision of each part after Fellner and Schall; return also the degrees of freedom in use.
+
+        With a doubt a, the marginal likelihood is multiplied by the precision to the power of a / 2: by itself it
+        leaves parts too rough on average, most of all those that are not needed. A part then vanishes (`PRECISE`)
+        unless the likelihood has a maximum of its own near by.
+        """
         used = 1 - np.diag(covariance)[:-1] * precision[self.part] * self.roughness
         spent = np.bincount(self.part, used, len(precision))
         size = np.bincount(self.part, self.roughness * theta[:-1] ** 2, len(precision))
-        return np.clip(np.maximum(spent, 1e-8) / np.maximum(size, 1e-30), VAGUE, PRECISE), float(spent.sum())
+        precision = (np.maximum(spent, 1e-8) + self.doubt) / np.maximum(size, 1e-30)
+        return np.clip(precision, VAGUE, PRECISE), float(spent.sum())
 
 
 Dispersion = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], float]

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, require_numbers
 from twoafc.errors import DataError
-from twoafc.estimators.basis import MOST_STRETCH, PARTS, Scores, functions, normal_scores, parts, slopes
+from twoafc.estimators.basis import DOUBT, MOST_STRETCH, PARTS, Scores, functions, normal_scores, parts, slopes
 from twoafc.estimators.penalised import (
     LINKS,
     MARGIN,
@@ -105,7 +105,7 @@ class Spline:
         uniform, scores, cells, dispersion_of = _gathered(table)
         size = round(self.size * scores.stretch)
         first, *others = LINKS if self.link == "auto" else (self.link,)
-        problem = Problem(cells, functions(cells.z, size), *parts(size, table.k), first)
+        problem = Problem(cells, functions(cells.z, size), *parts(size, table.k), first, DOUBT[table.k])
         solutions = {first: solve(problem, dispersion_of)}
         # One dispersion for all links, or that of the worse one would flatter it.
         shared = solutions[first].dispersion
