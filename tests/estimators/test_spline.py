@@ -304,8 +304,8 @@ def test_triplets_on_two_scales_are_fitted_nearly_as_well_as_on_one(scale: float
         return float(np.mean(rel_entr(Q, P) + rel_entr(1 - Q, 1 - P)))
 
     seeds = range(3)
-    # Ranks alone give 17 times the excess of one scale; measured: 1.6 to 2.9.
-    assert np.mean([excess(scale, s) for s in seeds]) < 4 * np.mean([excess(1.0, s) for s in seeds])
+    # Ranks alone give 17 times the excess of one scale; measured: 1.4 to 2.1.
+    assert np.mean([excess(scale, s) for s in seeds]) < 3 * np.mean([excess(1.0, s) for s in seeds])
 
 
 def test_the_lapse_rate_is_found() -> None:

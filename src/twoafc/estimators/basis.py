@@ -18,11 +18,14 @@ from scipy.special import ndtri
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 
-USUAL = 1.5
-"""Times its lowest value that the reluctance to compare across a rank (see `normal_scores`) may have on one scale."""
+SEVERAL = 10.0
+"""Times its lowest value that the reluctance to compare across a rank (see `normal_scores`) has between two scales."""
 PRIOR = 3.0
 """Triplets added to those that compare across a rank, and to those that would by chance."""
-MOST_STRETCH = 1.4
+NEAR = 0.02
+"""Share of the values, on each side of one, that count as near it."""
+MORE = 1.4
+"""Times the usual number of functions that several scales need."""
 LAST_KNOT = 2.6
 """The outermost knots; one distance in a hundred lies beyond them."""
 STRAIGHT = 2
@@ -30,31 +33,27 @@ STRAIGHT = 2
 
 
 class Scores(NamedTuple):
-    """Normal scores of the distinct training values, and how much wider than normal they were before scaling.
-
-    ``stretch`` is 1 where all triplets have distances on one scale, and up to `MOST_STRETCH` where there are several
-    scales: a spline then takes so many times its usual number of functions.
-    """
+    """Normal scores of the distinct training values, and how many times its usual functions a spline of them needs."""
 
     values: FloatArray
-    stretch: float
+    more: float
 
 
 def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArray | None = None) -> Scores:
     """Give each distinct training distance the normal score of its mid-rank.
 
     Where triplets have very different scales, hardly any compares distances on the two sides of the rank that
-    separates them, and choices change within a small step of rank there. The axis is stretched at such ranks: by how
-    much fewer triplets compare across them than would if d0 and d1 were paired at random, beyond what is usual in the
-    table.
+    separates them: `SEVERAL` times fewer than if d0 and d1 were paired at random. Each distance then has the normal
+    score of its rank v among those that it is compared with, that is, the share of distances near it that are the
+    larger of their triplets. If a share w of all T triplets is on one scale, c = 2 w T v (1 - v) of them compare across
+    v, and a step of rank du is a step du / w on that scale: the normal score rises by du / w over the normal density.
 
     Parameters
     ----------
     uniform : Uniform
         The map of the training distances.
     place : k arrays of int, shape (T,)
-        Index of each training distance among the values of the map; one of pairs, which compare nothing, so that their
-        axis is not stretched.
+        Index of each training distance among the values of the map; one of pairs, which compare nothing.
     mass : array, shape (T,), optional
         What each row counts for.
 
@@ -64,25 +63,36 @@ def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArra
     >>> d = np.exp(np.random.default_rng(0).normal(size=(2, 1000)))
     >>> uniform, u0, u1 = uniformise(*d)
     >>> scores = normal_scores(uniform, uniform.places(u0), uniform.places(u1))
-    >>> np.interp(np.exp([-1.0, 0.0, 1.0]), uniform.values, scores.values).round(1), round(scores.stretch, 1)
+    >>> np.interp(np.exp([-1.0, 0.0, 1.0]), uniform.values, scores.values).round(1), scores.more
     (array([-0.9,  0. ,  1. ]), 1.0)
     """
     scores = ndtri(uniform.levels)
     if len(place) == 1 or len(scores) < 2:
         return Scores(scores, 1.0)
     ends = (np.minimum(*place), np.maximum(*place))
-    begun, done = (np.cumsum(np.bincount(end, mass, len(scores)))[:-1] for end in ends)
+    smaller, larger = (np.bincount(end, mass, len(scores)).astype(np.float64) for end in ends)
+    triplets = float(smaller.sum())
+    across = np.cumsum(smaller - larger)[:-1] + PRIOR
     below = uniform.at_most[:-1] / uniform.at_most[-1]
-    by_chance = 2 * below * (1 - below) * (len(place[0]) if mass is None else mass.sum())
-    reluctance = (by_chance + PRIOR) / (begun - done + PRIOR)
-    steps = np.diff(scores) * np.maximum(1.0, reluctance / (USUAL * np.quantile(reluctance, 0.05)))
-    stretched = scores[0] + np.concatenate([[0.0], np.cumsum(steps)])
-    share = np.diff(uniform.at_most, prepend=0) / uniform.at_most[-1]
-    spread = [np.sqrt(share @ (z - share @ z) ** 2) for z in (scores, stretched)]
-    if spread[1] <= spread[0]:
+    reluctance = (2 * below * (1 - below) * triplets + PRIOR) / across
+    if reluctance.max() < SEVERAL * np.quantile(reluctance, 0.05):
         return Scores(scores, 1.0)
-    ratio = float(spread[1] / spread[0])
-    return Scores((stretched - share @ stretched) / ratio + share @ scores, min(ratio, MOST_STRETCH))
+    rank = _near_share(larger, smaller)
+    density = np.exp(-(ndtri(rank) ** 2) / 2) / np.sqrt(2 * np.pi)
+    steps = np.diff(uniform.levels) * 2 * triplets * rank * (1 - rank) / (across * density)
+    apart = np.concatenate([[0.0], np.cumsum(steps)])
+    share = np.diff(uniform.at_most, prepend=0) / uniform.at_most[-1]
+    spread = [np.sqrt(share @ (z - share @ z) ** 2) for z in (scores, apart)]
+    return Scores((apart - share @ apart) * (spread[0] / spread[1]) + share @ scores, MORE)
+
+
+def _near_share(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+    """Between each value and the next, the share of distances near there that are the larger of their triplets."""
+    near = max(int(NEAR * len(larger)), 5)
+    between = np.arange(1, len(larger))
+    first, last = np.maximum(between - near, 0), np.minimum(between + near, len(larger))
+    up, down = (np.diff(np.append(0.0, np.cumsum(x))[np.stack([first, last])], axis=0)[0] for x in (larger, smaller))
+    return np.asarray((up + 0.5) / (up + down + 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, require_numbers
 from twoafc.errors import DataError
-from twoafc.estimators.basis import DOUBT, MOST_STRETCH, PARTS, Scores, functions, normal_scores, parts, slopes
+from twoafc.estimators.basis import DOUBT, MORE, PARTS, Scores, functions, normal_scores, parts, slopes
 from twoafc.estimators.penalised import (
     LINKS,
     MARGIN,
@@ -103,7 +103,7 @@ class Spline:
         if table.k == 1 and self.monotone:
             raise ValueError("monotone is a setting for triplets; the curve of pairs has no such form")
         uniform, scores, cells, dispersion_of = _gathered(table)
-        size = round(self.size * scores.stretch)
+        size = round(self.size * scores.more)
         first, *others = LINKS if self.link == "auto" else (self.link,)
         problem = Problem(cells, functions(cells.z, size), *parts(size, table.k), first, DOUBT[table.k])
         solutions = {first: solve(problem, dispersion_of)}
@@ -339,7 +339,7 @@ class SplineFit:
                 raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
         size = _surface_size(arrays["theta"]) if k == 2 else p - 1
         expected = size * (size - 1) // 2 + 1 if k == 2 else size + 1
-        most = round(spline.size * MOST_STRETCH) if k == 2 else spline.size
+        most = round(spline.size * MORE) if k == 2 else spline.size
         if expected != p or not spline.size <= size <= most:
             more = " or a few more" if k == 2 else ""
             raise DataError(f"theta must have the coefficients of {spline.size} functions{more}; found {p}")
