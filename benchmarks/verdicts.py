@@ -41,7 +41,7 @@ from twoafc.table import assign_folds
 SCORES = ("nll", "score_2afc")
 LARGE = 20_000
 """Training triplets where training is not the question."""
-SHARED = 20
+SHARED = 50
 """Tables that share such surfaces."""
 FRESH = 200_000
 

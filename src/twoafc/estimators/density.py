@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil
 from numbers import Real
 from pathlib import Path
@@ -102,9 +102,10 @@ class Density:
         if table.k == 2:
             return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, squared_mass))
         P = share + _excess(sums, share, self.prior)
-        rows = (clusters, mass, squared_mass)
-        covariances = curve_covariances(u[0], n, M, P, sums.M, *rows, sigma=sigma, prior=self.prior)
-        return DensityFit(chosen, uniform, share, sums, covariances)
+        rows = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
+        return DensityFit(
+            chosen, uniform, share, sums, partial(curve_covariances, *rows, sigma=sigma, prior=self.prior)
+        )
 
 
 def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
@@ -128,8 +129,8 @@ class DensityFit:
     share : float
         What P tends to where there is no data: 1/2, or of pairs the share of "same" in all votes.
     sums : Sums
-    covariances : array, shape (2, offsets, G, ...)
-        Of P at neighbouring nodes, as observed and as binomial.
+    compute_covariances : callable
+        Returns the `covariances`: they take longer than the rest, and P alone does not need them.
     carried : mapping of name to array
         What a saved model holds beside its own arrays: the counts that it was fitted to.
     """
@@ -138,16 +139,16 @@ class DensityFit:
     uniform: Uniform
     share: float
     sums: Sums
-    covariances: FloatArray
+    compute_covariances: Callable[[], FloatArray]
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
     def from_sums(
         cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
     ) -> DensityFit:
-        """Complete a surface with its covariances, from the places u of the votes and their `vote_products`."""
+        """Make a surface, given also the places u of the votes and their `vote_products`."""
         P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
-        covariances = surface_covariances(u, products, P, D, sigma=float(settings.sigma))
+        covariances = partial(surface_covariances, u, products, P, D, sigma=float(settings.sigma))
         return cls(settings, uniform, 0.5, sums, covariances)
 
     @property
@@ -163,6 +164,11 @@ class DensityFit:
     def __repr__(self) -> str:
         rows = f"{self.uniform.at_most[-1] / self.k:.0f} {'triplets' if self.k == 2 else 'pairs'}"
         return f"DensityFit(sigma={self.settings.sigma:.4g}, grid_size={self.settings.grid_size}, {rows})"
+
+    @cached_property
+    def covariances(self) -> FloatArray:
+        """Covariances of P at neighbouring nodes, as observed and as binomial: shape (2, offsets, G, ...)."""
+        return self.compute_covariances()
 
     @cached_property
     def _excess(self) -> FloatArray:
@@ -260,7 +266,9 @@ class DensityFit:
             raise DataError("sums and variances must not be negative, nor n exceed M; those of the model do")
         if k == 2 and ((abs(N + N.T - D) > slack).any() or (D != D.T).any()):
             raise DataError("sums of votes must be symmetric; those of the model are not")
-        return cls(density, Uniform.restore(arrays), share, Sums(*arrays["sums"]), arrays["covariances"])
+        return cls(
+            density, Uniform.restore(arrays), share, Sums(*arrays["sums"]), partial(np.asarray, arrays["covariances"])
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the model; `twoafc.load` reads it."""
