@@ -90,9 +90,9 @@ def __getattr__(name: str) -> Any:
     if name not in (*__all__, "torch"):
         raise AttributeError(f"module 'twoafc' has no attribute {name!r}")
     home = importlib.import_module(_HOMES.get(name, f"twoafc.{name}"))
-    found = getattr(home, name) if name in _HOMES else home
-    globals()[name] = found
-    return found
+    value = getattr(home, name) if name in _HOMES else home
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

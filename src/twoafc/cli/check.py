@@ -44,17 +44,17 @@ def check(
 
     given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
     tables = [read_votes(paths, rename=renaming(rename)) for paths in given.values()]
-    found = [*changed_tables(given), *look(*tables)]
+    findings = [*changed_tables(given), *look(*tables)]
     if json:
         import dataclasses
 
         from twoafc.files import strict_json
 
-        print(strict_json([dataclasses.asdict(finding) for finding in found]))
+        print(strict_json([dataclasses.asdict(finding) for finding in findings]))
     elif not quiet:
         sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
-        say(*map(str, found) if found else (*sizes, f"Nothing wrong was found; {LOOKED_AT}."))
+        say(*map(str, findings) if findings else (*sizes, f"Nothing wrong was found; {LOOKED_AT}."))
         scored, caveats = [*given][-1], clustering_of(tables[-1]).caveats()
         say(*(f"note: {scored}: {caveat}" for caveat in caveats))
-    if strict and any(finding.level == "warning" for finding in found):
+    if strict and any(finding.level == "warning" for finding in findings):
         raise SystemExit(1)

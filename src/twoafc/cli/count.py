@@ -54,7 +54,7 @@ def count(
         raise ValueError(f"counts are written to a folder, one file for each distance; {out} is the name of a file")
     changed = changed_tables({"votes": [part for named in votes for part in Source.find(named).parts]})
     with progress(quiet) as show:
-        found = run(
+        counted = run(
             list(votes),
             distances=listed(distance),
             engine=engine,
@@ -62,7 +62,7 @@ def count(
             keep_refs=keep_refs,
             progress=show,
         )
-    files = dict(zip(file_names(list(found)), found.values(), strict=True))
+    files = dict(zip(file_names(list(counted)), counted.values(), strict=True))
     with _folder(out):
         for name, counts in files.items():
             counts.save(out / name)

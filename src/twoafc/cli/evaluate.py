@@ -146,7 +146,7 @@ def evaluate(
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
     sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
-    check_folder(out, [path for each in parts.values() for path in each])
+    check_folder(out, [path for files in parts.values() for path in files])
     counting, changed = Counting(engine, per_octave, keep_refs), changed_tables(parts)
     if counting != Counting() or any(source.is_large() for source in sources.values()):
         if baseline is not None or pair:
@@ -157,13 +157,13 @@ def evaluate(
             raise ValueError("--rename is for tables that are read; counted ones must have our names")
         if strict:
             raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        found = _evaluate_counts(sources, chosen, settings, counting, distances=distance, quiet=quiet)
+        result = _evaluate_counts(sources, chosen, settings, counting, distances=distance, quiet=quiet)
     else:
-        tables = {role: read_votes(each, rename=renaming(rename)) for role, each in parts.items()}
+        tables = {role: read_votes(files, rename=renaming(rename)) for role, files in parts.items()}
         if strict:
             _refuse_warnings(tables, distance, changed)
         with progress(quiet) as show:
-            found = run(
+            result = run(
                 **tables,
                 distances=distance,
                 estimators=chosen,
@@ -173,9 +173,9 @@ def evaluate(
                 progress=show,
             )
         for role, paths in parts.items():
-            found.card["data"][role] |= describe_files(*paths)
-    found = found.replace(findings=[*changed, *found.findings])
-    present(found, out, images=images, json=json, quiet=quiet)
+            result.card["data"][role] |= describe_files(*paths)
+    result = result.replace(findings=[*changed, *result.findings])
+    present(result, out, images=images, json=json, quiet=quiet)
 
 
 def _evaluate_counts(

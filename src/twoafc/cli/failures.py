@@ -62,21 +62,21 @@ def failures(
 
     if images is not None and out is None:
         raise ValueError("--images is for the cards; say where to write them with --out")
-    found = Result.read(results)
-    found.require_triplets("failures")
-    pictures = pictures_of(found, images)
+    result = Result.read(results)
+    result.require_triplets("failures")
+    pictures = pictures_of(result, images)
     if out is not None:
         check_failures_folder(out, results)
-    name = distance or ranking(found)[0]["distance"]
+    name = distance or ranking(result)[0]["distance"]
     if versus is None:
-        rows = surprising(found, name, estimator=estimator, top=top)
+        rows = surprising(result, name, estimator=estimator, top=top)
     else:
-        rows = disagreements(found, name, versus, estimator=estimator, top=top)
-    notes = _surprised(found, rows) if versus is None else _disagreed(rows, name, versus)
+        rows = disagreements(result, name, versus, estimator=estimator, top=top)
+    notes = _surprised(result, rows) if versus is None else _disagreed(rows, name, versus)
     notes += missing_images(rows.iter_rows(named=True), pictures)
     if out is not None:
         with progress(quiet) as show:
-            write_failures(found, rows, out, pictures=pictures, progress=show)
+            write_failures(result, rows, out, pictures=pictures, progress=show)
     if json:
         print(strict_json({"failures": rows.to_dicts(), "notes": notes}, indent=1))
     elif not quiet:
@@ -105,7 +105,7 @@ def _surprises(rows: pl.DataFrame, name: str) -> Printed:
     lines = [
         (
             *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
-            *(f"{r[each]:.4g}" for each in ("d0", "d1")),
+            *(f"{r[column]:.4g}" for column in ("d0", "d1")),
             *(f"{r['P']:.4f}", f"{r['nll']:.4f}", f"{r['surprise']:.1f}", f"{r['by_chance']:.2g}"),
         )
         for r in rows.iter_rows(named=True)

@@ -84,7 +84,7 @@ def fuse(
         role: path if heads else read_votes([path], rename=renaming(rename)) for role, path in paths.items()
     }
     with progress(quiet or json) as show:
-        found = run(
+        result = run(
             **tables,
             distances=listed(distance),
             name=name,
@@ -95,8 +95,8 @@ def fuse(
             progress=show,
         )
     for role, path in paths.items():
-        found.card["data"][role] |= describe_files(path)
-    found = found.replace(findings=[*changed, *found.findings])
-    name = found.card["heads" if heads else "fusion"]["name"]
+        result.card["data"][role] |= describe_files(path)
+    result = result.replace(findings=[*changed, *result.findings])
+    name = result.card["heads" if heads else "fusion"]["name"]
     made = f"{'Heads' if heads else 'Fused distance'}: {out / f'{name}.npz'}"
-    present(found, out, images=images, json=json, quiet=quiet, made=made)
+    present(result, out, images=images, json=json, quiet=quiet, made=made)

@@ -45,13 +45,13 @@ def gate(
     """
     from twoafc.planning import gate as decide
 
-    found = decide(baseline, candidate, max_loss=max_loss, distance=listed(distance), estimator=estimator)
+    decision = decide(baseline, candidate, max_loss=max_loss, distance=listed(distance), estimator=estimator)
     if json:
         from twoafc.files import strict_json
 
-        print(strict_json(found.record(), indent=1))
+        print(strict_json(decision.record(), indent=1))
     elif not quiet:
-        say(str(found))
-    code = 0 if pass_undecided and found.outcome == "undecided" else found.exit_code
+        say(str(decision))
+    code = 0 if pass_undecided and decision.outcome == "undecided" else decision.exit_code
     if code:
         raise SystemExit(code)

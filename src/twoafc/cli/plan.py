@@ -84,7 +84,7 @@ def size(
 
     if (pilot is None) == (world is None):
         raise ValueError("name a pilot (a table of votes, or a folder of results) or a world: one of them")
-    found = planning.size(
+    estimate = planning.size(
         pilot if world is None else planning.simulated_pilot(world, noise),
         pair=pair,
         measure=measure,
@@ -99,8 +99,8 @@ def size(
         cost_per_vote=cost_per_vote,
         cost_per_observer=cost_per_observer,
     )
-    _save(found, figure)
-    if _printed(found.record(), json, quiet):
+    _save(estimate, figure)
+    if _printed(estimate.record(), json, quiet):
         return
     shown = {
         "votes_per_triplet": "votes each",
@@ -112,22 +112,22 @@ def size(
         "se": "se",
         "power": "power",
     }
-    kept = [name for name in shown if found.rows and found.rows[0].get(name) is not None]
-    rows = [[_cell(name, row[name]) for name in kept] for row in found.rows]
+    kept = [name for name in shown if estimate.rows and estimate.rows[0].get(name) is not None]
+    rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
     print_table("Studies that are large enough", [shown[name] for name in kept], rows)
-    parts, errors = found.components, found.errors
-    told = {
+    parts, errors = estimate.components, estimate.errors
+    texts = {
         name: f"{getattr(parts, name):.2g}{f' ± {errors[name]:.1g}' if errors else ''}"
         for name in ("references", "triplets", "votes", "observers", "intraclass")
     }
-    people = "people are not known" if parts.per_observer is None else f"{told['observers']} between people"
+    people = "people are not known" if parts.per_observer is None else f"{texts['observers']} between people"
     say(
-        f"Variance of a vote: {told['references']} between references, {told['triplets']} between triplets, "
-        f"{told['votes']} between votes on one triplet; {people}.",
-        f"Two votes on one triplet correlate by {told['intraclass']}; M of them have a design effect of 1 + (M - 1) "
+        f"Variance of a vote: {texts['references']} between references, {texts['triplets']} between triplets, "
+        f"{texts['votes']} between votes on one triplet; {people}.",
+        f"Two votes on one triplet correlate by {texts['intraclass']}; M of them have a design effect of 1 + (M - 1) "
         "times that.",
-        *(f"note: {note}" for note in found.notes),
-        found.sentence,
+        *(f"note: {note}" for note in estimate.notes),
+        estimate.sentence,
     )
 
 
@@ -191,7 +191,7 @@ def choose(
     from twoafc import planning
     from twoafc.table import write_frame
 
-    found = planning.choose(
+    chosen = planning.choose(
         pool,
         votes=votes,
         judged=list(judged) or None,
@@ -202,16 +202,16 @@ def choose(
         repeats=repeats,
         seed=seed,
     )
-    write_frame(found.frame, out)
+    write_frame(chosen.frame, out)
     if look_at is not None:
-        write_frame(planning.extremes(found, pool, pair=next(iter(found.gains))), look_at)
-    _save(found, figure)
-    if _printed(found.record() | {"out": str(out)}, json, quiet):
+        write_frame(planning.extremes(chosen, pool, pair=next(iter(chosen.gains))), look_at)
+    _save(chosen, figure)
+    if _printed(chosen.record() | {"out": str(out)}, json, quiet):
         return
-    say(f"{found}.", f"Triplets to ask: {out}")
+    say(f"{chosen}.", f"Triplets to ask: {out}")
     if look_at is not None:
         say(f"To look at, without weights: {look_at}")
-    if found.batch > 1:
+    if chosen.batch > 1:
         say("note: evaluate what twoafc plan status --out writes: earlier batches get new weights there")
 
 
@@ -256,22 +256,22 @@ def status(
     if not judged:
         raise ValueError("name the tables of votes so far")
     with progress(quiet) as shown:
-        found = planning.status(
+        standing = planning.status(
             list(judged), pair=pair, measure=measure, difference=difference, estimator=estimator, progress=shown
         )
     if out is not None:
-        write_frame(found.table, out)
-    _save(found, figure)
-    if _printed(found.record(), json, quiet):
+        write_frame(standing.table, out)
+    _save(standing, figure)
+    if _printed(standing.record(), json, quiet):
         return
     rows = [
         [str(look["batch"]), f"{look['triplets']:,}", f"{look['votes']:,}"]
         + [f"{look[name]:+.4f}" for name in ("difference", "low", "high")]
-        for look in found.looks
+        for look in standing.looks
     ]
-    a, b = found.pair
+    a, b = standing.pair
     print_table(f"{a} less {b}, after each batch", ["batch", "triplets", "votes", "difference", "low", "high"], rows)
-    say(found.sentence)
+    say(standing.sentence)
     if out is not None:
         say(f"All votes with their weights: {out}")
 

@@ -162,20 +162,24 @@ def _print_triplet(triplet: dict[str, Any], answers: dict[str, dict[str, Any]]) 
     say(f"Triplet {triplet['triplet']}: {triplet['n']} of {triplet['M']} chose x1")
     if labels:
         say(", ".join(f"{name} {value}" for name, value in labels.items()))
-    apart = any(each["P_model"] not in (None, each["P"]) for each in answers.values())
+    apart = any(answer["P_model"] not in (None, answer["P"]) for answer in answers.values())
     header = ("distance", "d0", "d1", "P", *(("P, model",) if apart else ()), "NLL")
     rows = []
-    for name, each in answers.items():
-        model = _chance(each["P_model"], each["standard_error"])
-        P = (_chance(each["P"], None), model) if apart else (_chance(each["P"], each["standard_error"]),)
-        rows.append((name, f"{each['d0']:.4g}", f"{each['d1']:.4g}", *P, f"{each['nll']:.4f}"))
+    for name, answer in answers.items():
+        model = _chance(answer["P_model"], answer["standard_error"])
+        P = (_chance(answer["P"], None), model) if apart else (_chance(answer["P"], answer["standard_error"]),)
+        rows.append((name, f"{answer['d0']:.4g}", f"{answer['d1']:.4g}", *P, f"{answer['nll']:.4f}"))
     print_table(f"What {triplet['estimator']} says of it", header, rows)
     if apart:
         print(
             "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
         )
     counts = [
-        (str(j), *(f"{each['counts'][j]['nll']:.4f}" for each in answers.values()), "observed" * (j == triplet["n"]))
+        (
+            str(j),
+            *(f"{answer['counts'][j]['nll']:.4f}" for answer in answers.values()),
+            "observed" * (j == triplet["n"]),
+        )
         for j in range(triplet["M"] + 1)
     ]
     print_table(f"NLL of each count j of {_votes(triplet['M'])} for x1", ("j", *answers, ""), counts)

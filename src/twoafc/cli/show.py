@@ -93,7 +93,10 @@ def print_result(result: Result) -> None:
         say(*(sentence for sentence in sentences if f"{sentence}." not in verdict))
     if result.error_bars:
         say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))
-    say(*(f"note: {note}" for note in result.notes), *(str(each) for each in result.findings if not each.caveat))
+    say(
+        *(f"note: {note}" for note in result.notes),
+        *(str(finding) for finding in result.findings if not finding.caveat),
+    )
 
 
 def present(result: Result, out: Path, *, images: Path | None, json: bool, quiet: bool, made: str = "") -> None:
@@ -188,13 +191,13 @@ def parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
     [[0, 1], [0, 2]]
     """
     head = list(range(names))
-    found: list[list[int]] = [head]
+    tables: list[list[int]] = [head]
     for column in range(names, len(widths)):
-        wide = 1 + sum(widths[each] for each in (*found[-1], column))
-        if wide > room and len(found[-1]) > names:
-            found.append(head)
-        found[-1] = [*found[-1], column]
-    return found
+        wide = 1 + sum(widths[at] for at in (*tables[-1], column))
+        if wide > room and len(tables[-1]) > names:
+            tables.append(head)
+        tables[-1] = [*tables[-1], column]
+    return tables
 
 
 def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool) -> list[int]:
@@ -203,7 +206,7 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool
 
     heads = [[name] if whole else name.split() or [""] for name in header]
     cells = [[*head, *(row[column] for row in rows)] for column, head in enumerate(heads)]
-    return [AROUND + max(map(cell_len, each)) for each in cells]
+    return [AROUND + max(map(cell_len, column)) for column in cells]
 
 
 @contextmanager

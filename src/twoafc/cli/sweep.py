@@ -77,7 +77,7 @@ def sweep(
         tables[role] = table
     alone = sigma is None and grid_size is None
     with progress(quiet) as show:
-        found = run(
+        swept = run(
             tables["train"],
             tables.get("test"),
             distances=listed(distance),
@@ -89,13 +89,13 @@ def sweep(
             progress=show,
         )
     data = {role: describe_table(table, paths[role]) for role, table in tables.items()}
-    card = make_card(data, {"density": found.chosen}, asdict(settings), [])
-    write_sweep(found, out, {"kind": "sweep", **card})
+    card = make_card(data, {"density": swept.chosen}, asdict(settings), [])
+    write_sweep(swept, out, {"kind": "sweep", **card})
     if json:
         print((out / SWEEP_FOLDER.name).read_text(encoding="utf-8"))
     elif not quiet:
-        for parameter in found.parameters:
-            shown = sweep_table(found, parameter)
+        for parameter in swept.parameters:
+            shown = sweep_table(swept, parameter)
             print_table(shown.caption, shown.header, shown.rows)
-        say(*sweep_remarks(found), *map(str, changed_tables({role: [path] for role, path in paths.items()})))
+        say(*sweep_remarks(swept), *map(str, changed_tables({role: [path] for role, path in paths.items()})))
         print(f"Sweep: {out}")

@@ -87,8 +87,10 @@ def bapps_subsets(path: Path, layout: Layout = TWO_AFC) -> list[Path]:
         inside = {folder: _folders(folder) for folder in level}
         if any(layout.votes in names for names in inside.values()):
             # A subset without one of its folders, beside a complete one, is included here and refused later.
-            subsets = [each for each, names in inside.items() if names & {*layout.folders} and not names & layout.never]
-            deeper = [each for other in inside if other not in subsets for each in bapps_subsets(other, layout)]
+            subsets = [
+                folder for folder, names in inside.items() if names & {*layout.folders} and not names & layout.never
+            ]
+            deeper = [subset for other in inside if other not in subsets for subset in bapps_subsets(other, layout)]
             if subsets and deeper:
                 raise DataError(
                     f"BAPPS subsets must lie at one depth; {subsets[0]} and {deeper[0]} do not: open one alone"
@@ -164,7 +166,7 @@ def _files(folder: Path, layout: Layout) -> dict[str, list[str]]:
     for name, files in listed.items():
         lost = [stem for stem in stems if stem not in files]
         if lost:
-            other = next(each for each, names in listed.items() if lost[0] in names)
+            other = next(candidate for candidate, names in listed.items() if lost[0] in names)
             raise DataError(
                 f"every stem must be in each folder; {folder / other / listed[other][lost[0]]} has no partner in "
                 f"{folder / name} ({len(lost)} of {len(stems)} stems are missing there)"

@@ -344,10 +344,10 @@ def divergence(a: Mixture, b: Mixture, *, draws: int, seed: list[int]) -> Batch:
     for _ in range(draws // 2):
         noise = torch.from_numpy(rng.standard_normal(a.means.shape[2:], dtype=np.float32)).to(a.means)
         u = torch.from_numpy(rng.random(a.means.shape[3:], dtype=np.float32)).to(a.means)
-        shifts = {each: each.projections(noise) for each in (a, b)}
+        shifts = {one: one.projections(noise) for one in (a, b)}
         for p, q in ((a, b), (b, a)):
             centre = p.choose(u)
-            at_p, at_q = (heights[each] + each.projections(centre) for each in (p, q))
+            at_p, at_q = (heights[one] + one.projections(centre) for one in (p, q))
             for sign in (1, -1):
                 ratio = (at_p + sign * shifts[p]).logsumexp(1) - (at_q + sign * shifts[q]).logsumexp(1)
                 total = total + ratio.mean(axis=(1, 2))

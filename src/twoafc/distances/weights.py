@@ -242,7 +242,7 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
     """Read the first matching file, or raise DataError with all that was tried and what is wanted."""
     paths = [path] if isinstance(path, str | Path) else path
     tried = []
-    for place, files in usual_places(wanted) if paths is None else (files_in(Path(each), wanted) for each in paths):
+    for place, files in usual_places(wanted) if paths is None else (files_in(Path(given), wanted) for given in paths):
         unrelated = 0
         for file in files:
             try:

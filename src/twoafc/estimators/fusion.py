@@ -219,7 +219,7 @@ class _Design:
     def problem(self) -> Problem:
         """The penalised likelihood of the votes, with slopes of at least 0."""
         table, parts = self.table, len(self.values)
-        times, squares = (1.0 if each is None else each for each in (table.mass, table.squared_mass))
+        times, squares = (1.0 if mass is None else mass for mass in (table.mass, table.squared_mass))
         n, M = table.n.astype(np.float64), table.M.astype(np.float64)
         cells = Cells((), n * times, M * times, n * n * squares, n * M * squares, M * M * squares)
         rough = spline_basis(SIZE).roughness[1:]
@@ -277,8 +277,8 @@ def _from_zero(knots: FloatArray, heights: FloatArray) -> tuple[FloatArray, Floa
 def _best_alone(design: _Design, whole: Solution, settings: Fusion) -> str | None:
     """Name the best part where fusing does not predict votes better than it does, by a standard error at least."""
     table, parts = design.table, settings.parts
-    each = [design.part(at) for at in range(len(parts))]
-    best = int(np.argmax([one.log_likelihood(one.solution().theta) for one in each]))
+    designs = [design.part(at) for at in range(len(parts))]
+    best = int(np.argmax([one.log_likelihood(one.solution().theta) for one in designs]))
     alone = replace(table, distances={parts[best]: tuple(column[:, best] for column in table.columns)})
     fold = assign_folds(table, min(settings.folds, most_folds(table)), seed=settings.seed)
     fused, single = np.empty(len(table)), np.empty(len(table))
@@ -395,7 +395,7 @@ class FusionFit:
         inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
         surface = SplineFit.restore({}, inner) if inner else None
         own = Fusion(tuple(parts), int(settings["folds"]), int(settings["seed"]))
-        identities = {str(name): dict(each) for name, each in settings["identities"].items()}
+        identities = {str(name): dict(identity) for name, identity in settings["identities"].items()}
         return cls(own, Fused(tuple(kept), knots, heights), float(lapse), surface, identities, dict(settings["card"]))
 
     @property
@@ -413,7 +413,7 @@ class FusionFit:
             "fused": list(self.fused.parts),
             "folds": self.settings.folds,
             "seed": self.settings.seed,
-            "identities": {name: dict(each) for name, each in self.identities.items()},
+            "identities": {name: dict(identity) for name, identity in self.identities.items()},
             "card": dict(self.card),
         }
         save_archive(path, self.kind, settings, self.arrays())

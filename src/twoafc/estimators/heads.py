@@ -190,8 +190,8 @@ class Ridge:
         bounds: Any = [(0, None)] * len(self.goal) + [(None, None)]
         options: Any = {"maxcor": 20, "maxiter": 1000, "ftol": 1e-7, "gtol": 1e-3}
         fun: Any = partial(self.loss, strength=strength)
-        found = minimize(fun, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-        return np.asarray(found.x, dtype=np.float64)
+        solution = minimize(fun, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+        return np.asarray(solution.x, dtype=np.float64)
 
     def solve_published(self) -> FloatArray:
         """Minimise the loss over multiples of the published heads: the limit of strong ridges."""

@@ -250,7 +250,7 @@ def curve_covariances(
     mass, squared_mass : arrays, shape (T,), optional
         What each row counts for in sums, and in sums of squares.
     """
-    times, squares = (1.0 if each is None else each.astype(np.float64) for each in (mass, squared_mass))
+    times, squares = (1.0 if factor is None else factor.astype(np.float64) for factor in (mass, squared_mass))
     M_total, root = M * squares, np.sqrt(squares)
     covariances, total = np.zeros((2, 2, len(P))), D + prior
     moved: FloatArray = np.zeros(len(u) if clusters is None else int(clusters.max()) + 1)

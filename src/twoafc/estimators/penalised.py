@@ -72,7 +72,7 @@ def gather(
     >>> cells.z[0], cells.n, cells.M, cell
     (array([1.]), array([6.]), array([8.]), array([0, 0]))
     """
-    times, squares = (1 if each is None else each.astype(np.float64) for each in (mass, squared_mass))
+    times, squares = (1 if factor is None else factor.astype(np.float64) for factor in (mass, squared_mass))
     votes, total_votes = ((x * times).astype(np.float64) for x in (n, M))
     nn, nM, MM = ((x * squares).astype(np.float64) for x in (n * n, n * M, M * M))
     if len(z) == 2:

@@ -72,24 +72,24 @@ class Bootstrap:
         drawn = bootstrap_errors(
             one.values, one.codes, clustering.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
         )
-        found = errors(one.values, one.codes, clustering, one.grouped)
+        by_formula = errors(one.values, one.codes, clustering, one.grouped)
         if clustering.votes is None:
             return {
                 group: error._replace(se=drawn[group], units=np.minimum(error.units, self.draws))
-                for group, error in found.items()
+                for group, error in by_formula.items()
             }
         # Observers are not drawn: what their votes add comes by the formula.
         rows = errors(one.values, one.codes, Clustering(clustering.rows, None), one.grouped)
         return {
             group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
-            for group, error in found.items()
+            for group, error in by_formula.items()
         }
 
     def compared(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> list[Record]:
         """Compare the distances of one estimator on the tested triplets."""
         drawn = {
-            name: bootstrap_means(each.columns, clustering.drawable, draws=self.draws, seed=self.seed)
-            for name, each in values.items()
+            name: bootstrap_means(value.columns, clustering.drawable, draws=self.draws, seed=self.seed)
+            for name, value in values.items()
         }
         # Where observers are known their part comes by the formula, which then serves for all of it.
         return compare(values, clustering, estimator=estimator, drawn=drawn if clustering.votes is None else None)
@@ -120,11 +120,11 @@ class Refit:
         """Give the errors of a prediction's scores, by group; none of a run that diverged."""
         if one.values is None:
             return {}
-        found = errors(one.values, one.codes, clustering, one.grouped)
+        by_formula = errors(one.values, one.codes, clustering, one.grouped)
         beside = self.on_test and one.prediction.split == "test"
         return {
             group: error._replace(se=np.hypot(error.se if beside else 0.0, self._spread(one, group)))
-            for group, error in found.items()
+            for group, error in by_formula.items()
         }
 
     def _spread(self, one: Scored, group: str) -> FloatArray:

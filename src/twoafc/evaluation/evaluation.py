@@ -138,8 +138,8 @@ def evaluate(
             raise ValueError("comparisons need single triplets, which counts do not have")
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
     tables = as_votes(train), None if test is None else as_votes(test)
-    found = evaluate_tables(*tables, distances, chosen, settings, progress, baseline=baseline, pairs=pairs)
-    return found.replace(_native=native_kind(train))
+    result = evaluate_tables(*tables, distances, chosen, settings, progress, baseline=baseline, pairs=pairs)
+    return result.replace(_native=native_kind(train))
 
 
 def evaluate_tables(
@@ -167,7 +167,7 @@ def evaluate_tables(
         weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
         notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
     if train.weight is not None:
-        own = [name for name, each in chosen.items() if not isinstance(each, CountsEstimator)]
+        own = [name for name, given in chosen.items() if not isinstance(given, CountsEstimator)]
         notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
     if isinstance(chosen.get("auto"), Spline):
         notes.append(AUTO)
@@ -278,11 +278,11 @@ def _estimators(asked: Any) -> dict[str, Estimator]:
     """Estimators by the names that results have for them: their own, or that of their kind."""
     if not isinstance(asked, Mapping):
         several = asked if isinstance(asked, list | tuple) else [asked]
-        asked = {each if isinstance(each, str) else type(each).__name__.lower(): each for each in several}
-    chosen = {name: estimator(each) if isinstance(each, str) else each for name, each in asked.items()}
-    for name, each in chosen.items():
-        if not callable(getattr(each, "fit", None)):
-            raise TypeError(f"an estimator has a method fit(table); {name} is {type(each).__name__}")
+        asked = {item if isinstance(item, str) else type(item).__name__.lower(): item for item in several}
+    chosen = {name: estimator(given) if isinstance(given, str) else given for name, given in asked.items()}
+    for name, made in chosen.items():
+        if not callable(getattr(made, "fit", None)):
+            raise TypeError(f"an estimator has a method fit(table); {name} is {type(made).__name__}")
     return chosen
 
 
@@ -294,7 +294,7 @@ def _check_sizes(train: Votes, test: Votes | None) -> None:
 
 
 def _are_counts(table: Any) -> bool:
-    return isinstance(table, Mapping) and all(isinstance(each, Counts) for each in table.values())
+    return isinstance(table, Mapping) and all(isinstance(counts, Counts) for counts in table.values())
 
 
 class Part(NamedTuple):
@@ -365,9 +365,9 @@ def _papers_density(
     settings: Settings,
 ) -> dict[str, float]:
     """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
-    if not any(isinstance(each, Spline) for each in estimators.values()):
+    if not any(isinstance(given, Spline) for given in estimators.values()):
         return {}
-    if any(isinstance(each, Density) for each in estimators.values()):
+    if any(isinstance(given, Density) for given in estimators.values()):
         return {}
     nll: dict[str, float] = {}
     for job in jobs(names, {"density": Density()}, settings):
@@ -464,13 +464,13 @@ def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEs
     """Choose estimators that can be fitted to counts, L-BFGS instead of Adam; and what a reader should know of that."""
     chosen: dict[str, CountsEstimator] = {}
     notes = []
-    for name, each in estimators.items():
-        if not isinstance(each, CountsEstimator):
+    for name, given in estimators.items():
+        if not isinstance(given, CountsEstimator):
             raise ValueError(f"counts can be fitted by density, spline and network; {name} takes triplets")
-        if isinstance(each, Network) and each.solver == "adam":
-            each = replace(each, solver="lbfgs")
+        if isinstance(given, Network) and given.solver == "adam":
+            given = replace(given, solver="lbfgs")
             notes.append(BY_LBFGS)
-        chosen[name] = each
+        chosen[name] = given
     return chosen, notes
 
 
@@ -527,14 +527,14 @@ def _method(
 
 def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Bars) -> list[Record]:
     """Compare the distances under each estimator; where there are seeds, the means over those that did not diverge."""
-    found: list[Record] = []
+    records: list[Record] = []
     for label in dict.fromkeys(one.key[1] for one in unseen):
         kept: dict[str, list[Values]] = {}
         for one in unseen:
             if one.key[1] == label and one.values is not None and not one.prediction.diverged:
                 kept.setdefault(one.key[0], []).append(one.values)
-        found += method.compared({name: mean_values(each) for name, each in kept.items()}, clustering, label)
-    return found
+        records += method.compared({name: mean_values(values) for name, values in kept.items()}, clustering, label)
+    return records
 
 
 def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[str, str], Goodness]:

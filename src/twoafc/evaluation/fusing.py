@@ -104,23 +104,23 @@ def fuse(
     fusion = Fusion(tuple(parts), seed=settings.seed)
     whole, other = (None if table is None else stacked(table, name, parts) for table in tables)
     assert whole is not None
-    found = evaluate_tables(
+    result = evaluate_tables(
         whole, other, parts, {LABEL: Spline()}, settings, progress, baseline=name, learned={name: fusion}
     )
-    run = next(run for run in found.runs if run.distance == name)
+    run = next(run for run in result.runs if run.distance == name)
     assert isinstance(run.fit, FusionFit)
     if identities is None:
         identities = identities_of(train) if isinstance(train, str | Path) else {}
     known = {part: identities[part] for part in parts if part in identities}
-    fit = replace(run.fit, identities=known, card=_card(found, name))
+    fit = replace(run.fit, identities=known, card=_card(result, name))
     notes += _separated(fit, whole[name])
-    runs = [replace(each, fit=fit) if each is run else each for each in found.runs]
-    settings = replace(settings, folds=found.card["settings"]["folds"])
+    runs = [replace(one, fit=fit) if one is run else one for one in result.runs]
+    settings = replace(settings, folds=result.card["settings"]["folds"])
     study = _Study(name, run.fit, *tables, settings)
     about = {"name": name, "of": parts, **run.fit.summary(), **study.findings(progress)}
-    about["sentences"] = sentences(found, about)
-    return found.replace(
-        _native=native_kind(train), runs=runs, notes=[*notes, *found.notes], card={**found.card, "fusion": about}
+    about["sentences"] = sentences(result, about)
+    return result.replace(
+        _native=native_kind(train), runs=runs, notes=[*notes, *result.notes], card={**result.card, "fusion": about}
     )
 
 
@@ -134,8 +134,8 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
     """Choose the distances to fuse; refuse what cannot be fused, and leave out what adds nothing."""
     for role, table in (("train", train), ("test", test)):
         if table is not None and (not isinstance(table, Triplets) or table.count is not None):
-            found = "counts" if table.count is not None else f"{table.row}s"
-            raise DataError(f"distances are fused by votes on single triplets; {role} has {found}")
+            kind = "counts" if table.count is not None else f"{table.row}s"
+            raise DataError(f"distances are fused by votes on single triplets; {role} has {kind}")
     names, notes = shared_distances(train, test, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
@@ -269,7 +269,7 @@ class _Study:
 
 
 def _mean(values: Sequence[Values]) -> Values:
-    columns: FloatArray = np.mean([each.columns for each in values], axis=0)
+    columns: FloatArray = np.mean([value.columns for value in values], axis=0)
     return replace(values[0], columns=columns)
 
 
@@ -287,9 +287,9 @@ def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
     gain, *also = _gain(result, name)
     lines = [gain, f"{name} is made of {_listed(parts)}{added}.", *also]
     if fusion["without"]:
-        first, *others = (f"without {each['part']} {_nats(each)}" for each in fusion["without"][:3])
+        first, *others = (f"without {record['part']} {_nats(record)}" for record in fusion["without"][:3])
         lines.append(f"NLL that a part saves, nats per triplet: {'; '.join([first, *others])}.")
-    half = next((each for each in fusion["learning"] if each["share"] == 0.5), None)
+    half = next((record for record in fusion["learning"] if record["share"] == 0.5), None)
     if half is not None:
         twice = {key: half[key] / 2 for key in ("difference", "low", "high")}
         lines.append(
@@ -341,7 +341,7 @@ def fit_heads(
         np.concatenate([file.means for file in files]) if len(files) > 1 else files[0].means,
         seed=settings.seed,
     )
-    found = evaluate_tables(
+    result = evaluate_tables(
         tables[0],
         tables[1] if len(tables) > 1 else None,
         [network],
@@ -351,11 +351,11 @@ def fit_heads(
         baseline=name,
         learned={name: heads},
     )
-    fit: Any = next(run.fit for run in found.runs if run.distance == name)
+    fit: Any = next(run.fit for run in result.runs if run.distance == name)
     about = {"name": name, **fit.summary()}
-    about["sentences"] = heads_sentences(found, about)
-    caveats = [*found.card["caveats"], *([SEEN] if any("images recur" in note for note in found.notes) else [])]
-    return found.replace(card={**found.card, "heads": about, "caveats": caveats})
+    about["sentences"] = heads_sentences(result, about)
+    caveats = [*result.card["caveats"], *([SEEN] if any("images recur" in note for note in result.notes) else [])]
+    return result.replace(card={**result.card, "heads": about, "caveats": caveats})
 
 
 def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:

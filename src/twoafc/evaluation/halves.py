@@ -115,9 +115,9 @@ def noisy_estimators(
             worth.setdefault((one.key[1], split), []).append(rows)
     return [
         name
-        for name, each in estimators.items()
+        for name, estimator in estimators.items()
         if (name, "train") in worth
-        and training_matters(each, min(worth[name, "train"]), None if crossed else max(worth[name, "test"]))
+        and training_matters(estimator, min(worth[name, "train"]), None if crossed else max(worth[name, "test"]))
     ]
 
 
@@ -197,7 +197,7 @@ def training_caveats(
             f"small, and differences are found too often{remedy}"
         )
     halves = {one.key: one.values.halves for one in unseen if one.values is not None and one.values.halves is not None}
-    unknown = [" ".join(key) for key, each in halves.items() if not np.isfinite(each.apart).all(axis=(1, 2)).any()]
+    unknown = [" ".join(key) for key, fits in halves.items() if not np.isfinite(fits.apart).all(axis=(1, 2)).any()]
     if unknown:
         caveats.append(
             f"fits of {', '.join(unknown)} to halves of the training table give votes no chance: error bars are unknown"

@@ -110,12 +110,14 @@ def jobs(
 ) -> list[Job]:
     """List the fits to make: each estimator on each distance, once per seed where it has one; then learned ones."""
     single = [
-        Job(distance, label, seed, each)
+        Job(distance, label, seed, seeded)
         for distance in distances
         for label, estimator in estimators.items()
-        for seed, each in _seeded(estimator, settings)
+        for seed, seeded in _seeded(estimator, settings)
     ]
-    return single + [Job(name, label, None, each) for name, each in (learned or {}).items() for label in estimators]
+    return single + [
+        Job(name, label, None, estimator) for name, estimator in (learned or {}).items() for label in estimators
+    ]
 
 
 def reduced(run: Run, table: Votes) -> Votes:

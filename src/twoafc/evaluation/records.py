@@ -84,7 +84,7 @@ def with_halves(one: Scored, fits: HalfFits, settings: Settings) -> Scored:
         return one
     table = one.prediction.table
     halves = halves_of(table, fits.P, ties=settings.ties, crossed=fits.crossed, freedom=fits.freedom)
-    values, grouped = (None if each is None else replace(each, halves=halves) for each in (one.values, one.grouped))
+    values, grouped = (None if part is None else replace(part, halves=halves) for part in (one.values, one.grouped))
     return replace(one, prediction=replace(one.prediction, halves=fits), values=values, grouped=grouped)
 
 
@@ -175,8 +175,8 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
         shown = {r["distance"]: r for r in scores if r["estimator"] == label and is_shown(r, scores)}
         for measure, how in measures.items():
             means = {name: r[measure] for name, r in shown.items() if r[measure] is not None}
-            found = lettered(pairs, means, measure, better=how.better)
-            letters |= {(label, name, measure): each for name, each in found.items()}
+            by_name = lettered(pairs, means, measure, better=how.better)
+            letters |= {(label, name, measure): text for name, text in by_name.items()}
     return [
         record
         | {
@@ -265,7 +265,7 @@ def with_explained(
         if one.values is not None and not one.prediction.diverged:
             # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
             shares.setdefault(one.key, []).append(_explained(one, clustering, found))
-    explained = {key: tuple(_mean(ends) for ends in zip(*each, strict=True)) for key, each in shares.items()}
+    explained = {key: tuple(_mean(ends) for ends in zip(*pairs, strict=True)) for key, pairs in shares.items()}
     nothing = (None, None)
     return [
         record | dict(zip(("explained_low", "explained_high"), explained.get(_key(record), nothing), strict=True))
@@ -305,5 +305,5 @@ def _explained(one: Scored, clustering: Clustering, found: Ceiling) -> tuple[flo
     ends = t_interval(mean, se, units)
     if not np.isfinite(ends.low):
         return None, None
-    low, high = share_explained(found, *(found.floor_nll - each for each in (mean, ends.high, ends.low)))
+    low, high = share_explained(found, *(found.floor_nll - value for value in (mean, ends.high, ends.low)))
     return None if low is None else 100 * low, None if high is None else 100 * high

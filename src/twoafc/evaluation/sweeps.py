@@ -39,7 +39,7 @@ Parameter = Literal["sigma", "grid_size"]
 
 PAPER = Density()
 """The paper's settings: sigma = 1/44 on 20 nodes."""
-SIGMAS: tuple[float, ...] = tuple(float(f"{each:.2g}") for each in np.geomspace(0.0037, 1, 16))
+SIGMAS: tuple[float, ...] = tuple(float(f"{sigma:.2g}") for sigma in np.geomspace(0.0037, 1, 16))
 GRID_SIZES = (5, 7, 10, 14, 20, 28, 40, 55, 75, 100)
 """What is swept where nothing else is asked for: the paper's ranges."""
 MOST_NODES = 1000
@@ -75,10 +75,10 @@ def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, hel
     sizes = GRID_SIZES if grid_sizes is None else tuple(grid_sizes)
     if not widths and not sizes:
         raise ValueError("there is nothing to sweep; give sigmas, grid sizes, or both")
-    wrong = next((each for each in widths if not isinstance(each, Real)), None)
+    wrong = next((width for width in widths if not isinstance(width, Real)), None)
     if wrong is not None:
         raise ValueError(f"sigmas to sweep must be numbers; found {wrong!r}")
-    large = next((each for each in (held.grid_size, *sizes) if each > MOST_NODES), None)
+    large = next((size for size in (held.grid_size, *sizes) if size > MOST_NODES), None)
     if large is not None:
         raise ValueError(
             f"grid sizes to sweep must be at most {MOST_NODES}, since memory grows with their square; found {large}"
@@ -88,8 +88,8 @@ def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, hel
     if sizes:
         nodes = nodes_for(float(held.sigma))
         sizes = (*sizes, PAPER.grid_size, *((nodes,) if nodes <= max(sizes) else ()))
-    moved = [Point("sigma", replace(held, sigma=float(each))) for each in widths]
-    moved += [Point("grid_size", replace(held, grid_size=each)) for each in sizes]
+    moved = [Point("sigma", replace(held, sigma=float(width))) for width in widths]
+    moved += [Point("grid_size", replace(held, grid_size=size)) for size in sizes]
     return in_order(moved)
 
 
@@ -234,8 +234,8 @@ def sweep(
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1; found {workers}")
-    held = Density(sigma=sigma, grid_size=grid_size)
-    asked = points(sigmas, grid_sizes, held)
+    kept = Density(sigma=sigma, grid_size=grid_size)
+    asked = points(sigmas, grid_sizes, kept)
     names, notes = shared_distances(train, test, distances)
     left_out: list[BoolArray | None] = [None]
     if test is None:
@@ -244,7 +244,7 @@ def sweep(
         notes.append(f"no test table: {split_note(train, fold)}")
     clustering = clustering_of(train if test is None else test)
     notes += clustering.weighting
-    moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(held, sigma=PAPER.sigma))
+    moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(kept, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
     scores: list[Record] = []
     tested: dict[str, Record] = {}
@@ -254,9 +254,9 @@ def sweep(
             asking = (train if test is None else test)[name]
             parts = list(pool.map(partial(_part, train[name]), left_out))
             automatic[name] = _automatic(train[name])
-            todo = in_order([*asked, Point("sigma", replace(held, sigma=automatic[name].sigma))]) if moves else asked
-            found = pool.map(partial(_score, asking, parts, clustering), todo)
-            for done, (point, (record, value)) in enumerate(zip(todo, found, strict=True), start=1):
+            todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))]) if moves else asked
+            results = pool.map(partial(_score, asking, parts, clustering), todo)
+            for done, (point, (record, value)) in enumerate(zip(todo, results, strict=True), start=1):
                 scores.append(record)
                 if point == papers:
                     pairs[name] = {PAPERS: value}
@@ -264,13 +264,13 @@ def sweep(
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
             if moves:
                 chosen = [automatic[name]] if test is not None else list(pool.map(_automatic_of, parts))
-                settings = [replace(held, sigma=each.sigma) for each in chosen]
+                settings = [replace(kept, sigma=density.sigma) for density in chosen]
                 itself = Point("sigma", automatic[name])
                 tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, clustering, itself)
     error_bars = f"{Analytic().description}; noise of training left out; {clustering.description}"
     shared = [] if test is None else _shared(train, test, names)
     return Sweep(
-        scores, held, PAPER, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None
+        scores, kept, PAPER, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None
     )
 
 
@@ -331,8 +331,8 @@ def _score_fits(
 ) -> tuple[Record, Values]:
     """Fit each part with settings of its own, and score all of them together under the name of one point."""
     P = np.empty(len(tested))
-    for part, each in zip(parts, settings, strict=True):
-        fit = each.fit(part.train, uniform=part.uniform)
+    for part, density in zip(parts, settings, strict=True):
+        fit = density.fit(part.train, uniform=part.uniform)
         P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
     (name,) = tested.distances
     one = scored(
@@ -345,19 +345,19 @@ def _score_fits(
     (scores,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
     kept = [f"{measure}{end}" for measure in MEASURES for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
-    named = {"sigma": point.settings.sigma, "grid_size": each.grid_size}
-    return head | named | {each: scores[each] for each in ("triplets", "votes", *kept)}, one.values
+    named = {"sigma": point.settings.sigma, "grid_size": density.grid_size}
+    return head | named | {key: scores[key] for key in ("triplets", "votes", *kept)}, one.values
 
 
 def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering) -> list[Record]:
     """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
     nll = COMPARED[2]["nll"]
-    found = [
+    records = [
         {"distance": name, **record}
         for name, values in pairs.items()
         for record in compare(values, clustering, estimator="density", measures={"nll": nll})
     ]
-    return corrected(found, {"nll": nll})
+    return corrected(records, {"nll": nll})
 
 
 SWEEP_FOLDER = OutputFolder("sweep.json", "sweeps")
@@ -399,11 +399,11 @@ def _content(found: Sweep) -> dict[str, Any]:
     return {
         "held": _plain_settings(found.held),
         "chosen": _plain_settings(found.chosen),
-        "automatic": {name: _plain_settings(each) for name, each in found.automatic.items()},
+        "automatic": {name: _plain_settings(density) for name, density in found.automatic.items()},
         "scores": found.scores,
         "automatic_scores": list(found.tested.values()),
         "comparisons": found.comparisons,
-        "findings": [asdict(each) for each in found.findings],
+        "findings": [asdict(finding) for finding in found.findings],
     }
 
 
@@ -432,9 +432,9 @@ def sweep_table(found: Sweep, parameter: Parameter) -> Table:
     heading = {"sigma": "sigma", "grid_size": "nodes"}[parameter]
     kinds = ("best", *(("automatic",) if automatic else ()), "paper's")
     header = ("distance", *(text for kind in kinds for text in (f"{kind} {heading}", "NLL ↓")))
-    held = {"sigma": f"{found.held.grid_size} nodes an axis", "grid_size": f"sigma = {found.held.sigma:.3g}"}[parameter]
+    kept = {"sigma": f"{found.held.grid_size} nodes an axis", "grid_size": f"sigma = {found.held.sigma:.3g}"}[parameter]
     first = found.scores[0]
-    caption = f"NLL against {heading}, with {held}: {first['triplets']} triplets, {first['votes']} votes"
+    caption = f"NLL against {heading}, with {kept}: {first['triplets']} triplets, {first['votes']} votes"
     return Table(caption, header, tuple(rows))
 
 

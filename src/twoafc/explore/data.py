@@ -83,8 +83,8 @@ class Points:
     @cached_property
     def error(self) -> FloatArray | None:
         """Standard error of P at the same places; None where the fit has none."""
-        found = getattr(self.fit, "standard_error", None)
-        return None if found is None else self._over_plane(found)
+        standard_error = getattr(self.fit, "standard_error", None)
+        return None if standard_error is None else self._over_plane(standard_error)
 
     def _over_plane(self, function: Any) -> FloatArray | None:
         if self.uniform is None:
@@ -95,13 +95,13 @@ class Points:
     def arrays(self) -> dict[str, FloatArray]:
         """All that the page draws, by name."""
         ends = ("",) if len(self.d) == 1 else ("0", "1")
-        named = {f"d{end}": each for end, each in zip(ends, self.d, strict=True)}
-        named |= {f"u{end}": each for end, each in zip(ends, self.u, strict=True)}
+        named = {f"d{end}": array for end, array in zip(ends, self.d, strict=True)}
+        named |= {f"u{end}": array for end, array in zip(ends, self.u, strict=True)}
         named |= {"P": self.P, "nll": self.nll, "surprise": self.surprise}
         if self.uniform is not None:
             named["ticks"] = self.uniform.inverse(np.linspace(0, 1, 5))
         drawn = {"surface": self.surface, "error": self.error}
-        return named | {name: each.ravel() for name, each in drawn.items() if each is not None}
+        return named | {name: array.ravel() for name, array in drawn.items() if array is not None}
 
 
 def packed(arrays: Mapping[str, FloatArray]) -> bytes:
@@ -112,9 +112,9 @@ def packed(arrays: Mapping[str, FloatArray]) -> bytes:
     >>> packed({"a": np.array([1.0])})
     b'{"a": 1}       \n\x00\x00\x00\x00\x00\x00\xf0?'
     """
-    head = json.dumps({name: len(each) for name, each in arrays.items()}).encode("ascii")
+    head = json.dumps({name: len(array) for name, array in arrays.items()}).encode("ascii")
     head += b" " * (-(len(head) + 1) % 8) + b"\n"
-    return head + b"".join(np.asarray(each, dtype="<f8").tobytes() for each in arrays.values())
+    return head + b"".join(np.asarray(array, dtype="<f8").tobytes() for array in arrays.values())
 
 
 class Explored:
@@ -217,7 +217,7 @@ class Explored:
         for name, fitted in fits.items():
             with self._locks[name]:
                 tested = self._tested(fitted)
-            d, P, fit = [float(each[row]) for each in tested.d], float(tested.P[row]), tested.fit
+            d, P, fit = [float(column[row]) for column in tested.d], float(tested.P[row]), tested.fit
             error = getattr(fit, "standard_error", None)
             answers[name] = {
                 "d": d,
@@ -242,7 +242,7 @@ class Explored:
                     record["b"],
                 } == pair:
                     return {**record, "rows": len(self), "evaluated": True}
-        P = {each.distance: self.points(each).P for each in (one, other)}
+        P = {fitted.distance: self.points(fitted).P for fitted in (one, other)}
         return compare_rows(self.result, P, keep, estimator=self.estimators[0])
 
     def _settings(self, fitted: Fitted) -> tuple[float, int] | None:
@@ -342,7 +342,7 @@ class Refits:
             sums = pool.map(
                 lambda part: kernel_sums(part[:2], *part[2:4], sigma=sigma, grid_size=grid, mass=part[4]), parts
             )
-            total = Sums(*(sum(each) for each in zip(*sums, strict=True)))
+            total = Sums(*(sum(arrays) for arrays in zip(*sums, strict=True)))
         # Sums of parts may differ from those of the whole in the last bit; the mirror image must not.
         total = total._replace(M=(total.M + total.M.T) / 2)
         return DensityFit.from_sums(
@@ -391,8 +391,8 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
     assert result.folder is not None
     places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
     for path in [*([result.folder / described["path"]] if "path" in described else []), *places]:
-        if path.is_file() and (found := _readable(path, contents)):
-            return _with_fused(result, found)
+        if path.is_file() and (train := _readable(path, contents)):
+            return _with_fused(result, train)
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
 
 

@@ -100,8 +100,8 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 
     @server.get("/points")
     def points() -> Response:
-        found = explored.points(_fitted(explored, request.args, "distance"))
-        return Response(packed(found.arrays()), mimetype="application/octet-stream")
+        tested = explored.points(_fitted(explored, request.args, "distance"))
+        return Response(packed(tested.arrays()), mimetype="application/octet-stream")
 
     @server.get("/row/<int:row>")
     def row(row: int) -> Response:
@@ -169,9 +169,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     # Long lists hold names and counts, which need no look.
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) and len(value) < 1000 else value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) and len(value) < 1000 else value
 
 
 def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitted:
@@ -239,12 +239,12 @@ def _protected(response: Response) -> Response:
 def _shown(content: bytes | None) -> tuple[bytes, str] | None:
     """Return an image that browsers show, with its type, by its content and not by its name; None for other files."""
     try:
-        with Image.open(io.BytesIO(content or b""), formats=FORMATS) as found:
-            kind = found.format or ""
-            if found.width * found.height > MOST_PIXELS:
+        with Image.open(io.BytesIO(content or b""), formats=FORMATS) as opened:
+            kind = opened.format or ""
+            if opened.width * opened.height > MOST_PIXELS:
                 return None
             if kind in AS_THEY_ARE:
-                found.verify()
+                opened.verify()
                 return content or b"", AS_THEY_ARE[kind]
         return _encoded(_pixels(content), "PNG")
     except Exception:  # damage makes Pillow raise whatever it happens to meet
@@ -257,11 +257,11 @@ def _small(content: bytes | None) -> tuple[bytes, str] | None:
     if shown is None:
         return None
     try:
-        with Image.open(io.BytesIO(shown[0]), formats=FORMATS) as found:
-            if max(found.size) <= THUMBNAIL:
+        with Image.open(io.BytesIO(shown[0]), formats=FORMATS) as opened:
+            if max(opened.size) <= THUMBNAIL:
                 return shown
-            found.draft("RGB", (THUMBNAIL, THUMBNAIL))
-            image = found.convert("RGB")
+            opened.draft("RGB", (THUMBNAIL, THUMBNAIL))
+            image = opened.convert("RGB")
         image.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.BICUBIC)
         return _encoded(image, "JPEG")
     except Exception:  # cut short, which its header does not tell
@@ -295,7 +295,7 @@ def listen(application: Flask, port: int | None = None) -> BaseWSGIServer:
     """Listen on this machine alone: at the port given, which must be free, or the first free one from 8050 on."""
     if port is not None and not 1 <= port <= MOST_PORTS:
         raise ValueError(f"a port is a number from 1 to {MOST_PORTS}; found {port}; choose another, or none")
-    asked = port or next((each for each in range(PORT, PORT + TRIED) if _free(each)), 0)
+    asked = port or next((candidate for candidate in range(PORT, PORT + TRIED) if _free(candidate)), 0)
     if port and not _free(port):
         raise OSError(f"port {port} is taken; choose another with --port, or none")
     return make_server(HOST, asked, application, threaded=True, request_handler=_Quiet)

@@ -67,8 +67,8 @@ def _checked(
     path: Path, card: Any, arrays: dict[str, NDArray[Any]]
 ) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
     if not isinstance(card, dict) or card.get("format") != FORMAT:
-        found = card.get("format") if isinstance(card, dict) else card
-        raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {found!r}")
+        version = card.get("format") if isinstance(card, dict) else card
+        raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {version!r}")
     if card.pop("sha256", None) != _digest(card, arrays):
         raise DataError(f"{path} was changed after it was written; its contents do not match their checksum")
     if not isinstance(card.get("estimator"), str) or not isinstance(card.get("settings"), dict):

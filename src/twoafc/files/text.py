@@ -21,7 +21,7 @@ def legible(text: str, keep: str = "") -> str:
     >>> legible("ssim\x1b[31m\n"), legible("ssim\x07\n", keep=BREAKS)
     ('ssim�[31m�', 'ssim�\n')
     """
-    return STEERING.sub(lambda found: found[0] if found[0] in keep else "\ufffd", text)
+    return STEERING.sub(lambda match: match[0] if match[0] in keep else "\ufffd", text)
 
 
 def strict_json(value: Any, indent: int | None = None) -> str:

@@ -209,9 +209,16 @@ def estimate_ceiling(
     (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
     by_votes = tuple(
         VoteCeiling(
-            each.M_least, each.triplets, each.kept, **ends, agreement=a, agreement_se=se, p=p, M_most=each.M_most
+            stratum.M_least,
+            stratum.triplets,
+            stratum.kept,
+            **ends,
+            agreement=a,
+            agreement_se=se,
+            p=p,
+            M_most=stratum.M_most,
         )
-        for each, ends, (a, se), p in zip(
+        for stratum, ends, (a, se), p in zip(
             pools,
             _bounds(samples, values, pool, dependence, risk / len(pools)),
             agreement_of_people(n, M, dependence, pool),
@@ -281,13 +288,13 @@ def _note(pools: Sequence[VoteCeiling], level: float) -> str:
         return UNKNOWN
     notes = []
     if pools[0].M_most == 1:
-        total = sum(each.triplets for each in pools)
+        total = sum(pool.triplets for pool in pools)
         notes.append(f"{pools[0].triplets} of {total} triplets have one vote, which bounds nothing")
-    pooled = [_votes(each) for each in pools if each.M_most != each.M]
+    pooled = [_votes(pool) for pool in pools if pool.M_most != pool.M]
     if pooled:
         examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")
         notes.append(f"numbers of votes with few triplets, and those from {LARGE} on, are pooled (M = {examples})")
-    misfits = ", ".join(f"M = {_votes(each)}" for each in pools if each.p < (1 - level) / len(pools))
+    misfits = ", ".join(f"M = {_votes(pool)}" for pool in pools if pool.p < (1 - level) / len(pools))
     if misfits:
         reason = "votes on one triplet are not independent draws with one probability"
         notes.append(f"no mixture fits the votes ({misfits}): {reason}")
@@ -379,7 +386,7 @@ def pools_by_votes(
     columns = folded[k], values[m], np.bincount(kind, times * weights)
     triplets = np.bincount(pool_of[which], times).astype(np.int64).tolist()
     pools = zip(*(np.split(column, starts) for column in columns), triplets, strict=True)
-    return [Pool(*each) for each in pools], pool_of[which], kind
+    return [Pool(*fields) for fields in pools], pool_of[which], kind
 
 
 def agreement_of_people(
@@ -441,14 +448,16 @@ class Sample:
 
 
 def _joined(samples: Sequence[Sample]) -> Sample:
-    values, M, count = (np.concatenate([getattr(each, name) for each in samples]) for name in ("values", "M", "count"))
-    return Sample(values, M, count, ENDS * np.max([ENDS * each.extremes for each in samples], axis=0))
+    values, M, count = (
+        np.concatenate([getattr(sample, name) for sample in samples]) for name in ("values", "M", "count")
+    )
+    return Sample(values, M, count, ENDS * np.max([ENDS * sample.extremes for sample in samples], axis=0))
 
 
 def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
     """Choose the functions for each pool, and evaluate them; `units` is the number of independent triplets."""
     counts = [(pool.kept, pool.count @ pool.draws) for pool in pools]
-    common = estimate_mixture([each for each in counts if each[0] > 1])
+    common = estimate_mixture([pair for pair in counts if pair[0] > 1])
     square = sum(float(pool.count @ pool.M.astype(np.float64) ** 2) for pool in pools)
     spreads = {"nll": 0.6, "gain": 0.2 * np.sqrt(square / sum(pool.count.sum() for pool in pools)), "score_2afc": 20.0}
     samples = []
@@ -503,7 +512,7 @@ def _misfits(samples: Sequence[Sample], values: FloatArray, strata: IntArray, de
             for column, mean, bottom, variance in zip(columns, means, bottoms, variances, strict=True)
             if mean > 0 and units > 1 and np.isfinite(variance)
         ]
-        smallest.append(min([1.0, *(len(means) * each for each in p)]))
+        smallest.append(min([1.0, *(len(means) * value for value in p)]))
     return smallest
 
 
@@ -615,18 +624,20 @@ def _reached(
 
     Simultaneous for all functions, by Bonferroni.
     """
-    columns = {name: [np.asarray(each, dtype=np.float64) for each in values] for name, values in scored.items()}
+    columns = {name: [np.asarray(column, dtype=np.float64) for column in values] for name, values in scored.items()}
     for name, values in columns.items():
-        wrong = [each.shape for each in values if each.shape != floor.shape]
+        wrong = [column.shape for column in values if column.shape != floor.shape]
         if name not in ("nll", "score_2afc") or wrong:
             expected = f"nll or score_2afc of each function, with shape {floor.shape}"
             raise ValueError(f"scored must have {expected}; found {name}{f', {wrong[0]}' if wrong else ''}")
-    columns["gain"] = [floor - each for each in columns.get("nll", ())]
+    columns["gain"] = [floor - column for column in columns.get("nll", ())]
     reached: dict[str, list[float]] = {}
     for name, values in columns.items():
-        finite = [each for each in values if np.isfinite(each).all()]
-        limits = [[_score_limit(name, each, dependence, risk / len(values)) for risk in risks] for each in finite]
-        known = np.array([each for each in limits if np.isfinite(each).all()])
+        finite = [column for column in values if np.isfinite(column).all()]
+        limits = [
+            [_score_limit(name, measured, dependence, risk / len(values)) for risk in risks] for measured in finite
+        ]
+        known = np.array([row for row in limits if np.isfinite(row).all()])
         if known.size:
             reached[name] = (known.min(axis=0) if name == "nll" else known.max(axis=0)).tolist()
     return reached

@@ -105,19 +105,19 @@ def compare(
             differences = _differences(pairs, values, name, clustering)
             if drawn is not None:
                 differences = [
-                    each._replace(se=_spread(drawn, pair, _place(values, name)), units=min(each.units, _draws(drawn)))
-                    for each, pair in zip(differences, pairs, strict=True)
+                    plain._replace(se=_spread(drawn, pair, _place(values, name)), units=min(plain.units, _draws(drawn)))
+                    for plain, pair in zip(differences, pairs, strict=True)
                 ]
             if refitted is not None:
                 differences = [
-                    _with_refits(each, _spread(refitted, pair, _place(values, name)), _draws(refitted))
-                    for each, pair in zip(differences, pairs, strict=True)
+                    _with_refits(plain, _spread(refitted, pair, _place(values, name)), _draws(refitted))
+                    for plain, pair in zip(differences, pairs, strict=True)
                 ]
-        for (a, b), each in zip(pairs, differences, strict=True):
-            interval, p = t_interval(*each, level=level), p_value(*each)
+        for (a, b), difference in zip(pairs, differences, strict=True):
+            interval, p = t_interval(*difference, level=level), p_value(*difference)
             known = bool(np.isfinite(interval).all())
             figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
-            head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": each.units - 1}
+            head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
             records.append(head | (figures if known else dict.fromkeys(figures)))
     return corrected(records, measures, level=level)
 
@@ -233,14 +233,14 @@ def _differences(
     k, weight = _place(values, measure), clustering.rows.shares()
     apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
     means = np.average(apart, axis=0, weights=clustering.rows.sampling)
-    moves = {name: each.moved for name, each in values.items()}
+    moves = {name: value.moved for name, value in values.items()}
     moved = None
     if clustering.votes is not None:
         moved = np.stack([moves[a][:, k] - moves[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
         moved = moved * weight[clustering.votes.row, None]
     errors = clustering.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
     units = float(clustering.units(weight)[0])
-    differences = [Difference(*each, units) for each in zip(means.tolist(), errors.tolist(), strict=True)]
+    differences = [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
     return [
         _with_training(difference, values[a].halves, values[b].halves, k, measure, clustering)
         for difference, (a, b) in zip(differences, pairs, strict=True)
@@ -370,12 +370,14 @@ def compact_letters(names: Sequence[str], different: Collection[tuple[str, str]]
     for pair in (frozenset((a, b)) for i, a in enumerate(names) for b in names[i + 1 :]):
         if pair not in apart:
             continue
-        split = [kept for each in sets for kept in ([each - {one} for one in pair] if pair <= each else [each])]
+        split = [
+            kept for members in sets for kept in ([members - {one} for one in pair] if pair <= members else [members])
+        ]
         distinct = list(dict.fromkeys(split))
-        sets = [each for each in distinct if not any(each < other for other in distinct)]
+        sets = [members for members in distinct if not any(members < other for other in distinct)]
     place = {name: i for i, name in enumerate(names)}
-    ordered = sorted(sets, key=lambda each: sorted(place[name] for name in each))
-    return {name: "".join(_letter(k) for k, each in enumerate(ordered) if name in each) for name in names}
+    ordered = sorted(sets, key=lambda members: sorted(place[name] for name in members))
+    return {name: "".join(_letter(k) for k, members in enumerate(ordered) if name in members) for name in names}
 
 
 def _letter(number: int) -> str:

@@ -178,12 +178,12 @@ class Dependence:
         """Sum of products of influences over all pairs of dependent rows, shape (count, k)."""
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
         sets = [_sums(sharing, self._summed(influence), stratum, count) for sharing in self.sharings]
-        return _sharing_at_least(1, [_by_stratum(each.sums**2, each.stratum, count) for each in sets])
+        return _sharing_at_least(1, [_by_stratum(summed.sums**2, summed.stratum, count) for summed in sets])
 
     def _several_kinds(self, columns: FloatArray, stratum: IntArray, count: int) -> FloatArray:
         """Largest of V_1, V_2, ... and H: see `variance`; the last column holds the weights."""
         sets = [_sums(sharing, columns, stratum, count) for sharing in self.sharings]
-        squares = [_by_stratum(each.sums**2, each.stratum, count) for each in sets]
+        squares = [_by_stratum(summed.sums**2, summed.stratum, count) for summed in sets]
         parts = []
         for k in range(1, len(squares) + 1):
             pairs = _sharing_at_least(k, squares)
@@ -255,7 +255,7 @@ class Dependence:
         units = np.asarray(self._units(weight, strata, count)[1].min(axis=1))
         if self.sampling is None:
             return units
-        freedom, plain = (_freedom(each, strata, count) for each in (weight, weight / self.sampling))
+        freedom, plain = (_freedom(weights, strata, count) for weights in (weight, weight / self.sampling))
         return np.asarray(np.where(freedom < plain, np.clip(freedom, np.minimum(units, 2.0), units), units))
 
     def _units(self, weight: FloatArray, strata: IntArray | None, count: int) -> tuple[FloatArray, FloatArray]:
@@ -275,7 +275,7 @@ class Dependence:
         """Number of observers, and of images or references, and how many they are in effect; only what rows share."""
         if not self.kinds:
             return {}
-        labels, units = (each[0] for each in self._units(weight, None, 1))
+        labels, units = (array[0] for array in self._units(weight, None, 1))
         named = zip(("observers", self.family), labels, units, strict=True)
         return {name: (int(number), float(effective)) for name, number, effective in named if number}
 
@@ -413,7 +413,7 @@ def find_dependence(
     elif observers == 1 < size:
         single.append("observer")
     description = f"clustered by {' and by '.join(words)}" if words else ALONE
-    only = " and ".join(ONLY.get(each, f"these {each}") for each in single)
+    only = " and ".join(ONLY.get(item, f"these {item}") for item in single)
     if only:
         description += f"; for {only} alone"
     family = "images" if set(named) & set(choices) else "references"

@@ -290,14 +290,14 @@ def errors(
     """
     rows = clustering.rows
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        found = {"all": _errors(values, rows.shares(), None, 1, clustering)[0]}
+        by_group = {"all": _errors(values, rows.shares(), None, 1, clustering)[0]}
         if codes is not None:
             names, group = codes
-            each = rows.shares(group)
+            shares = rows.shares(group)
             own = grouped or values
-            found |= dict(zip(names, _errors(own, each, group, len(names), clustering), strict=True))
-            found["mean"] = _errors(own, each / len(names), group, len(names), clustering, across=True)[0]
-    return found
+            by_group |= dict(zip(names, _errors(own, shares, group, len(names), clustering), strict=True))
+            by_group["mean"] = _errors(own, shares / len(names), group, len(names), clustering, across=True)[0]
+    return by_group
 
 
 def _errors(
@@ -315,10 +315,10 @@ def _errors(
     moved = None
     if values.moved is not None and clustering.votes is not None:
         row, M, own = clustering.votes.row, values.M, clustering.rows.weights
-        votes, total = (np.bincount(code, each, minlength=count)[code] for each in (own * M, weight))
+        votes, total = (np.bincount(code, amount, minlength=count)[code] for amount in (own * M, weight))
         by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
         per_vote = (own * (total / votes))[row]
-        moved = np.column_stack([values.moved * weight[row, None], *(each * per_vote for each in by_vote)])
+        moved = np.column_stack([values.moved * weight[row, None], *(column * per_vote for column in by_vote)])
 
     def variance(influence: FloatArray, moved: FloatArray | None = None) -> FloatArray:
         if across:
@@ -332,12 +332,12 @@ def _errors(
     skew[:, nll] = clustering.rows.skewness(influence[:, nll], strata, groups)
     units = np.broadcast_to(clustering.units(weight, strata, groups)[:, None], rows.shape)
     if values.halves is None:
-        return [Error(*each) for each in zip(np.sqrt(rows), skew, units, strict=True)]
+        return [Error(*figures) for figures in zip(np.sqrt(rows), skew, units, strict=True)]
     training = np.stack(_training(values, values.halves, weight, code, count, clustering.rows, variance, across=across))
     whole = rows + training
     skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
     units = combined_units(rows, units, training, values.halves.freedom)
-    return [Error(*each) for each in zip(np.sqrt(whole), skew, units, strict=True)]
+    return [Error(*figures) for figures in zip(np.sqrt(whole), skew, units, strict=True)]
 
 
 def _influence(
@@ -345,7 +345,7 @@ def _influence(
 ) -> tuple[FloatArray, FloatArray]:
     """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
     k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
-    votes, total = (np.bincount(code, times * each, minlength=count) for each in (own * M, weight))
+    votes, total = (np.bincount(code, times * amount, minlength=count) for amount in (own * M, weight))
     of_votes = values.sums_over_votes(columns)
     influence, means = np.empty((len(M), k + of_votes.shape[1])), np.empty((count, k + of_votes.shape[1]))
     for place, column in enumerate(columns.T):
@@ -405,13 +405,13 @@ def bar(name: str, value: float | None, se: float, units: float, *, skew: float 
     """
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
-    found = interval(name, value, se, units, skew=skew, level=level)
-    return {f"{name}_se": found.se, f"{name}_low": found.low, f"{name}_high": found.high}
+    ends = interval(name, value, se, units, skew=skew, level=level)
+    return {f"{name}_se": ends.se, f"{name}_low": ends.low, f"{name}_high": ends.high}
 
 
 def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Interval:
     """Interval of a measure: scores in % stay between 0 and 100, an NLL at or above 0."""
     if name.startswith("nll"):
-        found = t_interval(value, se, units, skew=skew, level=level)
-        return found._replace(low=max(found.low, 0.0))
+        ends = t_interval(value, se, units, skew=skew, level=level)
+        return ends._replace(low=max(ends.low, 0.0))
     return share_interval(value, se, units, level=level)

@@ -110,7 +110,7 @@ class Goodness:
                 f"largest misfit of P: {worst}" if worst else "P has no misfit that can be distinguished from noise"
             )
             sentences.append(misfit)
-        sentences += [each["sentence"] for each in (self.asymmetry, self.lapses) if each is not None]
+        sentences += [check["sentence"] for check in (self.asymmetry, self.lapses) if check is not None]
         return [sentence.replace("triplet", self.row) for sentence in sentences]
 
     def _unexplained(self) -> str:
@@ -264,7 +264,7 @@ def calibration(
     loss = float(gained - np.sum(known_se**2 * votes**2 / np.maximum(information, 1e-12)) / 2 / total)
     influence = ((gain - gained) * own / total)[:, None]
     loss_variance = clusters.rows.variance(influence, clusters.rows.shares())[0, 0]
-    floor_nll, nll = (_mean(-metrics.log_likelihood(n, M, each), clusters) for each in (floor, P))
+    floor_nll, nll = (_mean(-metrics.log_likelihood(n, M, chance), clusters) for chance in (floor, P))
     share_of_votes = votes / votes.sum()
     return Calibration(
         bins=curve,
@@ -419,7 +419,7 @@ def residual_map(
     influence = own * (residual - mean[code] * M) / votes[code]
     observed = clusters.rows.variance(influence[:, None], weight, code, count)[:, 0]
     # Votes that agree by chance show no spread; the binomial variance of P, if P is right, is a lower bound.
-    expected, weighted = (np.bincount(code, each * M * P * (1 - P), minlength=count) for each in (1, own**2))
+    expected, weighted = (np.bincount(code, factor * M * P * (1 - P), minlength=count) for factor in (1, own**2))
     with np.errstate(divide="ignore", invalid="ignore"):
         se = np.sqrt(np.fmax(observed, weighted / votes**2))
     units = clusters.rows.units(weight, code, count)

@@ -58,8 +58,8 @@ class Ranking:
 
     def average_precision(self, share: FloatArray, weight: FloatArray | None = None) -> float:
         """Average precision in %; with weights instead of its own, of a table that has each pair so many times."""
-        found, envelope, steps, _ = self._curve(share, weight)
-        return float(100 * steps @ envelope) if found[-1] > 0 else float("nan")
+        hits, envelope, steps, _ = self._curve(share, weight)
+        return float(100 * steps @ envelope) if hits[-1] > 0 else float("nan")
 
     def _curve(
         self, share: FloatArray, weight: FloatArray | None = None
@@ -67,11 +67,11 @@ class Ranking:
         """Up to each distinct distance: "same" found, best precision from there on, recall gained, pairs taken."""
         weight = self.weight if weight is None else weight
         weight = np.ones(len(self.order)) if weight is None else weight[self.order]
-        found = np.cumsum(share[self.order] * weight)[self.ends]
+        hits = np.cumsum(share[self.order] * weight)[self.ends]
         taken = np.cumsum(weight)[self.ends]
-        precision = np.divide(found, taken, out=np.zeros_like(found), where=taken > 0)
+        precision = np.divide(hits, taken, out=np.zeros_like(hits), where=taken > 0)
         envelope = np.maximum.accumulate(precision[::-1])[::-1]
-        return found, envelope, np.diff(found, prepend=0.0) / max(found[-1], np.finfo(np.float64).tiny), taken
+        return hits, envelope, np.diff(hits, prepend=0.0) / max(hits[-1], np.finfo(np.float64).tiny), taken
 
     def influence(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
         """How the average precision moves, in %, with a pair's weight and with its share of "same".
@@ -84,18 +84,18 @@ class Ranking:
         (by_weight, by_share) : arrays, shape (T,)
             Derivatives by the weight of each pair, whose weighted sum is 0, and by its share n/M, for a weight of 1.
         """
-        found, envelope, steps, taken = self._curve(share)
-        if not found[-1] > 0:
+        hits, envelope, steps, taken = self._curve(share)
+        if not hits[-1] > 0:
             return np.full(len(share), np.nan), np.full(len(share), np.nan)
-        precision = found / taken
+        precision = hits / taken
         # The envelope at k is the precision at the first place from k on that attains it.
-        places = np.where(precision == envelope, np.arange(len(found)), len(found))
+        places = np.where(precision == envelope, np.arange(len(hits)), len(hits))
         attained = np.minimum.accumulate(places[::-1])[::-1]
-        resting = np.bincount(attained, steps, len(found)) / taken
+        resting = np.bincount(attained, steps, len(hits)) / taken
         later = np.cumsum(resting[::-1])[::-1]
         drawn = np.cumsum((resting * precision)[::-1])[::-1]
-        place = np.repeat(np.arange(len(found)), np.diff(self.ends, prepend=-1))
-        gain = ((envelope - steps @ envelope) / found[-1] + later)[place]
+        place = np.repeat(np.arange(len(hits)), np.diff(self.ends, prepend=-1))
+        gain = ((envelope - steps @ envelope) / hits[-1] + later)[place]
         by_share, by_weight = np.empty(len(share)), np.empty(len(share))
         by_share[self.order] = 100 * gain
         by_weight[self.order] = 100 * (share[self.order] * gain - drawn[place])

@@ -256,22 +256,22 @@ def split_fused(
     """Replace fused distances, asked for as NAME.npz, by those of their parts that are not asked for themselves."""
     if isinstance(requested, str) or not isinstance(requested, Sequence | Mapping):
         return requested, []  # refused by `make_candidates`
-    named = requested.items() if isinstance(requested, Mapping) else [(None, each) for each in requested]
+    named = requested.items() if isinstance(requested, Mapping) else [(None, item) for item in requested]
     plain: dict[str, Requested] = {}
     files: list[FusedFile] = []
-    for name, each in named:
-        if not (isinstance(each, str | Path) and str(each).endswith(".npz")):
-            plain[name or short_name(each)] = each
+    for name, wanted in named:
+        if not (isinstance(wanted, str | Path) and str(wanted).endswith(".npz")):
+            plain[name or short_name(wanted)] = wanted
             continue
         from twoafc.estimators import FusionFit, HeadsFit, load  # slow to import: workers do without
 
-        fit = load(each)
+        fit = load(wanted)
         if isinstance(fit, HeadsFit):
-            plain[name or short_name(str(each))] = str(each)
+            plain[name or short_name(str(wanted))] = str(wanted)
         elif isinstance(fit, FusionFit):
-            files.append(FusedFile(name or Path(str(each)).stem, Path(str(each)), fit))
+            files.append(FusedFile(name or Path(str(wanted)).stem, Path(str(wanted)), fit))
         else:
-            raise DataError(f"{each} is a model of P for one distance, not a distance; twoafc fuse makes distances")
+            raise DataError(f"{wanted} is a model of P for one distance, not a distance; twoafc fuse makes distances")
     if not files:
         return requested, []
     for file in files:

@@ -34,8 +34,8 @@ def channels_of(requested: Sequence[Requested] | Mapping[str, Requested]) -> dic
     names = [*requested] if isinstance(requested, Sequence) and not isinstance(requested, str) else []
     network = ALIASES.get(names[0], names[0]) if len(names) == 1 and isinstance(names[0], str) else None
     if network not in NETWORKS:
-        found = ", ".join(map(str, names)) or requested
-        raise ValueError(f"channels are those of one distance, {', '.join(NETWORKS)}; found {found}")
+        listed = ", ".join(map(str, names)) or requested
+        raise ValueError(f"channels are those of one distance, {', '.join(NETWORKS)}; found {listed}")
     return {network: f"{network}{CHANNELS}"}
 
 

@@ -237,18 +237,20 @@ def _place(errors: str) -> str:
 
 def _started_by(pid: int) -> list[int]:
     """Return the processes that a process has started, and those that they have, where the system lists them."""
-    found = []
+    processes = []
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found += [child for each in listed.read_text().split() for child in (int(each), *_started_by(int(each)))]
-    return found
+            processes += [
+                child for number in listed.read_text().split() for child in (int(number), *_started_by(int(number)))
+            ]
+    return processes
 
 
 def _kill_tree(pid: int) -> None:
     """End what a process has started, and the group that it leads, with itself."""
-    for each in _started_by(pid):
+    for child in _started_by(pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(each, signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         os.killpg(pid, signal.SIGKILL)
 

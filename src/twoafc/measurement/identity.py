@@ -120,7 +120,7 @@ def differences(now: Identity, before: Identity) -> str:
 
 def lasting_differences(now: Identity, before: Identity) -> str:
     """Say in words what differs between two identities that must not; nothing where they agree."""
-    kept = ({key: value for key, value in each.items() if key not in CHANGEABLE} for each in (now, before))
+    kept = ({key: value for key, value in identity.items() if key not in CHANGEABLE} for identity in (now, before))
     return differences(*kept)
 
 
@@ -164,7 +164,7 @@ def _made_from_text(function: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     with contextlib.suppress(UnidentifiedError):
         result["source"] = _source(inspect.unwrap(function))
-    networks = [held for held in (function, *getattr(function, "__dict__", {}).values()) if _is_network(held)]
+    networks = [value for value in (function, *getattr(function, "__dict__", {}).values()) if _is_network(value)]
     return result | ({"weights": " ".join(map(_weights, networks))} if networks else {})
 
 
@@ -246,8 +246,8 @@ def _function_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str,
     yield _under(name, "at"), f"{code.co_firstlineno} {max(columns, default='')}"
     used = {key: function.__globals__[key] for key in sorted(_names_in(code)) if key in function.__globals__}
     defaults = dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
-    held = {key: value for key, value in (used | _closure(function)).items() if value is not function}
-    yield from _all_settings(held | defaults, name, depth)
+    captured = {key: value for key, value in (used | _closure(function)).items() if value is not function}
+    yield from _all_settings(captured | defaults, name, depth)
 
 
 def _object_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -269,7 +269,7 @@ def _object_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, s
     yield _under(name, "weights"), _weights(value)
     standard = vars(sys.modules["torch"].nn.Module())
     for where, layer in value.named_modules():
-        attributes = {key: held for key, held in vars(layer).items() if key not in standard}
+        attributes = {key: attribute for key, attribute in vars(layer).items() if key not in standard}
         yield _under(name, f"{where}.type"), type(layer).__qualname__
         yield from _all_settings(attributes, _under(name, where) if where else name, depth)
 

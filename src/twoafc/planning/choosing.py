@@ -216,7 +216,7 @@ def choose(
         _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
         chance,
         rows,
-        {name: each.P for name, each in predicted.items()},
+        {name: prediction.P for name, prediction in predicted.items()},
         gains,
     )
 
@@ -256,8 +256,8 @@ def read_judged(judged: Any) -> pl.DataFrame:
     Where they have ``batch`` and ``inclusion``, ``weight`` becomes that of the study so far.
     """
     several = judged if isinstance(judged, list | tuple) else [judged]
-    frames = [read_frames([each])[0] if isinstance(each, str | Path) else as_frame(each) for each in several]
-    marked = [{"triplet", "batch", "inclusion"} <= set(each.columns) for each in frames]
+    frames = [read_frames([source])[0] if isinstance(source, str | Path) else as_frame(source) for source in several]
+    marked = [{"triplet", "batch", "inclusion"} <= set(frame.columns) for frame in frames]
     if any(marked) and not all(marked):
         raise DataError("some votes have the columns triplet, batch and inclusion, and some have not; give one study's")
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
@@ -269,10 +269,10 @@ def read_judged(judged: Any) -> pl.DataFrame:
         ~pl.col("inclusion").is_between(0, 1, closed="right").fill_null(False) | pl.col("batch").is_null()
     )
     if len(wrong):
-        found = wrong.select("triplet", "batch", "inclusion").row(0)
+        row = wrong.select("triplet", "batch", "inclusion").row(0)
         raise DataError(
-            f"inclusion must lie in (0, 1], as the choice gave it, and batch be a number; triplet {found[0]} has "
-            f"batch={found[1]}, inclusion={found[2]} ({len(wrong)} of {len(whole)} rows)"
+            f"inclusion must lie in (0, 1], as the choice gave it, and batch be a number; triplet {row[0]} has "
+            f"batch={row[1]}, inclusion={row[2]} ({len(wrong)} of {len(whole)} rows)"
         )
     triplets = whole.select("triplet", "batch", "inclusion").unique(maintain_order=True)
     if triplets["triplet"].is_duplicated().any():
@@ -323,12 +323,14 @@ def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Trip
     if judged is not None and lacking is not None:
         raise DataError(f"the votes so far have no distance {lacking}; they have {', '.join(judged.distances)}")
     with ThreadPoolExecutor(2) as threads:
-        found = threads.map(lambda name: _predict(distances[name], None if judged is None else judged[name]), distances)
-        return dict(zip(distances, found, strict=True))
+        predictions = threads.map(
+            lambda name: _predict(distances[name], None if judged is None else judged[name]), distances
+        )
+        return dict(zip(distances, predictions, strict=True))
 
 
 def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predicted:
-    both = np.concatenate([each[:: max(len(each) // SAMPLE, 1)] for each in d])
+    both = np.concatenate([column[:: max(len(column) // SAMPLE, 1)] for column in d])
     nodes = np.unique(np.quantile(both, (np.arange(BINS) + 0.5) / BINS))
     uniform = Uniform.learn(both, both)
 
@@ -339,7 +341,7 @@ def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predi
     slope, error = (SLOPE, SLOPE_ERROR) if judged is None else _slope(judged, score(judged.d0) - score(judged.d1))
     logits, variance = slope * apart, DOUBT**2 + (error * apart) ** 2
     if judged is not None:
-        grid = [each.ravel() for each in np.meshgrid(nodes, nodes, indexing="ij")]
+        grid = [array.ravel() for array in np.meshgrid(nodes, nodes, indexing="ij")]
         fit = Spline().fit(judged)
         P = np.clip(fit.probability(*grid), LEAST, 1 - LEAST).reshape(apart.shape)
         spread = (fit.standard_error(*grid).reshape(apart.shape) / (P * (1 - P))) ** 2
@@ -347,10 +349,10 @@ def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predi
         variance = variance * spread / (spread + variance)
     middles = (nodes[1:] + nodes[:-1]) / 2
     P = np.clip(expit(logits), LEAST, 1 - LEAST)
-    surfaces = [each.astype(np.float32) for each in (P, np.sqrt(variance))]
+    surfaces = [surface.astype(np.float32) for surface in (P, np.sqrt(variance))]
 
     def nearest(columns: tuple[FloatArray, ...]) -> list[NDArray[np.float32]]:
-        i, j = (np.searchsorted(middles, each) for each in columns)
+        i, j = (np.searchsorted(middles, column) for column in columns)
         return [surface[i, j] for surface in surfaces]
 
     seen = (np.empty(0), np.empty(0)) if judged is None else judged.columns
@@ -415,9 +417,9 @@ def _worth(
     seed: int,
 ) -> _Worth:
     if measure == "nll":
-        values = np.stack([logit(each.P) for each in predicted.values()])
-        errors = np.stack([each.error for each in predicted.values()])
-        mean = np.mean([each.P for each in predicted.values()], axis=0)
+        values = np.stack([logit(prediction.P) for prediction in predicted.values()])
+        errors = np.stack([prediction.error for prediction in predicted.values()])
+        mean = np.mean([prediction.P for prediction in predicted.values()], axis=0)
         variance = mean * (1 - mean)
     else:
         values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
@@ -458,10 +460,10 @@ def balance(sizes: FloatArray, steps: int = 100) -> FloatArray:
             best, kept = float(relative.max()), weight
         weight = weight * (relative / relative.max()) ** (4 / np.sqrt(1 + step))
         weight /= weight.sum()
-    found = np.zeros(len(least))
+    shares = np.zeros(len(least))
     # On the scale of the sizes as they were given.
-    found[least > 0] = kept / least[least > 0] ** 2
-    return found
+    shares[least > 0] = kept / least[least > 0] ** 2
+    return shares
 
 
 def _inclusion(
@@ -495,18 +497,18 @@ def _inclusion(
 def _capped(share: FloatArray, total: float, left: BoolArray, most: FloatArray | None = None) -> FloatArray:
     """Scale shares so that they sum to a total, none above its most (default 1); what is above goes to the others."""
     most = np.ones(len(share)) if most is None else most
-    found, full = np.zeros(len(share)), ~left
+    capped, full = np.zeros(len(share)), ~left
     rest = float(total)
     while rest > 0 and not full.all():
         scaled = share * (rest / share[~full].sum())
         over = ~full & (scaled >= most * (1 - CERTAIN))
         if not over.any():
-            found[~full] = scaled[~full]
+            capped[~full] = scaled[~full]
             break
-        found[over] = most[over]
+        capped[over] = most[over]
         rest -= float(most[over].sum())
         full = full | over
-    return found
+    return capped
 
 
 def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArray | None = None) -> IntArray:
@@ -580,7 +582,7 @@ def _gain(size: FloatArray, chance: FloatArray) -> float:
 
 def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """Pairs to compare; all where none is named."""
-    found = []
+    chosen = []
     for a, b in pairs or [*combinations(known, 2)]:
         one, other = (known_name(name, known) for name in (a, b))
         for name in (one, other):
@@ -588,8 +590,8 @@ def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[s
                 raise DataError(f"the pool has no distance {name}; it has {', '.join(known)}")
         if one == other:
             raise ValueError(f"a pair is two distances; got {one} twice")
-        found.append((one, other))
-    return found
+        chosen.append((one, other))
+    return chosen
 
 
 def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20) -> pl.DataFrame:

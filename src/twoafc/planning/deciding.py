@@ -116,18 +116,18 @@ def gate(
     """
     if not np.isfinite(max_loss):
         raise ValueError(f"max_loss must be a finite number of nats per vote; got {max_loss}")
-    ours, theirs = (each if isinstance(each, Result) else Result.read(each) for each in (baseline, candidate))
+    ours, theirs = (given if isinstance(given, Result) else Result.read(given) for given in (baseline, candidate))
     if ours.folder is not None and theirs.folder is not None and _same_file(ours.folder, theirs.folder):
         theirs = ours
     chosen = _distances(ours, theirs, distance)
     results = [ours] if ours is theirs else [ours, theirs]
     _require_same_rows(results)
     shared = shared_rows(results)
-    names = [shared.named(name, each) for name, each in zip(chosen, (ours, theirs), strict=True)]
+    names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
     table = shared.table
     with np.errstate(invalid="ignore"):  # of infinite NLLs
-        found = difference_per_vote(shared, names[::-1], label, "nll")
+        difference = difference_per_vote(shared, names[::-1], label, "nll")
     about: dict[str, Any] = {
         "max_loss": max_loss,
         "baseline": names[0],
@@ -138,11 +138,11 @@ def gate(
         "notes": [shared.description, *clustering_of(table).caveats()],
         "row": table.row,
     }
-    loss = found.value
-    if not np.isfinite(found.se) or found.units <= 1:
+    loss = difference.value
+    if not np.isfinite(difference.se) or difference.units <= 1:
         # A candidate that rules out votes which were cast has an infinite NLL: that is a loss beyond any margin.
         return Gate("fail" if loss == np.inf else "undecided", loss, None, None, None, **about)
-    _, se, low, high = t_interval(*found, level=2 * LIMIT - 1)
+    _, se, low, high = t_interval(*difference, level=2 * LIMIT - 1)
     outcome: Any = "pass" if high < max_loss else "fail" if low > max_loss else "undecided"
     return Gate(outcome, loss, se, low, high, **about)
 
@@ -164,10 +164,10 @@ def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str
     clustering = clustering_of(table)
     weight = clustering.rows.weights
     whole = {name: shared.values(name, estimator) for name in names}
-    a, b = (_rate(_sums(each, each.columns, measure), each.M, weight) for each in whole.values())
-    values = {name: _per_vote(each, weight, measure, clustering.votes) for name, each in whole.items()}
-    found = compare(values, clustering, estimator=estimator, measures={measure: COMPARED[table.k][measure]})[0]
-    return PerVote(a - b, np.nan if found["se"] is None else found["se"], found["df"] + 1)
+    a, b = (_rate(_sums(value, value.columns, measure), value.M, weight) for value in whole.values())
+    values = {name: _per_vote(value, weight, measure, clustering.votes) for name, value in whole.items()}
+    record = compare(values, clustering, estimator=estimator, measures={measure: COMPARED[table.k][measure]})[0]
+    return PerVote(a - b, np.nan if record["se"] is None else record["se"], record["df"] + 1)
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -180,7 +180,7 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
     if len(given) > 2:
         raise ValueError(f"a gate compares two distances, the baseline's and the candidate's; got {', '.join(given)}")
     both: list[str | None] = [*(given * 2 if len(given) == 1 else given or (None, None))]
-    found = []
+    chosen = []
     for role, result, name in zip(("baseline", "candidate"), (ours, theirs), both, strict=True):
         known = result.distances
         if name is None and len(known) > 1:
@@ -188,10 +188,10 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
         name = known[0] if name is None else known_name(name, known)
         if name not in known:
             raise DataError(f"{result.name} has no distance {name}; it has {', '.join(known)}")
-        found.append(name)
-    if ours is theirs and found[0] == found[1]:
-        raise DataError(f"baseline and candidate are both {found[0]} of {ours.name}; name two distances of it")
-    return found
+        chosen.append(name)
+    if ours is theirs and chosen[0] == chosen[1]:
+        raise DataError(f"baseline and candidate are both {chosen[0]} of {ours.name}; name two distances of it")
+    return chosen
 
 
 def _require_same_rows(results: Sequence[Result]) -> None:
@@ -199,9 +199,9 @@ def _require_same_rows(results: Sequence[Result]) -> None:
     if len(results) == 1:
         return
     row = results[0].row
-    names = [set(each.rows[row].to_list()) for each in results if each.row == row]
+    names = [set(result.rows[row].to_list()) for result in results if result.row == row]
     if len(names) == 2 and names[0] != names[1]:
-        sizes = " and ".join(f"{len(each)} in {result.name}" for each, result in zip(names, results, strict=True))
+        sizes = " and ".join(f"{len(own)} in {result.name}" for own, result in zip(names, results, strict=True))
         raise DataError(
             f"baseline and candidate must be tested on the same {row}s; there are {sizes}, {len(names[0] & names[1])} "
             "of one name: evaluate both on the same test table"
@@ -239,7 +239,7 @@ def _per_vote(values: Values, weight: FloatArray, measure: str, votes: Ballots |
 
     halves = values.halves
     if halves is not None:
-        halves = replace(halves, apart=np.stack([linear(each) for each in halves.apart]))
+        halves = replace(halves, apart=np.stack([linear(columns) for columns in halves.apart]))
     moved = None
     if values.moved is not None and votes is not None:
         moved = over_votes(measure, values.moved[:, values.measures.index(measure)], M[votes.row])[:, None] / mean

@@ -129,10 +129,10 @@ def single_votes(
 def _added(P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]]) -> list[FloatArray]:
     """Alpha and beta of each row."""
     if measure == "nll":
-        a, b = (np.clip(each, LEAST, 1 - LEAST) for each in P)
+        a, b = (np.clip(chances, LEAST, 1 - LEAST) for chances in P)
         alpha = np.log1p(-b) - np.log1p(-a)
         return [alpha, np.log(b) - np.log(a) - alpha]
-    margins = [each - 0.5 for each in P] if measure == "score_2afc" else [d0 - d1 for d0, d1 in distances]
+    margins = [chances - 0.5 for chances in P] if measure == "score_2afc" else [d0 - d1 for d0, d1 in distances]
     apart = choice(margins[0]) - choice(margins[1])
     return [-100 * apart, 200 * apart]
 
@@ -172,8 +172,8 @@ def estimate_components(votes: SingleVotes) -> Components:
 
     def correlation(pairs: FloatArray, kind: str) -> float:
         number = pairs[2] / 2
-        found = (_mean_product(pairs) - apart) / total if total > 0 else 0.0
-        return float((number * found + USUAL_PAIRS * USUAL[kind]) / (number + USUAL_PAIRS))
+        observed = (_mean_product(pairs) - apart) / total if total > 0 else 0.0
+        return float((number * observed + USUAL_PAIRS * USUAL[kind]) / (number + USUAL_PAIRS))
 
     def alike(same: FloatArray, pairs: FloatArray) -> float:
         return float(same[1] / pairs[1]) if pairs[2] > 0 else 0.0
@@ -197,7 +197,7 @@ def estimate_components(votes: SingleVotes) -> Components:
 def _squares(x: FloatArray, w: FloatArray, code: IntArray) -> FloatArray:
     """Sum over sets of votes of the squared sums of x, and of w, and of the squared numbers of votes."""
     _, place = np.unique(code, return_inverse=True)
-    return np.array([float((np.bincount(place, each) ** 2).sum()) for each in (x, w, np.ones(len(x)))])
+    return np.array([float((np.bincount(place, weights) ** 2).sum()) for weights in (x, w, np.ones(len(x)))])
 
 
 def _mean_product(sums: FloatArray) -> float:
@@ -211,8 +211,8 @@ def left_out(votes: SingleVotes) -> list[Components]:
     blocks = min(int(code.max()) + 1, BLOCKS)
     block = np.random.default_rng(0).permutation(int(code.max()) + 1)[code] % blocks
     parts = []
-    for kept in (block != each for each in range(blocks)):
-        v, weight, triplet, ref = (each[kept] for each in (votes.v, votes.weight, votes.triplet, votes.ref))
+    for kept in (block != k for k in range(blocks)):
+        v, weight, triplet, ref = (column[kept] for column in (votes.v, votes.weight, votes.triplet, votes.ref))
         observer = None if votes.observer is None else votes.observer[kept]
         parts.append(estimate_components(SingleVotes(v, weight, triplet, ref, observer)))
     return parts
@@ -372,11 +372,11 @@ class StudySize:
         best = self.best
         shared = best["references"] < best["triplets"]
         of = f" of {best['references']:,} references" if shared else ""
-        each = f"{best['votes_per_triplet']} vote{'s' * (best['votes_per_triplet'] > 1)} on each"
+        votes = f"{best['votes_per_triplet']} vote{'s' * (best['votes_per_triplet'] > 1)} on each"
         people = "" if best["observers"] is None else f" by {best['observers']:,} people"
         cost = "" if best["cost"] is None else f", at a cost of {best['cost']:,.0f}"
         parts = [
-            f"{aim}, {best['triplets']:,} triplets{of} are needed, with {each}: {best['votes']:,} votes{people}{cost}."
+            f"{aim}, {best['triplets']:,} triplets{of} are needed, with {votes}: {best['votes']:,} votes{people}{cost}."
         ]
         if self.interval is not None:
             low, high = self.interval
@@ -482,7 +482,7 @@ def size(
     interval = None
     if best is not None and parts:
         interval = jackknife_interval(
-            best["triplets"], [wanted.triplets(each, best["votes_per_triplet"]) for each in parts]
+            best["triplets"], [wanted.triplets(part, best["votes_per_triplet"]) for part in parts]
         )
     if parts and best is not None and components.per_reference < FEW < best["triplets"] / best["references"]:
         notes.append("the pilot has few triplets of one reference: what those have in common is hardly known")
@@ -498,14 +498,14 @@ def _errors(parts: Sequence[Components]) -> dict[str, float]:
     if not parts:
         return {}
     names = ("references", "triplets", "votes", "observers", "intraclass")
-    values = np.array([[getattr(each, name) for name in names] for each in parts])
+    values = np.array([[getattr(part, name) for name in names] for part in parts])
     spread = np.sqrt((len(parts) - 1) / len(parts) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
     return dict(zip(names, spread.tolist(), strict=True))
 
 
 def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
     """95 % interval of a number of triplets on the logarithmic scale, from those without one block each."""
-    known = np.log([each for each in parts if each is not None])
+    known = np.log([part for part in parts if part is not None])
     if len(known) < max(2, len(parts)):
         return float(np.exp(known.min(initial=np.log(whole)))), float("inf")
     blocks = len(known)
@@ -530,8 +530,8 @@ def _judged(
     shared = shared_rows([pilot])
     outcomes = [pilot.outcome_rows(name, label) for name in names]
     table = shared.table
-    P = [each["P"].to_numpy() for each in outcomes]
-    distances = [(each["d0"].to_numpy(), each["d1"].to_numpy()) for each in outcomes]
+    P = [outcome["P"].to_numpy() for outcome in outcomes]
+    distances = [(outcome["d0"].to_numpy(), outcome["d1"].to_numpy()) for outcome in outcomes]
     notes = []
     if int(table.M.max()) == 1:
         notes.append(f"no triplet has two votes: two are taken to correlate by {USUAL['triplets']:g}, as real ones do")

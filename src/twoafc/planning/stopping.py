@@ -182,11 +182,11 @@ def status(
         far = table.filter(pl.col("batch") <= batch)
         votes = Triplets.from_frame(study_weights(far) if "inclusion" in far.columns else far)
         result = evaluate(votes, distances=names, estimators=estimator, **settings)
-        found = difference_per_vote(shared_rows([result]), names, estimator, measure)
-        scale = scale or math.sqrt(FIRST) * found.se
-        interval = always_valid(*found, scale=scale)
+        estimate = difference_per_vote(shared_rows([result]), names, estimator, measure)
+        scale = scale or math.sqrt(FIRST) * estimate.se
+        interval = always_valid(*estimate, scale=scale)
         looks.append(
-            {"batch": batch, "triplets": len(votes), "votes": int(votes.M.sum()), "units": found.units}
+            {"batch": batch, "triplets": len(votes), "votes": int(votes.M.sum()), "units": estimate.units}
             | dict(zip(("difference", "se", "low", "high"), interval, strict=True))
         )
     decided = _decided(looks[-1], names, COMPARED[2][measure].better, difference)

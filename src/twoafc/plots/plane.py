@@ -347,8 +347,8 @@ def _point(table: Pairs, at: FloatArray) -> tuple[float, float, float, float]:
     """Middle of some pairs, their share of "same", and its interval from the spread between pairs."""
     share, weight = table.share, table.M / table.M.sum()
     se = np.sqrt(np.sum((weight * (table.n / table.M - share)) ** 2))
-    found = share_interval(100 * share, 100 * float(se), float(1 / np.sum(weight**2)))
-    ends = (found.low / 100, found.high / 100) if np.isfinite(found.low) else (share, share)
+    interval = share_interval(100 * share, 100 * float(se), float(1 / np.sum(weight**2)))
+    ends = (interval.low / 100, interval.high / 100) if np.isfinite(interval.low) else (share, share)
     return float(at.mean()), share, *ends
 
 

@@ -48,15 +48,15 @@ def study_contour(
 
     ax.set_xscale("log")
     levels = sorted({*POWERS, level}) if label == "power" else sorted(level * np.array([0.5, 0.7, 1.0, 1.4, 2.0]))
-    inside = [each for each in levels if values.min() < each < values.max()]
+    inside = [contour for contour in levels if values.min() < contour < values.max()]
     if inside:
-        widths = [1.8 if each == level else 0.8 for each in inside]
+        widths = [1.8 if contour == level else 0.8 for contour in inside]
         lines = ax.contour(T, M, values.T, levels=inside, colors=DARK, linewidths=widths)
-        ax.clabel(lines, fmt=lambda each: f"{each:.2g}", fontsize=SMALL, inline_spacing=2)
+        ax.clabel(lines, fmt=lambda value: f"{value:.2g}", fontsize=SMALL, inline_spacing=2)
     steps = np.geomspace(cost.min(), cost.max(), 7)[1:-1]
-    rounded = sorted({float(f"{each:.1g}") for each in steps})
+    rounded = sorted({float(f"{step:.1g}") for step in steps})
     equal = ax.contour(T, M, cost.T, levels=rounded, colors=MARK, linewidths=0.7, linestyles=[(0, (4, 2))])
-    ax.clabel(equal, fmt=lambda each: f"{each:,.0f}", fontsize=SMALL, inline_spacing=2)
+    ax.clabel(equal, fmt=lambda value: f"{value:,.0f}", fontsize=SMALL, inline_spacing=2)
     if best is not None:
         ax.plot(*best, "D", color=DARK, markersize=5, clip_on=False, zorder=4)
     ax.set(xlabel="triplets", ylabel="votes on each, M", yticks=[1, 2, 3, 5, 10])
@@ -113,7 +113,7 @@ def batch_intervals(
     ax.fill_between(votes, low, high, color=LIGHT, alpha=0.5, linewidth=0)
     ax.plot(votes, difference, "o-", color=DARK, markersize=3.5, linewidth=1.1)
     ax.axhline(0, color="black", linewidth=0.7)
-    for each in () if margin is None else (-margin, margin):
-        ax.axhline(each, color=MARK, linewidth=0.7, linestyle=(0, (4, 2)))
+    for end in () if margin is None else (-margin, margin):
+        ax.axhline(end, color=MARK, linewidth=0.7, linestyle=(0, (4, 2)))
     ax.set(xlabel="votes so far", ylabel=label, xlim=(0, None))
     return tidy(ax)

@@ -71,8 +71,8 @@ def describe_counts(counts: Mapping[str, Counts]) -> dict[str, Any]:
         "bins_per_octave": first.lattice.per_octave,
         "rows": " and ".join(first.rows),
         "references": "kept" if first.refs_kept else "not kept",
-        "widest_bin": {name: each.widest for name, each in counts.items()},
-        "counts_sha256": {name: each.digest for name, each in counts.items()},
+        "widest_bin": {name: counted.widest for name, counted in counts.items()},
+        "counts_sha256": {name: counted.digest for name, counted in counts.items()},
     }
 
 
@@ -97,7 +97,7 @@ def make_card(
         "machine": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": {role: dict(described) for role, described in data.items()},
-        "estimators": {name: _settings(each) for name, each in estimators.items()},
+        "estimators": {name: _settings(estimator) for name, estimator in estimators.items()},
         "settings": dict(settings),
         "tie_rule": _tie_rule(settings["ties"], pairs),
         "seed": settings["seed"],

@@ -70,7 +70,7 @@ def draw_card(
 
 def best_distance(answers: Mapping[str, Answer]) -> str:
     """Name the distance that the votes favour: "" where the next is about as likely."""
-    (least, name), (next_least, _), *_ = sorted((each["nll"], name) for name, each in answers.items())
+    (least, name), (next_least, _), *_ = sorted((values["nll"], name) for name, values in answers.items())
     return name if next_least - least >= math.log(TELLING) else ""
 
 

@@ -136,7 +136,7 @@ def known_name(name: str, known: Collection[str]) -> str:
 
 def known_names(known: Collection[str], baseline: str | None, pairs: Sequence[Any]) -> tuple[str | None, list[Any]]:
     """Apply `known_name` to what is to be compared."""
-    named = [each if isinstance(each, str) else [known_name(name, known) for name in each] for each in pairs]
+    named = [pair if isinstance(pair, str) else [known_name(name, known) for name in pair] for pair in pairs]
     return None if baseline is None else known_name(baseline, known), named
 
 
@@ -155,7 +155,7 @@ def compare_results(
         then corrected for these alone.
     """
     first, measures = results[0], COMPARED[results[0].k]
-    folders = [os.path.realpath(each.folder) for each in results if each.folder is not None]
+    folders = [os.path.realpath(result.folder) for result in results if result.folder is not None]
     if len(set(folders)) < len(folders) or len({*map(id, results)}) < len(results):
         raise DataError("a folder of results is given twice")
     if len(results) == 1:
@@ -170,22 +170,22 @@ def compare_results(
     notes.append(shared.description)
     notes += [_training_sizes(results)] if _training_sizes(results) else []
     notes += dependence.caveats()
-    methods = dict.fromkeys(m for m in (each.error_bar_method for each in results) if m in ("bootstrap", "refit"))
+    methods = dict.fromkeys(m for m in (result.error_bar_method for result in results) if m in ("bootstrap", "refit"))
     notes += [
         f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces" for method in methods
     ]
-    if len({each.ties for each in results}) > 1:
+    if len({result.ties for result in results}) > 1:
         raise DataError("folders must have one rule for ties; found half and x0: evaluate them alike")
     comparisons: list[Record] = []
     letters: list[Record] = []
     for label in dict.fromkeys(estimator for _, estimator in parts):
-        values = {name: shared.values(name, label) for name, each in parts if each == label}
+        values = {name: shared.values(name, label) for name, estimator in parts if estimator == label}
         compared = keep_planned(compare(values, dependence, estimator=label), planned, measures)
         comparisons += compared
         for measure in measures:
             means = {
-                name: float(np.average(each.columns[:, each.measures.index(measure)], weights=table.weight))
-                for name, each in values.items()
+                name: float(np.average(value.columns[:, value.measures.index(measure)], weights=table.weight))
+                for name, value in values.items()
             }
             letters += _lettered([] if planned else compared, means, label, measure, first.k)
     _require(comparisons, list(parts))
@@ -195,8 +195,8 @@ def compare_results(
 def _training_words(results: Sequence[Result]) -> list[str]:
     """What the folders' error bars say of the noise of training, by folder where they differ."""
     words = {
-        id(each): next((part for part in each.error_bars.split("; ") if part.startswith("noise of training")), None)
-        for each in results
+        id(result): next((part for part in result.error_bars.split("; ") if part.startswith("noise of training")), None)
+        for result in results
     }
     if len(set(words.values())) == 1:
         return [word for word in [*words.values()][:1] if word]
@@ -206,7 +206,7 @@ def _training_words(results: Sequence[Result]) -> list[str]:
 
 def _training_sizes(results: Sequence[Result]) -> str:
     """Say where folders were fitted to training tables of unlike size, which a difference of NLLs then compares too."""
-    sizes = [(each.card.get("data") or {}).get("train", {}).get(f"{each.row}s") for each in results]
+    sizes = [(result.card.get("data") or {}).get("train", {}).get(f"{result.row}s") for result in results]
     if None in sizes or len(set(sizes)) == 1:
         return ""
     listed = " and ".join(str(size) for size in sizes)
@@ -286,8 +286,10 @@ def compare_rows(
     table = _table(tested, result.votes, result.k)
     dependence = clustering_of(table)
     values = {
-        name: values_of(table, each[keep], values_per_row(table, each[keep], ties=result.ties, draws=0), dependence)
-        for name, each in P.items()
+        name: values_of(
+            table, chances[keep], values_per_row(table, chances[keep], ties=result.ties, draws=0), dependence
+        )
+        for name, chances in P.items()
     }
     measure = {"nll": COMPARED[result.k]["nll"]}
     return compare(values, dependence, estimator="", measures=measure)[0] | count
@@ -341,16 +343,16 @@ class SharedRows:
 def shared_rows(results: Sequence[Result]) -> SharedRows:
     """Reduce results to the rows that all of them have; a `DataError` where their votes differ or none is shared."""
     first = results[0]
-    other = next((each for each in results if each.row != first.row), None)
+    other = next((result for result in results if result.row != first.row), None)
     if other is not None:
         raise DataError(f"folders must have rows of one kind; {first.name} has {first.row}s, {other.name} {other.row}s")
-    votes = first.votes if all(each.votes is not None for each in results) else None
+    votes = first.votes if all(result.votes is not None for result in results) else None
     parts, training, notes = _common(results)
     return SharedRows(results, parts, training, votes, notes)
 
 
 def _name(distance: str, result: Result, results: Sequence[Result]) -> str:
-    names = [name for each in results for name in each.distances]
+    names = [name for other in results for name in other.distances]
     return distance if names.count(distance) == 1 else f"{distance} ({_short_names(results)[id(result)]})"
 
 
@@ -361,19 +363,19 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
     """
     row = results[0].row
     labels = PAIR_LABELS if row == "pair" else LABELS
-    weighted = [each for each in results if "weight" in each.rows.columns]
-    plain = next((each for each in results if each not in weighted), None)
+    weighted = [result for result in results if "weight" in result.rows.columns]
+    plain = next((result for result in results if result not in weighted), None)
     if weighted and plain is not None:
         raise DataError(f"{weighted[0].name} has weights and {plain.name} has none; evaluate them on the same table")
     votes = ["n", "M", *["weight"] * bool(weighted)]
-    keys = [name for name in labels if all(name in each.rows.columns for each in results)]
+    keys = [name for name in labels if all(name in result.rows.columns for result in results)]
     shared = None
     sizes = {}
-    for each in results:
-        rows = each.rows.select(*keys, *votes).unique(maintain_order=True)
+    for result in results:
+        rows = result.rows.select(*keys, *votes).unique(maintain_order=True)
         if rows.select(keys).is_duplicated().any():
-            raise DataError(f"{each.name} has {row}s of one name; give them a column {row} with a name for each")
-        sizes[each.name] = len(rows)
+            raise DataError(f"{result.name} has {row}s of one name; give them a column {row} with a name for each")
+        sizes[result.name] = len(rows)
         if shared is None:
             shared = rows
             continue
@@ -383,7 +385,7 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
             own, others = (", ".join(f"{name}={unlike[name + end][0]}" for name in votes) for end in ("", "_other"))
             raise DataError(
                 f"the same {row} must have the same votes{' and weight' * bool(weighted)}; {unlike[row][0]} has {own} "
-                f"and, in {each.name}, {others} ({len(unlike)} of {len(both)} {row}s)"
+                f"and, in {result.name}, {others} ({len(unlike)} of {len(both)} {row}s)"
             )
         shared = both.select(*keys, *votes)
     assert shared is not None
@@ -396,19 +398,21 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
     ]
     parts: Parts = {}
     training: dict[tuple[str, str], Record] = {}
-    for each in results:
-        for key, part in each.rows.group_by("distance", "estimator", "seed", maintain_order=True):
+    for result in results:
+        for key, part in result.rows.group_by("distance", "estimator", "seed", maintain_order=True):
             distance, estimator = str(key[0]), str(key[1])
-            name = _name(distance, each, results)
+            name = _name(distance, result, results)
             rows = shared.select(keys).join(part, on=keys, maintain_order="left")
             parts.setdefault((name, estimator), []).append(rows)
-            training[name, estimator] = each.card.get("training") or {}
+            training[name, estimator] = result.card.get("training") or {}
     return parts, training, notes
 
 
 def _short_names(results: Sequence[Result]) -> dict[int, str]:
     """Name results by the last part of their folder, or all of it where two share that; those in memory by number."""
-    folders = [f"result {number}" if each.folder is None else each.name for number, each in enumerate(results, start=1)]
+    folders = [
+        f"result {number}" if result.folder is None else result.name for number, result in enumerate(results, start=1)
+    ]
     last = [Path(name).resolve().name for name in folders]
     names = [short if last.count(short) == 1 else whole for short, whole in zip(last, folders, strict=True)]
     return dict(zip(map(id, results), names, strict=True))

@@ -111,7 +111,7 @@ def _bits(log_p: FloatArray) -> FloatArray:
     ends[:, -1] = True
     last = np.minimum.accumulate(np.where(ends, place, len(place))[:, ::-1], axis=1)[:, ::-1]
     # Halfway between all that are less likely, and those with the ones just as likely.
-    less, no_likelier = (np.take_along_axis(below, each, axis=1) for each in (first, last + 1))
+    less, no_likelier = (np.take_along_axis(below, at, axis=1) for at in (first, last + 1))
     bits = np.empty_like(log_p)
     np.put_along_axis(bits, order, 1 - np.logaddexp(less, no_likelier) / np.log(2), axis=1)
     return bits

@@ -73,7 +73,7 @@ class Figures:
         return _drawn(self._reliability(*self._asked(distances, estimator)), "calibration")
 
     def _reliability(self, estimator: str, distances: Sequence[str]) -> Figure | None:
-        bins = {name: each.calibration.bins for name, each in self._goodness(estimator, distances).items()}
+        bins = {name: goodness.calibration.bins for name, goodness in self._goodness(estimator, distances).items()}
         return plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1")
 
     def residuals(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
@@ -83,7 +83,9 @@ class Figures:
 
     def _residuals(self, estimator: str, distances: Sequence[str]) -> Figure | None:
         suits = self._goodness(estimator, distances)
-        return plots.residual_maps({name: each.residuals for name, each in suits.items() if each.residuals is not None})
+        return plots.residual_maps(
+            {name: goodness.residuals for name, goodness in suits.items() if goodness.residuals is not None}
+        )
 
     def functions(self) -> Figure:
         """What each part contributes to a fused distance, as a function of its own."""

@@ -38,9 +38,9 @@ def read_json(folder: Path) -> Any:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise not_a_result(folder, "it is not JSON that can be read") from error
-    found = format.problem(content)
-    if found:
-        raise not_a_result(folder, found, content)
+    problem = format.problem(content)
+    if problem:
+        raise not_a_result(folder, problem, content)
     return content
 
 

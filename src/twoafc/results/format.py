@@ -186,20 +186,20 @@ def _difference(value: Any, form: Any, place: str) -> str | None:
     if isinstance(form, list):
         if not isinstance(value, list):
             return _must_be("a list", value, place)
-        parts = ((each, form[0], f"{place}[{number}]") for number, each in enumerate(value))
+        parts = ((item, form[0], f"{place}[{number}]") for number, item in enumerate(value))
     else:
         if not isinstance(value, dict):
             return _must_be("a record", value, place)
         missing = next((name for name in form if name != OTHERS and name[-1] != "?" and name not in value), None)
         if missing is not None:
             return f"{place or 'it'} has no {missing}"
-        listed = {name.rstrip("?"): each for name, each in form.items() if name != OTHERS}
+        listed = {name.rstrip("?"): inner for name, inner in form.items() if name != OTHERS}
         parts = (
-            (each, listed.get(name, form.get(OTHERS)), f"{place}.{name}".lstrip("."))
-            for name, each in value.items()
+            (item, listed.get(name, form.get(OTHERS)), f"{place}.{name}".lstrip("."))
+            for name, item in value.items()
             if name in listed or OTHERS in form
         )
-    return next((found for part in parts if (found := _difference(*part))), None)
+    return next((issue for part in parts if (issue := _difference(*part))), None)
 
 
 def _must_be(what: str, value: Any, place: str) -> str:

@@ -254,7 +254,7 @@ class Result:
     @property
     def caveats(self) -> list[str]:
         """What qualifies every score and comparison: few references, images or observers, references also in train."""
-        return [*(self.card.get("caveats") or []), *(each.caveat for each in self.findings if each.caveat)]
+        return [*(self.card.get("caveats") or []), *(finding.caveat for finding in self.findings if finding.caveat)]
 
     @property
     def error_bar_method(self) -> str:
@@ -407,15 +407,15 @@ class Result:
         pairs : list of two names each, optional
             Compare these pairs, instead of all.
         """
-        for each in others:
-            if not isinstance(each, Result | str | Path):
-                raise TypeError(f"compare takes other results or folders of results; got {type(each).__name__}")
-        results = [self, *(each if isinstance(each, Result) else Result.read(each) for each in others)]
+        for other in others:
+            if not isinstance(other, Result | str | Path):
+                raise TypeError(f"compare takes other results or folders of results; got {type(other).__name__}")
+        results = [self, *(other if isinstance(other, Result) else Result.read(other) for other in others)]
         return replace(compare_results(results, baseline=baseline, pairs=pairs), native=self._native)
 
     def remarks(self) -> list[str]:
         """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
-        findings = [str(each) for each in self.findings if not each.caveat]
+        findings = [str(finding) for finding in self.findings if not finding.caveat]
         return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *findings]
 
 
@@ -446,7 +446,7 @@ def _goodness(record: Record) -> Record:
 def _ceiling(record: Mapping[str, Any]) -> Ceiling:
     """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
     by_votes = tuple(
-        VoteCeiling(**{name: _value(each) for name, each in _known(VoteCeiling, one).items()})
+        VoteCeiling(**{name: _value(value) for name, value in _known(VoteCeiling, one).items()})
         for one in record["by_votes"]
     )
     known = {name: _value(value) for name, value in _known(Ceiling, record).items() if name != "by_votes"}

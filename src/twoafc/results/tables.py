@@ -312,7 +312,7 @@ def paper_table(
         across = 1 + len(columns) + len(lettered)
         part = rf"\addlinespace \multicolumn{{{across}}}{{@{{}}l}}{{\emph{{{_escape(label)}}}}} \\"
         body += [part] if len(estimators) > 1 else []
-        for record in (each for each in records if each["estimator"] == label):
+        for record in (one for one in records if one["estimator"] == label):
             cells = [_escape(record["distance"]).replace(r"\_", r"\_\allowbreak{}" if wide else r"\_")]
             for name, _ in columns:
                 cells += [_slim(record, name), *([record.get(f"{name}_letters") or ""] if name in lettered else [])]
@@ -325,7 +325,7 @@ def paper_table(
         several = len({record["distance"] for record in records}) > 2
         tests = "paired tests, Holm-corrected, 5 %" if several else "paired test, 5 %"
         notes.append(f"Values of a column that share a letter cannot be told apart ({tests}).")
-    for record in (each for each in planned if each["measure"] == "nll"):
+    for record in (one for one in planned if one["measure"] == "nll"):
         label = f"{record['estimator']}: " if len(estimators) > 1 else ""
         notes.append(f"{label}{record['sentence']}.")
     return "\n".join(

@@ -29,7 +29,11 @@ def verdict(result: Result) -> list[str]:
         *_other_estimators(best, ranked),
         *([] if goodness is None else _faults(goodness)),
         *(f"Caution: {caveat}." for caveat in result.caveats),
-        *(f"Caution: {_warning(each)}." for each in result.findings if each.level == "warning" and not each.caveat),
+        *(
+            f"Caution: {_warning(finding)}."
+            for finding in result.findings
+            if finding.level == "warning" and not finding.caveat
+        ),
     ]
 
 

@@ -103,15 +103,15 @@ class Window:
         low = max(int(bins.min()) - spare, 2)
         width = min(int(bins.max()) + spare, lattice.bins - 2) - low + 1
         if width > widest:
-            held = np.cumsum(np.concatenate([[0], np.bincount(bins - low, minlength=width)]))
-            low += int(np.argmax(held[widest:] - held[: len(held) - widest]))
+            below = np.cumsum(np.concatenate([[0], np.bincount(bins - low, minlength=width)]))
+            low += int(np.argmax(below[widest:] - below[: len(below) - widest]))
         return cls(lattice, low, min(width, widest), fewest, most, groups)
 
     @cached_property
     def pairs(self) -> ShortArray:
         """Each n and M, shape (., 2), in the order of their numbers."""
-        found = [(n, M) for n in range(self.most + 1) for M in range(max(n, self.fewest), self.most + 1)]
-        return np.array(found, dtype=np.int32)
+        pairs = [(n, M) for n in range(self.most + 1) for M in range(max(n, self.fewest), self.most + 1)]
+        return np.array(pairs, dtype=np.int32)
 
     @cached_property
     def _start(self) -> ShortArray:
@@ -136,7 +136,7 @@ class Window:
         self, bins: tuple[ShortArray, ShortArray], d: tuple[FloatArray, FloatArray], pair: ShortArray
     ) -> IntArray:
         """Place of each row within the part of its group, or `NOWHERE`."""
-        s0, s1 = (each - np.int32(self.low) for each in bins)
+        s0, s1 = (index - np.int32(self.low) for index in bins)
         apart = s0 - s1
         same = np.flatnonzero(apart == 0)
         apart >>= np.int32(31)  # -1 where s1 is the larger: quicker than to compare and cast
@@ -211,8 +211,8 @@ class _Dense:
     def _parts(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
         for start in range(0, len(self.rows), SPAN):
             rows = self.rows[start : start + SPAN]
-            held = np.flatnonzero(rows != 0)  # quicker than of the numbers themselves
-            yield held.astype(np.int32) + np.int32(start), rows.take(held)
+            filled = np.flatnonzero(rows != 0)  # quicker than of the numbers themselves
+            yield filled.astype(np.int32) + np.int32(start), rows.take(filled)
 
 
 class _Noted:
@@ -256,9 +256,9 @@ class _Tally:
             some = slice(start, start + STEP)
             d = d0[some], d1[some]
             fine = FINE.index(d[0]), FINE.index(d[1])
-            for each in fine:
-                np.add.at(self.fine, each.astype(np.intp), np.int64(1))  # other types are slower
-            bins = tuple(FINE.coarsened(each, self.window.lattice) for each in fine)
+            for index in fine:
+                np.add.at(self.fine, index.astype(np.intp), np.int64(1))  # other types are slower
+            bins = tuple(FINE.coarsened(index, self.window.lattice) for index in fine)
             place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
             for name, label in labels.items():
                 of = label[some]
@@ -267,7 +267,7 @@ class _Tally:
                 self.aside.append(batch[some].filter(pl.Series(place == NOWHERE)))
                 place = place[place >= 0]
             self.placed.add(place)
-        lows, highs = zip(*((each.min(), each.max()) for each in (d0, d1)), strict=True)
+        lows, highs = zip(*((column.min(), column.max()) for column in (d0, d1)), strict=True)
         self.ends = (min(self.ends[0], *lows), max(self.ends[1], *highs))
         self.since += len(batch)
         self.seen += len(batch)
@@ -286,13 +286,13 @@ class _Tally:
     def result(self, refs: pl.DataFrame | None) -> Found | None:
         """Return what was counted; None if a place overflowed."""
         self.settle()
-        found = [self.placed.emptied(), *self.cells]
+        parts = [self.placed.emptied(), *self.cells]
         del self.placed  # its memory is needed
-        if sum(int(each["count"].sum()) for each in found) != self.seen:
+        if sum(int(part["count"].sum()) for part in parts) != self.seen:
             return None
         bins = np.flatnonzero(self.fine[:-1])
         histogram = pl.DataFrame({"bin": bins, "count": self.fine[bins]})
-        cells = pl.concat(each.select(found[0].columns) for each in found)
+        cells = pl.concat(part.select(parts[0].columns) for part in parts)
         if refs is not None:
             cells = cells.with_columns(ref=refs["digest"].gather(cells["ref"]))
         return Found(cells, summed(BIN_KEY, histogram), (float(self.ends[0]), float(self.ends[1])))
@@ -350,9 +350,9 @@ def count_densely(
         done += len(batch)
         if progress:
             progress(done, max(rows or 0, done), "rows")
-    found = {name: each for name in pairs if (each := tallies.pop(name).result(refs))}
-    again = {name: d for name, d in pairs.items() if name not in found}
-    return found | (count_densely(frame, sample, again, lattice, rows, progress, short=False) if again else {})
+    finished = {name: counted for name in pairs if (counted := tallies.pop(name).result(refs))}
+    again = {name: d for name, d in pairs.items() if name not in finished}
+    return finished | (count_densely(frame, sample, again, lattice, rows, progress, short=False) if again else {})
 
 
 def _stays_short(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | None) -> bool:

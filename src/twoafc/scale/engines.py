@@ -128,10 +128,10 @@ def count(
 def _counted(table: Table, lattice: Lattice, keep_refs: bool, progress: Progress | None) -> dict[str, Counts]:
     try:
         rows = table.rows()
-        found = table.counted_densely(lattice, rows, keep_refs, progress) if table.is_dense else {}
+        dense = table.counted_densely(lattice, rows, keep_refs, progress) if table.is_dense else {}
         made = {}
         for name in table.pairs:
-            counted = found.pop(name) if name in found else table.counted(name, lattice, keep_refs)
+            counted = dense.pop(name) if name in dense else table.counted(name, lattice, keep_refs)
             made[name] = _counts(name, _lawful(counted, table, name, lattice, keep_refs), table, lattice)
             seen = made[name].votes if table.holds_votes else made[name].triplets
             # An engine may pass over files that it takes for its own notes.
@@ -256,12 +256,12 @@ class Table:
         """Count one distance by the program that serves every engine."""
         by = [label for label in ("group", "ref") if label in self.columns and (refs or label != "ref")]
         frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
-        found = count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
+        counts = count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
         if not refs:
-            return found
-        digests = _digests(found.cells["ref"].unique())
+            return counts
+        digests = _digests(counts.cells["ref"].unique())
         number = pl.col("ref").replace_strict(digests["ref"], digests["digest"], default=None, return_dtype=pl.UInt64)
-        return found._replace(cells=found.cells.with_columns(number))
+        return counts._replace(cells=counts.cells.with_columns(number))
 
     def counted_densely(
         self, lattice: Lattice, rows: int | None, keep_refs: bool, progress: Progress | None
@@ -319,20 +319,20 @@ def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, kee
     parts = find_parts(source)
     if engine != "polars" and not is_parquet(parts[0]):
         raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
-    found = schemas(parts)
+    by_part = schemas(parts)
     # The columns of the part that has most: another that lacks one is named.
-    most = max(found, key=lambda part: len(found[part])) if found else parts[0]
-    names = list(found[most]) if found else _frame_of(engine, parts, found, None).collect_schema().names()
+    most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
+    names = list(by_part[most]) if by_part else _frame_of(engine, parts, by_part, None).collect_schema().names()
     try:
         columns, pairs = _needed(names, distances, keep_refs)
     except DataError as error:
         raise DataError(f"{most}: {error}") from error
-    check_alike(found, columns)
+    check_alike(by_part, columns)
     known = _spoken(engine, columns)
-    frame = _frame_of(engine, parts, found, columns).select(*known.values())
+    frame = _frame_of(engine, parts, by_part, columns).select(*known.values())
     if engine == "polars":
         frame = nw.from_native(_as_numbers(nw.to_native(frame)))
-    return Table(engine, frame, known, pairs, parts, found)
+    return Table(engine, frame, known, pairs, parts, by_part)
 
 
 def _frame_of(engine: str, parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
@@ -401,7 +401,7 @@ def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
     texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
     words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
     numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
-    return frame.with_columns(each.cast(pl.Float64, strict=False) for each in numbers)
+    return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
 
 
 def _polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.LazyFrame:
@@ -573,10 +573,10 @@ def _check_frame(table: Table) -> None:
         odd = odd | broken_distance(name)
     for name in (name for name in table.columns if name in LABELS):
         odd = odd | broken_name(name, RESERVED_GROUPS if name == "group" else ())
-    found = collected(table.frame.filter(odd).select(*table.known.values()).head(1000))
+    rows = collected(table.frame.filter(odd).select(*table.known.values()).head(1000))
     try:
         names = {name: column for column, name in table.known.items()}
-        _check_rows(found.rename(names), table.pairs, lambda row: "a row")
+        _check_rows(rows.rename(names), table.pairs, lambda row: "a row")
     except DataError as error:
         # How many break a rule is not known: only some of them were collected.
         raise DataError(re.sub(r" \(\d+ of \d+ rows\)$", "", str(error))) from error

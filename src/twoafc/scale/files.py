@@ -67,18 +67,18 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
 def _found(name: str) -> list[str]:
     """Files that a path or a pattern names; of a folder, as Spark and Dask write tables, those of Parquet in it."""
     # A file whose own name has a bracket in it is that file, not a pattern.
-    found = [name] if os.path.exists(name) or not glob.has_magic(name) else sorted(glob.glob(name, recursive=True))
-    if not found:
+    paths = [name] if os.path.exists(name) or not glob.has_magic(name) else sorted(glob.glob(name, recursive=True))
+    if not paths:
         raise DataError(f"no file matches {name}")
-    return [part for each in found for part in (_inside(each) if os.path.isdir(each) else [each])]
+    return [part for path in paths for part in (_inside(path) if os.path.isdir(path) else [path])]
 
 
 def _inside(folder: str) -> list[str]:
     ended = (path for path in Path(folder).rglob("*") if path.is_file() and is_parquet(path.name))
-    found = sorted(str(path) for path in ended if not any(map(_is_hidden, path.relative_to(folder).parts)))
-    if not found:
+    paths = sorted(str(path) for path in ended if not any(map(_is_hidden, path.relative_to(folder).parts)))
+    if not paths:
         raise DataError(f"{folder} is a folder without Parquet files; name the files of the table")
-    return found
+    return paths
 
 
 def _is_hidden(name: str) -> bool:

@@ -334,23 +334,23 @@ class Counts:
         """Mean rank of the distances in each bin, and how far two that differ lie from it on average."""
         count, levels = self.histogram["count"].to_numpy(), self.uniform.levels
         bins = FINE.coarsened(self.histogram["bin"].to_numpy(), self.lattice)
-        held = np.maximum(np.bincount(bins, count, self.lattice.bins), 1)
-        mean = np.bincount(bins, count * levels, self.lattice.bins) / held
+        totals = np.maximum(np.bincount(bins, count, self.lattice.bins), 1)
+        mean = np.bincount(bins, count * levels, self.lattice.bins) / totals
         squares = (levels - mean[bins]) ** 2 + (count / count.sum()) ** 2 / 12
         # Of two distances spread evenly over a bin the larger lies a sixth of it above the middle, on average.
-        return mean, np.sqrt(np.bincount(bins, count * squares, self.lattice.bins) / held / 3)
+        return mean, np.sqrt(np.bincount(bins, count * squares, self.lattice.bins) / totals / 3)
 
     @property
     def widest(self) -> float:
         """Largest share of the distances in one bin, of bins in which most pairs of distances differ."""
         bins = FINE.coarsened(self.histogram["bin"].to_numpy(), self.lattice)
-        held = np.bincount(bins, self.histogram["count"].to_numpy(), self.lattice.bins)
+        totals = np.bincount(bins, self.histogram["count"].to_numpy(), self.lattice.bins)
         within = self.cells.filter(pl.col("bin0") == pl.col("bin1"))
         differ, ties = (
             np.bincount(some["bin0"], some["count"], self.lattice.bins)
             for some in (within.filter(pl.col("sign") != 0), within.filter(sign=0))
         )
-        return float((held * (differ > ties)).max() / held.sum())
+        return float((totals * (differ > ties)).max() / totals.sum())
 
     @property
     def beyond(self) -> float:
@@ -452,7 +452,7 @@ class Counts:
             card["distance"],
             lattice,
             _unpacked(arrays, key),
-            _unpacked({name[10:]: each for name, each in arrays.items() if name.startswith("histogram_")}, BIN_KEY),
+            _unpacked({name[10:]: array for name, array in arrays.items() if name.startswith("histogram_")}, BIN_KEY),
             (ends[0], ends[1]),
             *(tuple(card[name]) for name in lists),
         )

@@ -43,20 +43,20 @@ def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Co
         _check_alike(names[0], first, name, other)
     if len(counts) == 1:
         return first
-    groups = tuple(sorted({group for each in counts for group in each.groups}))
+    groups = tuple(sorted({group for part in counts for group in part.groups}))
     return Counts(
         first.distance,
         first.lattice,
         summed(
-            REF_KEY if all(each.refs_kept for each in counts) else KEY,
-            *(_renumbered(each.cells, each.groups, groups) for each in counts),
+            REF_KEY if all(part.refs_kept for part in counts) else KEY,
+            *(_renumbered(part.cells, part.groups, groups) for part in counts),
         ),
-        summed(BIN_KEY, *(each.histogram for each in counts)),
-        (min(each.ends[0] for each in counts), max(each.ends[1] for each in counts)),
+        summed(BIN_KEY, *(part.histogram for part in counts)),
+        (min(part.ends[0] for part in counts), max(part.ends[1] for part in counts)),
         groups,
-        tuple(sorted({digest for each in counts for digest in each.parts or (each.digest,)})),
-        tuple(sorted({file for each in counts for file in each.files})),
-        tuple(sorted({kind for each in counts for kind in each.rows})),
+        tuple(sorted({digest for part in counts for digest in part.parts or (part.digest,)})),
+        tuple(sorted({file for part in counts for file in part.files})),
+        tuple(sorted({kind for part in counts for kind in part.rows})),
     )
 
 
@@ -84,11 +84,11 @@ def _renumbered(cells: pl.DataFrame, old: Sequence[str], new: Sequence[str]) -> 
 
 def load_counts(files: Sequence[str]) -> dict[str, Counts]:
     """Load files of counts, by distance; those of one distance are added up."""
-    found: dict[str, list[tuple[str, Counts]]] = {}
+    by_distance: dict[str, list[tuple[str, Counts]]] = {}
     for file in files:
         counts = Counts.load(file)
-        found.setdefault(counts.distance, []).append((file, counts))
-    return {distance: _merged_once(*zip(*named, strict=True)) for distance, named in found.items()}
+        by_distance.setdefault(counts.distance, []).append((file, counts))
+    return {distance: _merged_once(*zip(*named, strict=True)) for distance, named in by_distance.items()}
 
 
 def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
@@ -120,7 +120,9 @@ def carrying(fit: Model, estimator: CountsEstimator, counts: Counts) -> Model:
     """Give a fit the counts that it was fitted to and the settings that were asked for (a chosen sigma was auto)."""
     card, arrays = counts.stored()
     text = json.dumps({"asked": asdict(estimator), "counts": card}).encode()
-    carried = {CARD: np.frombuffer(text, dtype=np.uint8)} | {f"{CARRIED}{name}": each for name, each in arrays.items()}
+    carried = {CARD: np.frombuffer(text, dtype=np.uint8)} | {
+        f"{CARRIED}{name}": array for name, array in arrays.items()
+    }
     return replace(fit, carried=carried)
 
 
@@ -142,7 +144,7 @@ def carried_by(model: Model) -> tuple[CountsEstimator, Counts]:
     """Return the settings that were asked for of a model, and the counts that it carries."""
     if CARD not in model.carried:
         raise DataError("the model carries no counts")
-    arrays = {name.removeprefix(CARRIED): each for name, each in model.carried.items() if name != CARD}
+    arrays = {name.removeprefix(CARRIED): array for name, array in model.carried.items() if name != CARD}
     try:
         card: dict[str, Any] = json.loads(model.carried[CARD].tobytes().decode())
         estimator = type(model.settings)(**card["asked"])
@@ -207,6 +209,6 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
             raise DataError(f"models of one estimator and its settings merge; {names[0]} is {one}, {name} {other}")
     total = _merged_once(names, counts)
     made = fit_counts(settings[names[0]], total) if settings else total
-    lost = any(each.refs_kept for each in counts) and not total.refs_kept
+    lost = any(part.refs_kept for part in counts) and not total.refs_kept
     refs = ["not all files kept their refs; error bars of the sum are not clustered"] if lost else []
     return Merged(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])

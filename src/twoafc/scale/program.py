@@ -46,12 +46,12 @@ def count_by_program(
     cells = _unpacked(cells.with_columns(pl.col("key").fill_null(-1).cast(pl.Int64)), lattice, packed)
     pooled = nw.concat([frame.select(x.alias("x")) for x in (x0, x1)])
     fine = pooled.select("x", bin_of(nw.col("x"), FINE).alias("bin")).group_by("bin")
-    found = collected(
+    histogram = collected(
         fine.agg(nw.len().alias("count"), nw.col("x").min().alias("low"), nw.col("x").max().alias("high"))
     )
-    found = found.filter(pl.col("bin") >= 0)
-    ends = (float(found["low"].min() or 0.0), float(found["high"].max() or 0.0))  # type: ignore[arg-type]
-    return Found(cells, summed(BIN_KEY, found), ends)
+    histogram = histogram.filter(pl.col("bin") >= 0)
+    ends = (float(histogram["low"].min() or 0.0), float(histogram["high"].max() or 0.0))  # type: ignore[arg-type]
+    return Found(cells, summed(BIN_KEY, histogram), ends)
 
 
 def bin_of(x: Any, lattice: Lattice) -> Any:
@@ -78,7 +78,9 @@ def _unpacked(found: pl.DataFrame, lattice: Lattice, packed: bool) -> pl.DataFra
         votes = {"n": (key // FEW) % FEW, "M": key % FEW}
         found = found.with_columns(**votes, key=pl.when(key >= 0).then(key // FEW**2).otherwise(-1))
     place = {"bin0": key // (3 * lattice.bins), "bin1": key // 3 % lattice.bins, "sign": key % 3 - 1}
-    return found.with_columns(**{name: pl.when(key >= 0).then(each).otherwise(-1) for name, each in place.items()})
+    return found.with_columns(
+        **{name: pl.when(key >= 0).then(expression).otherwise(-1) for name, expression in place.items()}
+    )
 
 
 def collected(frame: Any) -> pl.DataFrame:
@@ -173,7 +175,7 @@ def unlike_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> str:
         for distance, pair in pairs.items()
         for name in pair
     }
-    distance, name = max(apart, key=lambda each: apart[each])
+    distance, name = max(apart, key=lambda key: apart[key])
     least, most = row[name + LEAST], row[name]
     return f"votes on one triplet must have the same distances ({distance}); {triplet} has {least} and {most}"
 
@@ -196,8 +198,8 @@ def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
     vote = nw.when(swapped).then(1 - choice).otherwise(choice)
     # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
     broken = broken_choice()
-    for each in (*map(broken_distance, turned), *map(broken_name, [*by, *kept, *described])):
-        broken = broken | each
+    for rule in (*map(broken_distance, turned), *map(broken_name, [*by, *kept, *described])):
+        broken = broken | rule
     weighed = nw.when(broken).then(nw.lit(-2.0 * MOST_VOTES)).otherwise(vote)
     rows = frame.select(
         weighed.alias("n"),

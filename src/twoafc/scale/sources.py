@@ -42,10 +42,10 @@ class Source:
         if not named.lower().endswith(COUNTS):
             return cls(named, tuple(find_parts(named)))
         pattern = glob.has_magic(named) and not os.path.exists(named)
-        found = sorted(glob.glob(named, recursive=True)) if pattern else [named]
-        if not found:
+        files = sorted(glob.glob(named, recursive=True)) if pattern else [named]
+        if not files:
             raise DataError(f"no file matches {named}")
-        return cls(named, tuple(found))
+        return cls(named, tuple(files))
 
     @property
     def holds_counts(self) -> bool:
@@ -57,8 +57,8 @@ class Source:
         """Rows of the table, of text about; None of files that lie elsewhere."""
         if any(map(is_remote, self.parts)):
             return None
-        found = size(list(self.parts))
-        return found.bytes // ROW if found.rows is None else found.rows
+        extent = size(list(self.parts))
+        return extent.bytes // ROW if extent.rows is None else extent.rows
 
     def is_large(self) -> bool:
         """Whether the table should be counted rather than read."""
@@ -92,7 +92,7 @@ class Counting:
         """Count tables, and load files of counts, by role (train, test)."""
         self._check(sources)
         loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
-        used = [each.lattice.per_octave for counts in loaded.values() for each in counts.values()]
+        used = [counted.lattice.per_octave for counts in loaded.values() for counted in counts.values()]
         per_octave = next(iter(used), Lattice().per_octave) if self.per_octave is None else self.per_octave
         tables = {role: source for role, source in sources.items() if role not in loaded}
         made = {
@@ -123,9 +123,11 @@ class Counting:
             large = f"a table of more than {MOST_ROWS:,} rows is not read"
             why = large if any(source.is_large() for source in tables) else self._asked(sources)
             notes.append(f"counted by polars, since {why}; --engine chooses another")
-        widths = {role: {each.lattice.per_octave for each in found.values()} for role, found in counts.items()}
+        widths = {
+            role: {counted.lattice.per_octave for counted in of_role.values()} for role, of_role in counts.items()
+        }
         if len(set.union(*widths.values())) > 1:
-            widths_of = (f"{role} {' and '.join(map(str, sorted(each)))}" for role, each in widths.items())
+            widths_of = (f"{role} {' and '.join(map(str, sorted(numbers)))}" for role, numbers in widths.items())
             notes.append(f"counted in bins of unlike width; for each doubling of a distance, {', '.join(widths_of)}")
         return notes
 

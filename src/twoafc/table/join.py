@@ -53,13 +53,13 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
     other, elsewhere = _opened(columns)
     keys = _names(other, elsewhere)
     if set(PAIR) <= set(keys.columns):
-        found = _by_pairs(_names(frame, where), keys, other, where, elsewhere)
+        added = _by_pairs(_names(frame, where), keys, other, where, elsewhere)
     else:
-        found = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
-    taken = [name for name in found if name in frame.columns]
+        added = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
+    taken = [name for name in added if name in frame.columns]
     if taken:
         raise DataError(f"the table has the column {taken[0]} already; drop it there, or give the new one another name")
-    return frame.with_columns(**{name: pl.Series(values) for name, values in found.items()})
+    return frame.with_columns(**{name: pl.Series(values) for name, values in added.items()})
 
 
 def _opened(table: Any) -> tuple[pl.DataFrame, Where]:
@@ -101,11 +101,11 @@ def _by_triplets(
         rule = "rows of one triplet must show the same images in both tables"
         other_images = ~_agree(asked, given[rows], images)
         refuse(other_images, rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
-    found: Values = {}
+    added: Values = {}
     for name0, name1 in names.values():
         d0, d1 = values[name0][rows], values[name1][rows]
-        found |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
-    return found
+        added |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
+    return added
 
 
 def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> Values:
@@ -120,28 +120,28 @@ def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, whe
         wanted = "ref, x0 and x1, or ref0, x0, ref1 and x1, or ref and x"
         raise DataError(f"pairs of ref and x need a table with {wanted}; it has {have}")
     values = {name: _distances(other, (name, name), elsewhere)[0] for name in names}
-    found: Values = {}
+    added: Values = {}
     for side in ("",) if shown == PAIR else ("0", "1"):
         ref = f"ref{side}" if shown == QUADRUPLE else "ref"
         group = ["group"] * ("group" in labels.columns)
         asked = labels.select(*group, pl.col(ref).alias("ref"), pl.col(f"x{side}").alias("x"))
         rows = _places(Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, values)
-        found |= {name + side: values[name][rows] for name in names}
-    return found
+        added |= {name + side: values[name][rows] for name in names}
+    return added
 
 
 def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> tuple[FloatArray, FloatArray]:
     """Take the two columns of a distance, finite and at least 0."""
-    found = [finite_column(other, column, where) for column in columns]
-    usual = np.median(np.abs(found)) if len(other) else 0.0
-    low = np.minimum(*found)
+    distances = [finite_column(other, column, where) for column in columns]
+    usual = np.median(np.abs(distances)) if len(other) else 0.0
+    low = np.minimum(*distances)
     below = low < -ROUNDING * usual
 
-    def told(row: int) -> str:
-        return f"{columns[0] if found[0][row] == low[row] else columns[1]}={low[row]:g}"
+    def describe(row: int) -> str:
+        return f"{columns[0] if distances[0][row] == low[row] else columns[1]}={low[row]:g}"
 
-    refuse(below, "a distance must be at least 0", where, told)
-    return np.maximum(found[0], 0), np.maximum(found[1], 0)
+    refuse(below, "a distance must be at least 0", where, describe)
+    return np.maximum(distances[0], 0), np.maximum(distances[1], 0)
 
 
 def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
@@ -171,7 +171,7 @@ def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values)
     keys = columns.names.with_columns(place=pl.Series(np.arange(len(columns.names))))
     lead = keys.select(pl.col("place").first().over(on))["place"].to_numpy()
 
-    def told(side: Side, row: int) -> str:
+    def text_of(side: Side, row: int) -> str:
         return ", ".join(f"{name}={side.given[name][row]!r}" for name in on)
 
     other = ~_agree(keys, keys[lead], images)
@@ -183,14 +183,14 @@ def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values)
         other,
         rule,
         columns.where,
-        lambda row: f"{told(columns, row)}, for which {columns.where(int(lead[row]))} has others",
+        lambda row: f"{text_of(columns, row)}, for which {columns.where(int(lead[row]))} has others",
     )
     first = keys.filter(pl.col("place") == pl.Series(lead))
-    found = table.names.join(first.select(*on, "place"), on=on, how="left", maintain_order="left")["place"]
-    absent = found.is_null().to_numpy()
+    places = table.names.join(first.select(*on, "place"), on=on, how="left", maintain_order="left")["place"]
+    absent = places.is_null().to_numpy()
     rule = "every row needs its distances"
-    refuse(absent, rule, table.where, lambda row: f"{told(table, row)}, for which there are none")
-    return found.to_numpy().astype(np.int64)
+    refuse(absent, rule, table.where, lambda row: f"{text_of(table, row)}, for which there are none")
+    return places.to_numpy().astype(np.int64)
 
 
 def _agree(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, ...]) -> NDArray[np.bool_]:

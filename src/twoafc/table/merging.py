@@ -68,11 +68,11 @@ def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
     shown = pl.DataFrame(keys | {"vote": rows}).with_columns(falling=_falling(labels, one, other))
     mostly = shown.with_columns(turned=(2 * pl.col("falling").sum() > pl.len()).over(list(keys)))
     usual = pl.col("vote").filter(pl.col("falling") == pl.col("turned"))
-    found = mostly.select(
+    by_vote = mostly.select(
         "falling", "turned", lead=pl.col("vote").first().over(list(keys)), usual=usual.first().over(list(keys))
     )
-    _, place, row = np.unique(found["lead"].to_numpy(), return_index=True, return_inverse=True)
-    return Merged(found["usual"].to_numpy()[place], row, (found["falling"] != found["turned"]).to_numpy())
+    _, place, row = np.unique(by_vote["lead"].to_numpy(), return_index=True, return_inverse=True)
+    return Merged(by_vote["usual"].to_numpy()[place], row, (by_vote["falling"] != by_vote["turned"]).to_numpy())
 
 
 def _falling(labels: pl.DataFrame, one: list[str], other: list[str]) -> pl.Series:

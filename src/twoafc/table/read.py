@@ -73,8 +73,8 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     frames, places = zip(*map(_named_frame, paths), strict=True)
     for path, frame in zip(paths, frames, strict=True):
         for lacking, other, columns in ((path, paths[0], frames[0].columns), (paths[0], path, frame.columns)):
-            held = frame.columns if lacking == path else frames[0].columns
-            missing = next((name for name in columns if name not in held), None)
+            own = frame.columns if lacking == path else frames[0].columns
+            missing = next((name for name in columns if name not in own), None)
             if missing is not None:
                 raise DataError(f"parts must have the same columns; {lacking} has no {missing}, which {other} has")
     starts = np.cumsum([0, *map(len, frames)])

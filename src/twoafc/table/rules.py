@@ -38,7 +38,7 @@ def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
             f"a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes in each; "
             f"found {ones[0]} and {twos[0]}"
         )
-    found: dict[str, tuple[str, ...]] = {}
+    by_name: dict[str, tuple[str, ...]] = {}
     for column in ones or twos:
         prefix = column.removesuffix("d") if ones else column[:-2]
         if prefix == "_":
@@ -50,10 +50,10 @@ def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if missing:
             raise DataError(f"a distance needs both of its columns; {column} has no partner {missing}")
         name = prefix[:-1] or UNNAMED
-        if found.setdefault(name, pair) != pair:
+        if by_name.setdefault(name, pair) != pair:
             plain = "plain d goes by that name, so give it" if ones else "plain d0 and d1 go by that name, so give them"
             raise DataError(f"two distances are called {name}; {plain} another")
-    return found
+    return by_name
 
 
 def says_votes(columns: list[str]) -> bool:

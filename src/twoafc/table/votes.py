@@ -406,12 +406,14 @@ def _no_distance(k: int, columns: Sequence[str]) -> str:
     """Say that a table has no distance and, if so, no votes: all that is missing at once."""
     votes = missing_votes(columns)
     votes = f" and no {votes} (or choice)" if votes else ""
-    found = found_columns(columns)
+    listed = found_columns(columns)
     if k == 1:
-        return f"no distance of pairs{votes} in the table; expected a column d, or NAME_d; {found}"
+        return f"no distance of pairs{votes} in the table; expected a column d, or NAME_d; {listed}"
     hint = "; NAME_d is a distance of pairs: see Pairs" if any(c == "d" or c.endswith("_d") for c in columns) else ""
     images = "" if hint or not {"ref", "x0", "x1"} <= set(columns) else "; twoafc measure computes distances of images"
-    return f"no distance{votes} in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {found}{hint}{images}"
+    return (
+        f"no distance{votes} in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {listed}{hint}{images}"
+    )
 
 
 def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) -> None:

@@ -121,12 +121,12 @@ def votes_of(
     given: dict[str, Tensor], n: Tensor, M: Tensor | int, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Take votes to the device of what was computed from them, or raise a DataError that names the rule they break."""
-    device, shape = next((each.device, each.shape) for each in given.values())
+    device, shape = next((tensor.device, tensor.shape) for tensor in given.values())
     n, M = torch.as_tensor(n, device=device), torch.as_tensor(M, device=device)
     weight = None if weight is None else torch.as_tensor(weight, device=device)
     named = {**given, "n": n} | ({"M": M} if M.dim() else {}) | ({} if weight is None else {"weight": weight})
-    if any(each.shape != shape for each in named.values()):
-        shapes = ", ".join(f"{name} {tuple(each.shape)}" for name, each in named.items())
+    if any(tensor.shape != shape for tensor in named.values()):
+        shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in named.items())
         raise DataError(f"{', '.join(list(named)[:-1])} and {list(named)[-1]} must have one shape; found {shapes}")
     if n.numel() == 0:
         raise DataError("there must be at least one triplet; found none")
@@ -134,9 +134,9 @@ def votes_of(
     rules = {
         name: (
             f"{name} must lie in [0, 1]" if name == "P" else "a distance must be finite and at least 0",
-            (each >= 0) & (each <= 1 if name == "P" else each.isfinite()),
+            (tensor >= 0) & (tensor <= 1 if name == "P" else tensor.isfinite()),
         )
-        for name, each in given.items()
+        for name, tensor in given.items()
     }
     rules["M"] = ("M must be at least 1", M >= 1)
     rules["n"] = ("n must lie in [0, M]", (n >= 0) & (n <= M))

@@ -118,7 +118,7 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
     values = [0.0 for _ in zero] + [end for row in shown.rows for end in row[1:4]]
     axis = drawings.Axis.over(values, {**zero, **shown.reference}.items())
     bare, ceiling = None, result.ceiling
-    scores = {each: ends(record, name) for each, record in records.items() if record.get(name) is not None}
+    scores = {distance: ends(record, name) for distance, record in records.items() if record.get(name) is not None}
     if scores and shown.kind != "pairs":
         marks: dict[str, drawings.Reference] = {}
         if ceiling is not None and ceiling.known:
@@ -126,7 +126,7 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
                 "ceiling": (ceiling.score_2afc_lowest, ceiling.score_2afc_highest),
                 "people": ceiling.human_triplets,
             }
-        bare = drawings.Axis.over([end for each in scores.values() for end in each], marks.items())
+        bare = drawings.Axis.over([end for interval in scores.values() for end in interval], marks.items())
     narrowest = min((half for row in shown.rows if (half := (row.high - row.low) / 2) > 0), default=0.01)
     places = min(max(1 - math.floor(math.log10(narrowest)), 2), 6)
     lines = []
@@ -154,5 +154,5 @@ def _words(row: plots.ForestRow, shown: Chart, records: Mapping[str, Record], pl
         record = records[row.name]
         return f"NLL {with_error(record['nll'], record.get('nll_se', record.get('nll_sd')))}"
     sign = "" if shown.kind == "scores" else "+"
-    value, low, high = (f"{each:{sign}.{places}f}".replace("-", drawings.MINUS) for each in row[1:4])
+    value, low, high = (f"{end:{sign}.{places}f}".replace("-", drawings.MINUS) for end in row[1:4])
     return f"{value} ({low} to {high})" if math.isfinite(row.low) else value

@@ -50,7 +50,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
     ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None
-    caveats = [*result.caveats, *(_finding(each) for each in result.findings if each.level == "warning")]
+    caveats = [*result.caveats, *(_finding(finding) for finding in result.findings if finding.level == "warning")]
     cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # these have a strip of their own
     return render(
         result.card,
@@ -72,7 +72,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         goodness=[] if best is None else best.sentences(),
         matrices=parts.matrices(result, ranked),
         groups=parts.groups(result, ranked) if ranked else None,
-        remarks=[*result.notes, *(_finding(each) for each in result.findings if each.level != "warning")],
+        remarks=[*result.notes, *(_finding(finding) for finding in result.findings if finding.level != "warning")],
     )
 
 
@@ -161,7 +161,7 @@ def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     named = [("versions", card.get("versions")), *((f"table, {k}", v) for k, v in (card.get("data") or {}).items())]
     named = [
-        (name, {k: v for k, v in (each or {}).items() if k != "path"}) for name, each in named
+        (name, {k: v for k, v in (fields or {}).items() if k != "path"}) for name, fields in named
     ]  # of this machine alone
     named += [(f"estimator, {name}", settings) for name, settings in (card.get("estimators") or {}).items()]
     named += [("settings", card.get("settings")), *((name.replace("_", " "), card.get(name)) for name in SHOWN)]

@@ -105,10 +105,10 @@ def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None
     if next_best is not None:
         listed = disagreements(result, name, next_best, estimator=estimator, top=3).to_dicts()
         seen = (best[result.row], worst[result.row])
-        row = next((each for each in listed if each[result.row] not in seen), listed[0])
+        row = next((candidate for candidate in listed if candidate[result.row] not in seen), listed[0])
         both = {
-            each: {key: row[f"{key}{side}"] for key in ("P", *ENDS[result.k])}
-            for each, side in ((name, "_a"), (next_best, "_b"))
+            distance: {key: row[f"{key}{side}"] for key in ("P", *ENDS[result.k])}
+            for distance, side in ((name, "_a"), (next_best, "_b"))
         }
         shown.append(example(f"{name} and {next_best} disagree", row, both, pictures))
     return shown
@@ -119,7 +119,7 @@ def _pair(
 ) -> dict[str, Any]:
     """A pair: its images, how many people called them the same, and what the distances say."""
     lines = [f"people: {row['n']} of {row['M']} said same"]
-    lines += [f"{name}: d = {each['d']:.4g}, P(same) = {each['P']:.2f}" for name, each in by.items()]
+    lines += [f"{name}: d = {answer['d']:.4g}, P(same) = {answer['P']:.2f}" for name, answer in by.items()]
     return {
         "title": title,
         "name": f"pair {row['pair']}",
@@ -136,7 +136,8 @@ def _triplet(
     n, M = row["n"], row["M"]
     choices = [("people", n / M, f"{max(n, M - n)} of {M}")]
     choices += [
-        (name, each["P"], f"{100 * max(each['P'], 1 - each['P']):.0f}\N{NO-BREAK SPACE}%") for name, each in by.items()
+        (name, answer["P"], f"{100 * max(answer['P'], 1 - answer['P']):.0f}\N{NO-BREAK SPACE}%")
+        for name, answer in by.items()
     ]
     columns = images_of(row, pictures, LARGE)
     if len(columns) < 3:  # the table does not name all images
@@ -145,7 +146,7 @@ def _triplet(
         column["by"] = [(who, text) for who, P, text in choices if _side_of(P) == column["part"]]
     columns[1]["by"] = [(who, "undecided") for who, P, _ in choices if P == 0.5]
     columns = [column for column in columns if column["name"] or column["by"] or column["part"] != "ref"]
-    distances = [f"{name}: d0 = {each['d0']:.4g}, d1 = {each['d1']:.4g}" for name, each in by.items()]
+    distances = [f"{name}: d0 = {answer['d0']:.4g}, d1 = {answer['d1']:.4g}" for name, answer in by.items()]
     return {
         "title": title,
         "name": f"triplet {row['triplet']}",
@@ -194,7 +195,7 @@ def fusion(result: Result) -> dict[str, Any] | None:
     fused = result.fused
     drawn = {name: fused.drawn(name) for name in fused.parts}
     top = max(float(f[-1]) for _, f in drawn.values())
-    without = {each["part"]: each for each in about["without"]}
+    without = {record["part"]: record for record in about["without"]}
     panels = []
     for name, (d, f) in sorted(drawn.items(), key=lambda item: -item[1][1][-1]):
         thin = np.unique(np.linspace(0, len(d) - 1, NODES).astype(int))
@@ -279,18 +280,18 @@ def matrices(result: Result, ranked: Sequence[Record]) -> list[dict[str, Any]]:
     shown = []
     for estimator in dict.fromkeys(record["estimator"] for record in ranked):
         order = [record["distance"] for record in ranked if record["estimator"] == estimator]
-        found = {
+        for_pair = {
             (frozenset((r["a"], r["b"])), r["measure"]): r for r in result.comparisons if r["estimator"] == estimator
         }
         pairs = [frozenset((a, b)) for place, a in enumerate(order) for b in order[place + 1 :]]
-        if len(order) < 3 or any((pair, first) not in found for pair in pairs):
+        if len(order) < 3 or any((pair, first) not in for_pair for pair in pairs):
             continue  # two distances are compared on page 1, and planned comparisons, too
         numbers = len(order) <= NAMED_CELLS
         rows = [
             (
                 name,
                 [
-                    None if i == j else _ahead(found, order, i, j, first if i < j else second, numbers=numbers)
+                    None if i == j else _ahead(for_pair, order, i, j, first if i < j else second, numbers=numbers)
                     for j in range(len(order))
                 ],
             )
@@ -335,20 +336,29 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
             here = of.setdefault(record["group"], {})
             if record.get("runs") or not here.get(record["distance"], {}).get("runs"):
                 here[record["distance"]] = record
-    known = [(group, each) for group, each in of.items() if name in each and each[name]["nll"] is not None]
+    known = [
+        (group, by_distance)
+        for group, by_distance in of.items()
+        if name in by_distance and by_distance[name]["nll"] is not None
+    ]
     if len(known) < 2:
         return None
     known.sort(key=lambda item: (item[1][name]["nll"], item[0]))
-    ends = {group: [number(each[name].get(f"nll{end}")) for end in ("", "_low", "_high")] for group, each in known}
-    others = {group: _finite(r["nll"] for other, r in each.items() if other != name) for group, each in known}
-    values = [*(value for value, _, _ in ends.values()), *(value for each in others.values() for value in each)]
+    ends = {
+        group: [number(by_distance[name].get(f"nll{end}")) for end in ("", "_low", "_high")]
+        for group, by_distance in known
+    }
+    others = {
+        group: _finite(r["nll"] for other, r in by_distance.items() if other != name) for group, by_distance in known
+    }
+    values = [*(value for value, _, _ in ends.values()), *(value for nlls in others.values() for value in nlls)]
     # Intervals of small groups may be far wider than the groups are apart: these are cut at the ends of the axis.
-    near = [("", end) for each in ends.values() for end in _finite(each)]
+    near = [("", end) for interval in ends.values() for end in _finite(interval)]
     axis = replace(drawings.Axis.over(values, near), marks=())
     named = known if len(known) <= NAMED_GROUPS else [*known[:AT_AN_END], *known[-AT_AN_END:]]
     lines = []
-    for group, each in named:
-        record = each[name]
+    for group, by_distance in named:
+        record = by_distance[name]
         words = with_error(record["nll"], record.get("nll_se", record.get("nll_sd")))
         label = f"{group}: {words}"
         count = record.get("triplets", record.get("pairs"))
