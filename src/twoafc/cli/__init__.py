@@ -45,12 +45,12 @@ COMMANDS = (
 LONGEST = 300
 """Signs of a path or a word that are shown in an error; a folder that leads to itself gives thousands."""
 for place, command in enumerate(COMMANDS):
-    found = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
-    if isinstance(found, App):  # a command with commands of its own
-        found.sort_key = place
-        app.command(found)
+    function = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
+    if isinstance(function, App):  # a command with commands of its own
+        function.sort_key = place
+        app.command(function)
     else:
-        app.command(found, sort_key=place)
+        app.command(function, sort_key=place)
 
 
 def main(arguments: list[str] | None = None) -> None:

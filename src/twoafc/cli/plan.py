@@ -276,11 +276,11 @@ def status(
         say(f"All votes with their weights: {out}")
 
 
-def _save(found: Any, paths: Figures) -> None:
+def _save(result: Any, paths: Figures) -> None:
     if paths:
         from twoafc.plots import save
 
-        save(found.figure(), *paths)
+        save(result.figure(), *paths)
 
 
 def _printed(record: dict[str, Any], json: bool, quiet: bool) -> bool:

@@ -298,9 +298,9 @@ def _import_module(name: str, module: str) -> ModuleType:
         ) from error
 
 
-def _instance(name: str, found: type, settings: dict[str, Any]) -> Any:
+def _instance(name: str, kind: type, settings: dict[str, Any]) -> Any:
     try:
-        return found(**settings)
+        return kind(**settings)
     except (Exception, SystemExit) as error:  # and so may a user's class
         arguments = ", ".join(settings) or "no arguments"
         raise ValueError(

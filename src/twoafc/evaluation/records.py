@@ -251,7 +251,7 @@ def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
 
 
 def with_explained(
-    scores: Sequence[Record], tested: Sequence[tuple[Scored, Clustering]], found: Ceiling
+    scores: Sequence[Record], tested: Sequence[tuple[Scored, Clustering]], ceiling: Ceiling
 ) -> list[Record]:
     """Give the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
 
@@ -264,7 +264,7 @@ def with_explained(
     for one, clustering in tested:
         if one.values is not None and not one.prediction.diverged:
             # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
-            shares.setdefault(one.key, []).append(_explained(one, clustering, found))
+            shares.setdefault(one.key, []).append(_explained(one, clustering, ceiling))
     explained = {key: tuple(_mean(ends) for ends in zip(*pairs, strict=True)) for key, pairs in shares.items()}
     nothing = (None, None)
     return [
@@ -284,7 +284,7 @@ def _mean(ends: tuple[float | None, ...]) -> float | None:
     return float(np.mean(known)) if len(known) == len(ends) else None
 
 
-def _explained(one: Scored, clustering: Clustering, found: Ceiling) -> tuple[float | None, float | None]:
+def _explained(one: Scored, clustering: Clustering, ceiling: Ceiling) -> tuple[float | None, float | None]:
     """Interval of the share explained; the gain on P = 1/2 is paired, triplet by triplet."""
     assert one.values is not None
     table = one.prediction.table
@@ -305,5 +305,5 @@ def _explained(one: Scored, clustering: Clustering, found: Ceiling) -> tuple[flo
     ends = t_interval(mean, se, units)
     if not np.isfinite(ends.low):
         return None, None
-    low, high = share_explained(found, *(found.floor_nll - value for value in (mean, ends.high, ends.low)))
+    low, high = share_explained(ceiling, *(ceiling.floor_nll - value for value in (mean, ends.high, ends.low)))
     return None if low is None else 100 * low, None if high is None else 100 * high

@@ -371,7 +371,7 @@ CHOSEN = {
 DRAWN_MEASURES: tuple[Measure, ...] = ("nll", "agreement")
 
 
-def write_sweep(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
+def write_sweep(result: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
     """Write scores, tables and figures to a folder; an earlier sweep there is replaced as a whole.
 
     Parameters
@@ -380,30 +380,30 @@ def write_sweep(found: Sweep, folder: str | Path, card: Mapping[str, Any]) -> No
         What made the sweep: see `twoafc.results.make_card`.
     """
     with SWEEP_FOLDER.whole(folder) as partial:
-        write_frame(found.frame(), partial / "sweep.csv")
-        shown = [sweep_table(found, parameter) for parameter in found.parameters]
+        write_frame(result.frame(), partial / "sweep.csv")
+        shown = [sweep_table(result, parameter) for parameter in result.parameters]
         for ending, form in (("md", markdown), ("tex", latex)):
-            text = [*(form(table) for table in shown), note_lines(sweep_remarks(found), ending)]
+            text = [*(form(table) for table in shown), note_lines(sweep_remarks(result), ending)]
             (partial / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
-        for parameter, measure in product(found.parameters, DRAWN_MEASURES):
-            figure = draw_sweep(found, parameter, measure)
+        for parameter, measure in product(result.parameters, DRAWN_MEASURES):
+            figure = draw_sweep(result, parameter, measure)
             stem = f"sweep-{parameter}-{measure}"
             plots.save(figure, *(partial / "figures" / f"{stem}.{ending}" for ending in ("svg", "pdf")))
         SWEEP_FOLDER.write_card(
-            partial, {**card, "notes": found.notes, "error_bars": found.error_bars}, _content(found)
+            partial, {**card, "notes": result.notes, "error_bars": result.error_bars}, _content(result)
         )
 
 
-def _content(found: Sweep) -> dict[str, Any]:
+def _content(result: Sweep) -> dict[str, Any]:
     """Put together what sweep.json holds beside the card."""
     return {
-        "held": _plain_settings(found.held),
-        "chosen": _plain_settings(found.chosen),
-        "automatic": {name: _plain_settings(density) for name, density in found.automatic.items()},
-        "scores": found.scores,
-        "automatic_scores": list(found.tested.values()),
-        "comparisons": found.comparisons,
-        "findings": [asdict(finding) for finding in found.findings],
+        "held": _plain_settings(result.held),
+        "chosen": _plain_settings(result.chosen),
+        "automatic": {name: _plain_settings(density) for name, density in result.automatic.items()},
+        "scores": result.scores,
+        "automatic_scores": list(result.tested.values()),
+        "comparisons": result.comparisons,
+        "findings": [asdict(finding) for finding in result.findings],
     }
 
 
@@ -411,29 +411,31 @@ def _plain_settings(each: Any) -> dict[str, Any]:
     return {name: value for name, value in asdict(each).items() if name in ("sigma", "grid_size")}
 
 
-def sweep_remarks(found: Sweep) -> list[str]:
+def sweep_remarks(result: Sweep) -> list[str]:
     """Say what a reader of the tables should know."""
-    automatic = [CHOSEN[found.cross_validated]] if found.tested else []
-    compared = [f"{record['distance']}: {record['sentence']}" for record in found.comparisons]
-    remarks = [SWEEP_READING, *automatic, f"error bars: {found.error_bars}", *compared]
-    return [*remarks, *(f"note: {note}" for note in found.notes), *map(str, found.findings)]
+    automatic = [CHOSEN[result.cross_validated]] if result.tested else []
+    compared = [f"{record['distance']}: {record['sentence']}" for record in result.comparisons]
+    remarks = [SWEEP_READING, *automatic, f"error bars: {result.error_bars}", *compared]
+    return [*remarks, *(f"note: {note}" for note in result.notes), *map(str, result.findings)]
 
 
-def sweep_table(found: Sweep, parameter: Parameter) -> Table:
+def sweep_table(result: Sweep, parameter: Parameter) -> Table:
     """Tell of each distance the best, the automatic and the paper's value, with the NLL of each."""
-    automatic, chosen = found.automatic_values(parameter), float(getattr(found.chosen, parameter))
+    automatic, chosen = result.automatic_values(parameter), float(getattr(result.chosen, parameter))
     rows = []
-    for name in found.distances:
-        records = [found.best(name, parameter), found.at(name, parameter, chosen)]
+    for name in result.distances:
+        records = [result.best(name, parameter), result.at(name, parameter, chosen)]
         if automatic:
-            by_itself = found.tested[name] if parameter == "sigma" else found.at(name, parameter, automatic[name])
+            by_itself = result.tested[name] if parameter == "sigma" else result.at(name, parameter, automatic[name])
             records.insert(1, by_itself)
         rows.append((name, *(text for record in records for text in _cells(record, parameter))))
     heading = {"sigma": "sigma", "grid_size": "nodes"}[parameter]
     kinds = ("best", *(("automatic",) if automatic else ()), "paper's")
     header = ("distance", *(text for kind in kinds for text in (f"{kind} {heading}", "NLL ↓")))
-    kept = {"sigma": f"{found.held.grid_size} nodes an axis", "grid_size": f"sigma = {found.held.sigma:.3g}"}[parameter]
-    first = found.scores[0]
+    kept = {"sigma": f"{result.held.grid_size} nodes an axis", "grid_size": f"sigma = {result.held.sigma:.3g}"}[
+        parameter
+    ]
+    first = result.scores[0]
     caption = f"NLL against {heading}, with {kept}: {first['triplets']} triplets, {first['votes']} votes"
     return Table(caption, header, tuple(rows))
 
@@ -444,13 +446,13 @@ def _cells(record: Record, parameter: Parameter) -> tuple[str, str]:
     return f"{value:.3g}" if parameter == "sigma" else str(value), f"{record['nll']:.4f}{error}"
 
 
-def draw_sweep(found: Sweep, parameter: Parameter, measure: Measure = "nll") -> Figure:
+def draw_sweep(result: Sweep, parameter: Parameter, measure: Measure = "nll") -> Figure:
     """Draw a measure against a parameter for every distance, the paper's and the automatic values marked."""
     from matplotlib.figure import Figure
 
     labels = {
-        "sigma": f"kernel width σ ({found.held.grid_size} nodes an axis)",
-        "grid_size": f"nodes along an axis (σ = {found.held.sigma:.3g})",
+        "sigma": f"kernel width σ ({result.held.grid_size} nodes an axis)",
+        "grid_size": f"nodes along an axis (σ = {result.held.sigma:.3g})",
     }
     measures = {
         "nll": "NLL, nats per triplet",
@@ -460,12 +462,12 @@ def draw_sweep(found: Sweep, parameter: Parameter, measure: Measure = "nll") -> 
     }
     figure = Figure(figsize=(4.4, 3.2), layout="constrained")
     plots.sweep(
-        found.curves(parameter, measure),
+        result.curves(parameter, measure),
         figure.subplots(),
         label=labels[parameter],
         measure=measures[measure],
-        chosen=float(getattr(found.chosen, parameter)),
-        automatic=found.automatic_values(parameter),
+        chosen=float(getattr(result.chosen, parameter)),
+        automatic=result.automatic_values(parameter),
         logarithmic=parameter == "sigma",
     )
     return figure

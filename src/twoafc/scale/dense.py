@@ -45,7 +45,7 @@ Pairs = Mapping[str, tuple[str, str]]
 Progress = Callable[[int, int, str], None]
 
 
-class Found(NamedTuple):
+class Tally(NamedTuple):
     """The result of counting one distance: cells with the names of groups, the fine histogram, and the extremes.
 
     Rows that break a rule of the table have bin0 = -1. Where references are kept, `ref` is a digest of the name, null
@@ -283,7 +283,7 @@ class _Tally:
             self.cells.append(self.placed.emptied())
             self.since = 0
 
-    def result(self, refs: pl.DataFrame | None) -> Found | None:
+    def result(self, refs: pl.DataFrame | None) -> Tally | None:
         """Return what was counted; None if a place overflowed."""
         self.settle()
         parts = [self.placed.emptied(), *self.cells]
@@ -295,7 +295,7 @@ class _Tally:
         cells = pl.concat(part.select(parts[0].columns) for part in parts)
         if refs is not None:
             cells = cells.with_columns(ref=refs["digest"].gather(cells["ref"]))
-        return Found(cells, summed(BIN_KEY, histogram), (float(self.ends[0]), float(self.ends[1])))
+        return Tally(cells, summed(BIN_KEY, histogram), (float(self.ends[0]), float(self.ends[1])))
 
 
 def count_densely(
@@ -308,7 +308,7 @@ def count_densely(
     *,
     refs: pl.DataFrame | None = None,
     short: bool = True,
-) -> dict[str, Found]:
+) -> dict[str, Tally]:
     """Count all distances of a polars frame in one pass.
 
     Short numbers are added quicker than long ones. They are used where the sample shows that no place will overflow;

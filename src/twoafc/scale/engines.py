@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from twoafc.errors import DataError, require
 from twoafc.files import quiet_polars, reading_parquet, unprinted
-from twoafc.scale.dense import Found, Pairs, Progress, count_densely
+from twoafc.scale.dense import Tally, Pairs, Progress, count_densely
 from twoafc.scale.files import (
     Schemas,
     broken_kind,
@@ -150,22 +150,22 @@ def _counted(table: Table, lattice: Lattice, keep_refs: bool, progress: Progress
         raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
 
 
-def _lawful(found: Found, table: Table, name: str, lattice: Lattice, keep_refs: bool) -> Found:
+def _lawful(tally: Tally, table: Table, name: str, lattice: Lattice, keep_refs: bool) -> Tally:
     """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
-    if found.cells.is_empty():
+    if tally.cells.is_empty():
         raise table.error("the table has no rows")
-    if found.lawful:
-        return found
+    if tally.lawful:
+        return tally
     _check_parts(table)
     _check_frame(table)
-    found = table.counted(name, lattice, keep_refs, packed=False)
-    if (found.cells["bin0"] < 0).any():
+    tally = table.counted(name, lattice, keep_refs, packed=False)
+    if (tally.cells["bin0"] < 0).any():
         raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
-    return found
+    return tally
 
 
-def _counts(name: str, found: Found, table: Table, lattice: Lattice) -> Counts:
-    cells, groups = found.cells, ()
+def _counts(name: str, tally: Tally, table: Table, lattice: Lattice) -> Counts:
+    cells, groups = tally.cells, ()
     if "group" in cells.columns:
         groups = tuple(sorted(cells["group"].unique()))
         number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
@@ -173,9 +173,9 @@ def _counts(name: str, found: Found, table: Table, lattice: Lattice) -> Counts:
     else:
         cells = cells.with_columns(group=pl.lit(0, dtype=pl.Int32))
     key = REF_KEY if "ref" in cells.columns else KEY
-    ends = (found.ends[0] + 0.0, found.ends[1] + 0.0)  # never -0.0
+    ends = (tally.ends[0] + 0.0, tally.ends[1] + 0.0)  # never -0.0
     origin = (fingerprints(table.parts), (table.kind,))
-    return Counts(name, lattice, summed(key, cells), found.histogram, ends, groups, (), *origin)
+    return Counts(name, lattice, summed(key, cells), tally.histogram, ends, groups, (), *origin)
 
 
 def _digests(refs: pl.Series) -> pl.DataFrame:
@@ -252,7 +252,7 @@ class Table:
         """Return the number of rows; None where only reading all of them would show it."""
         return size(self.parts).rows if self.parts else None
 
-    def counted(self, name: str, lattice: Lattice, refs: bool, *, packed: bool = True) -> Found:
+    def counted(self, name: str, lattice: Lattice, refs: bool, *, packed: bool = True) -> Tally:
         """Count one distance by the program that serves every engine."""
         by = [label for label in ("group", "ref") if label in self.columns and (refs or label != "ref")]
         frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
@@ -265,7 +265,7 @@ class Table:
 
     def counted_densely(
         self, lattice: Lattice, rows: int | None, keep_refs: bool, progress: Progress | None
-    ) -> dict[str, Found]:
+    ) -> dict[str, Tally]:
         """Count all distances in one pass of polars; where references are kept, another one finds them first."""
         plain = [pl.col(name).cast(pl.String) if name in LABELS else name for name in self.columns]
         local = [part for part in self.schemas if not is_bare(part)]
@@ -335,10 +335,10 @@ def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, kee
     return Table(engine, frame, known, pairs, parts, by_part)
 
 
-def _frame_of(engine: str, parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+def _frame_of(engine: str, parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
     """Open the parts; one that the engine cannot read is named."""
     try:
-        frame = nw.from_native(ENGINES[engine](parts, found, columns)).lazy()
+        frame = nw.from_native(ENGINES[engine](parts, schemas, columns)).lazy()
         frame.collect_schema()
         return frame
     except (DataError, ImportError):
@@ -347,7 +347,7 @@ def _frame_of(engine: str, parts: Sequence[str], found: Schemas, columns: Column
     except Exception as error:
         if len(parts) > 1:
             for part in parts:
-                _frame_of(engine, [part], found, columns)
+                _frame_of(engine, [part], schemas, columns)
             raise DataError(f"{engine} cannot read {_listed(parts)} together: {first_line(error)}") from error
         if isinstance(error, OSError) and str(error).startswith("spark did not start"):
             raise
@@ -404,7 +404,7 @@ def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
 
 
-def _polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.LazyFrame:
+def _polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl.LazyFrame:
     if not is_parquet(parts[0]):
         read = (_polars_csv(part, glob=is_remote(part)) for part in parts)
         return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
@@ -413,40 +413,40 @@ def _polars_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> pl.
     options["extra_columns"] = "ignore"
     if columns is None:
         return pl.scan_parquet(list(parts), **options)
-    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, found, columns)]
+    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, schemas, columns)]
     if len(frames) == 1:
         return frames[0]
     kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
     return pl.concat(frame.select(kinds) for frame in frames)
 
 
-def _duckdb_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
     duckdb = require("duckdb", extra="cluster")
-    _refuse_like_names("duckdb", found)
+    _refuse_like_names("duckdb", schemas)
     frames = []
-    for alike in _alike(parts, found, columns):
+    for alike in _alike(parts, schemas, columns):
         frame = duckdb.read_parquet(_escaped(alike), union_by_name=True, hive_partitioning=False)
         frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
     return reduce(lambda one, other: one.union(other), frames)
 
 
-def _dask_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+def _dask_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
     """Read the parts with Dask; where a distributed client is open, its workers do the work."""
     frames = require("dask.dataframe", extra="cluster")
     named = None if columns is None else list(columns)
     # Folders named group=x would otherwise be taken for a second column of that name.
     options = {"columns": named, "dataset": {"partitioning": None}}
-    read = [frames.read_parquet(_escaped(alike), **options) for alike in _alike(parts, found, columns)]
+    read = [frames.read_parquet(_escaped(alike), **options) for alike in _alike(parts, schemas, columns)]
     if len(read) == 1 or named is None:
         return read[0]
     kinds = {name: "string" if name in LABELS else "float64" for name in named}
     return frames.concat([frame.astype(kinds) for frame in read])
 
 
-def _spark_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
+def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
     """Read the parts with Spark, in the session that is open or a local one; columns have the names of `_spoken`."""
     sql = require("pyspark.sql", extra="spark")
-    _refuse_like_names("spark", found)
+    _refuse_like_names("spark", schemas)
     for part in parts:
         if os.path.basename(part).startswith(("_", ".")):
             raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
@@ -454,7 +454,7 @@ def _spark_frame(parts: Sequence[str], found: Schemas, columns: Columns) -> Any:
             raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
     session = sql.SparkSession.getActiveSession() or _started(sql)
     frames = []
-    for alike in _alike(parts, found, columns):
+    for alike in _alike(parts, schemas, columns):
         escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
         paths = [part if is_remote(part) else f"file://{path}" for part, path in zip(alike, escaped, strict=True)]
         frame = session.read.parquet(*paths)
@@ -490,11 +490,11 @@ def _spoken(engine: str, columns: Sequence[str]) -> dict[str, str]:
     return {name: f"needed_{place}" if name in odd else name for place, name in enumerate(columns)}
 
 
-def _alike(parts: Sequence[str], found: Schemas, columns: Columns) -> list[list[str]]:
+def _alike(parts: Sequence[str], schemas: Schemas, columns: Columns) -> list[list[str]]:
     """Parquet files that can be read at once, since their columns have the same types."""
     types = defaultdict(list)
     for part in parts:
-        types[tuple(str(found[part].get(name)) for name in columns or ()) if part in found else ()].append(part)
+        types[tuple(str(schemas[part].get(name)) for name in columns or ()) if part in schemas else ()].append(part)
     return list(types.values())
 
 
@@ -502,9 +502,9 @@ def _escaped(parts: Sequence[str]) -> list[str]:
     return [part if is_remote(part) else glob.escape(part) for part in parts]
 
 
-def _refuse_like_names(engine: str, found: Schemas) -> None:
+def _refuse_like_names(engine: str, schemas: Schemas) -> None:
     """Refuse columns that the engine would take for one another."""
-    for part, columns in found.items():
+    for part, columns in schemas.items():
         lower: dict[str, str] = {}
         for name in columns:
             other = lower.setdefault(name.lower(), name)

@@ -147,9 +147,9 @@ def _opener(part: str) -> Any:
     return gzip.open if part.lower().endswith(".gz") else open
 
 
-def check_alike(found: Mapping[str, Mapping[str, pl.DataType | None]], needed: Sequence[str]) -> None:
+def check_alike(schemas: Mapping[str, Mapping[str, pl.DataType | None]], needed: Sequence[str]) -> None:
     """Refuse parts without a column that the others have, or with values of a wrong type in it."""
-    for part, columns in found.items():
+    for part, columns in schemas.items():
         for name in needed:
             if name not in columns:
                 raise DataError(f"{part} has no column {name}, which the others have")

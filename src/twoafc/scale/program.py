@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from twoafc.scale.dense import Found
+from twoafc.scale.dense import Tally
 from twoafc.scale.lattice import BIN_KEY, FINE, HIGHEST, LOWEST, OCTAVES, Lattice, summed
 from twoafc.table import MOST_VOTES, QUADRUPLE, SAME_DISTANCE, TRIPLET
 
@@ -22,7 +22,7 @@ TURNED, LEAST = "twoafc_turned", "_twoafc_least"
 
 def count_by_program(
     frame: Any, d: tuple[str, str], lattice: Lattice, *, by: Sequence[str] = (), packed: bool = True
-) -> Found:
+) -> Tally:
     """Count the rows of a lazy frame by bins of d0 and d1, sign, n, M and labels, and all distances by fine bins.
 
     Bins, sign, n and M make one whole number, for engines group by one column much quicker than by five. A row that
@@ -51,7 +51,7 @@ def count_by_program(
     )
     histogram = histogram.filter(pl.col("bin") >= 0)
     ends = (float(histogram["low"].min() or 0.0), float(histogram["high"].max() or 0.0))  # type: ignore[arg-type]
-    return Found(cells, summed(BIN_KEY, histogram), ends)
+    return Tally(cells, summed(BIN_KEY, histogram), ends)
 
 
 def bin_of(x: Any, lattice: Lattice) -> Any:
@@ -72,13 +72,13 @@ def bin_of(x: Any, lattice: Lattice) -> Any:
     return positive.otherwise(nw.when(x == 0).then(nw.lit(0.0)).otherwise(nw.lit(-1.0)))
 
 
-def _unpacked(found: pl.DataFrame, lattice: Lattice, packed: bool) -> pl.DataFrame:
+def _unpacked(frame: pl.DataFrame, lattice: Lattice, packed: bool) -> pl.DataFrame:
     key = pl.col("key")
     if packed:
         votes = {"n": (key // FEW) % FEW, "M": key % FEW}
-        found = found.with_columns(**votes, key=pl.when(key >= 0).then(key // FEW**2).otherwise(-1))
+        frame = frame.with_columns(**votes, key=pl.when(key >= 0).then(key // FEW**2).otherwise(-1))
     place = {"bin0": key // (3 * lattice.bins), "bin1": key // 3 % lattice.bins, "sign": key % 3 - 1}
-    return found.with_columns(
+    return frame.with_columns(
         **{name: pl.when(key >= 0).then(expression).otherwise(-1) for name, expression in place.items()}
     )
 

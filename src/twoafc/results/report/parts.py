@@ -303,7 +303,7 @@ def matrices(result: Result, ranked: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _ahead(
-    found: Mapping[tuple[frozenset[str], str], Record],
+    records: Mapping[tuple[frozenset[str], str], Record],
     order: Sequence[str],
     i: int,
     j: int,
@@ -313,7 +313,7 @@ def _ahead(
 ) -> dict[str, Any]:
     """The advantage of the better placed of two distances, and whether the two differ."""
     better, other = order[min(i, j)], order[max(i, j)]
-    record = found.get((frozenset((better, other)), measure))
+    record = records.get((frozenset((better, other)), measure))
     if record is None or record["difference"] is None:
         return {"text": "–", "differ": False, "words": f"{better}, {other}: not known"}
     difference = record["difference"] if record["a"] == better else -record["difference"]
