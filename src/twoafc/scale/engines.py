@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from twoafc.errors import DataError, require
 from twoafc.files import quiet_polars, reading_parquet, unprinted
-from twoafc.scale.dense import Tally, Pairs, Progress, count_densely
+from twoafc.scale.dense import Pairs, Progress, Tally, count_densely
 from twoafc.scale.files import (
     Schemas,
     broken_kind,
