@@ -382,7 +382,15 @@ def test_a_model_is_asked_for_the_chance_alone(tmp_path: Path, capsys: pytest.Ca
     fit = twoafc.Density().fit(twoafc.worlds.simulate("weber", triplets=200, votes=2, seed=1))
     fit.save(tmp_path / "m.npz")
     main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1"])
-    assert capsys.readouterr().out.startswith("P = 0.5000 ± ")
+    said = capsys.readouterr().out
+    assert said.startswith("P = 0.5000 ± ")
+    assert "note" not in said
+    main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1e6"])
+    least, most = fit.uniform.values[[0, -1]]
+    note = (
+        f"note: the model was fitted to distances from {least:.4g} to {most:.4g}; beyond them P is that at their ends"
+    )
+    assert capsys.readouterr().out.splitlines()[1] == note
     main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1", "--json"])
     assert set(json.loads(capsys.readouterr().out)) == {"d0", "d1", "P", "standard_error"}
 

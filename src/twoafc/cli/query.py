@@ -106,6 +106,12 @@ def _ask_model(
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
     print(f"P = {answer['P']:.4f}{error}: the chance {where}")
+    fitted = getattr(getattr(fit, "uniform", None), "values", None)
+    if fitted is not None and not fitted[0] <= min(d) <= max(d) <= fitted[-1]:
+        say(
+            f"note: the model was fitted to distances from {fitted[0]:.4g} to {fitted[-1]:.4g}; beyond them P is that "
+            "at their ends"
+        )
     if votes is None:
         return
     rows = [
