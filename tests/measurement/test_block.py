@@ -71,7 +71,7 @@ def test_a_decoder_keeps_what_fits(tmp_path: Path) -> None:
 
 def test_items_are_grouped_by_size() -> None:
     places = np.array([[0, 1, 2], [0, 1, 3], [4, 4, 4], [3, 3, 5], [1, 2, 0]])
-    block = Block(0, np.arange(5), ["a", "b", "c", "d", "e", "f"], places, {})
+    block = Block(np.arange(5), ["a", "b", "c", "d", "e", "f"], places, {})
     groups, failures = items_by_size(block, [(8, 8), (8, 8), (8, 8), (9, 8), (5, 5), "no such file"])
     assert {size: items.tolist() for size, items in groups.items()} == {(8, 8): [0, 4], (5, 5): [2]}
     assert [tuple(failure) for failure in failures] == [

@@ -171,9 +171,9 @@ def test_traces_are_entered_once_for_each_image(seen: list[tuple[int, int]]) -> 
             clash = clash or (each != 0 and obvious.setdefault(image, each) != each)
     if clash:
         with pytest.raises(DataError, match="has changed since it was measured"):
-            traces.enter(items, given_)
+            traces.add(items, given_)
     else:
-        traces.enter(items, given_)
+        traces.add(items, given_)
         assert {image: int(each) for image, each in enumerate(traces.known) if each} == obvious
         assert (traces_from_text(traces_as_text(traces.known)) == traces.known).all()
 

@@ -15,6 +15,7 @@ from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
 from .writing import durable_file as durable_file
 from .writing import lock as lock
+from .writing import open_locked as open_locked
 from .writing import recover as recover
 from .writing import replaced as replaced
 from .writing import whole_file as whole_file

@@ -1,7 +1,7 @@
-"""Files and folders written whole: under a hidden name first, then renamed.
+"""Atomic writes of files and folders: they are written under a hidden name, then renamed.
 
-Hidden names are unique, and their writer keeps a lock: what has no lock any more is of a process that was killed, on
-this machine or another, and is removed by the next one that writes there.
+Hidden names are unique, and their writer holds a lock. A hidden file without a lock was left by a process that was
+killed, on this machine or another, and is removed by the next process that writes there.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from twoafc.errors import DataError
 from twoafc.files.text import strict_json
 
 PARTIAL = r"\.[0-9a-f]+\.part"
-"""How the hidden name of an unfinished file or folder ends, as a pattern."""
+"""Pattern of the end of the hidden name of an unfinished file or folder."""
 LOCK, NEW, OLD = "lock", "new", "old"
 """In the hidden folder: the lock, the folder to fill and, while it is replaced, the earlier one."""
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which takes the place of another when all is written; a crash leaves that as it was.
+    """Yield a path to write to, which is renamed to `path` on success; after a crash the old file is unchanged.
 
     Examples
     --------
@@ -46,13 +46,13 @@ def whole_file(path: Path) -> Iterator[Path]:
             yield partial
             partial.replace(whole)
     except OSError as error:
-        # A full disk names no file, and a folder that may not be written to the hidden one.
+        # The error of a full disk has no file name, that of a read-only folder has the hidden one.
         raise OSError(f"{path} could not be written: {error.strerror or error}") from error
 
 
 @contextmanager
 def durable_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to, as `whole_file` does; the file also survives a power cut."""
+    """Yield a path to write to, as `whole_file` does; the file also survives a power cut."""
     with whole_file(path) as partial:
         yield partial
         with partial.open("rb+") as file:
@@ -66,7 +66,7 @@ def durable_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a text so that it is never seen unfinished."""
+    """Write a text file atomically and durably."""
     with durable_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -90,7 +90,7 @@ class OutputFolder:
     folders: tuple[str, ...] = ("figures",)
 
     def check(self, folder: str | Path, inputs: Iterable[Path] = ()) -> None:
-        """Refuse a folder that holds anything but an earlier one of this kind, or an input, before any work is done."""
+        """Raise before any work is done if a folder has files that are not of an earlier result, or holds an input."""
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is a file; {self.what} are written to a folder")
@@ -108,13 +108,13 @@ class OutputFolder:
             )
 
     def files(self, folder: Path) -> list[str]:
-        """List all that a folder holds, but for the folders that it has of its own."""
+        """List everything in a folder, except the folders of this kind."""
         own = [folder / name for name in self.folders]
         paths = (path for path in folder.rglob("*") if path.is_symlink() or path not in own)
         return [path.relative_to(folder).as_posix() for path in paths]
 
     def _listed(self, folder: Path) -> list[str]:
-        """Files that an earlier folder says it consists of; none where there is no earlier one."""
+        """Return the files on the card of an earlier folder; none if there is no card."""
         try:
             files = json.loads((folder / self.name).read_text(encoding="utf-8"))["card"]["files"]
             return [str(file) for file in files]
@@ -123,7 +123,7 @@ class OutputFolder:
 
     @contextmanager
     def whole(self, folder: str | Path) -> Iterator[Path]:
-        """Give a folder to fill, as `replaced` does, but none that holds anything else."""
+        """Yield a folder to fill, as `replaced` does, after `check`."""
         self.check(folder)
         with replaced(Path(folder)) as partial:
             for name in self.folders:
@@ -131,14 +131,14 @@ class OutputFolder:
             yield partial
 
     def write_card(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        """Write the file with the card, last of all: it lists the others."""
+        """Write the file with the card, which lists all other files, so it is written last."""
         whole = {"card": {**card, "files": sorted({*self.files(folder), self.name})}, **content}
         (folder / self.name).write_text(strict_json(whole, indent=1), encoding="utf-8")
 
 
 @contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """Give a folder to fill, which takes the place of an earlier one only when it is filled without an error."""
+    """Yield a folder to fill, which replaces an earlier one only if there was no error."""
     whole = Path(os.path.realpath(folder))
     hidden = _hidden(whole)
     with written(folder):
@@ -164,7 +164,7 @@ def replaced(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """Say what could not be written where an error of the system does not: a full disk names no file."""
+    """Add the path to an error of the system that has no file name, as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -174,14 +174,14 @@ def written(path: Path) -> Iterator[None]:
 
 
 def _replace(folder: Path, hidden: Path) -> None:
-    """Put a finished folder in the place of an earlier one, which is given up only when the new one stands."""
+    """Put a finished folder in the place of an earlier one, which is kept until the new one is in place."""
     with suppress(FileNotFoundError):
         folder.rename(hidden / OLD)
     (hidden / NEW).rename(folder)
 
 
 def _settle(folder: Path, hidden: Path) -> None:
-    """Remove what is not needed; an earlier folder that was not replaced in the end is put back."""
+    """Put an earlier folder back if it was not replaced, and remove what is no longer needed."""
     with suppress(OSError):
         if not folder.exists():
             (hidden / OLD).rename(folder)
@@ -194,7 +194,7 @@ def _settle(folder: Path, hidden: Path) -> None:
 
 
 def clear_partial(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Remove what killed processes have left of some files and folders, or of all; put back what they had replaced."""
+    """Remove hidden files of killed processes, for some names or all; put back folders that they had moved."""
     what = ".+" if names is None else "|".join(map(re.escape, names))
     left = re.compile(rf"\.({what}){PARTIAL}")
     for path in folder.glob(".*.part"):
@@ -204,14 +204,14 @@ def clear_partial(folder: Path, names: Iterable[str] | None = None) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Put a folder back if it is missing because a process was killed while it replaced it."""
+    """Put a folder back that is missing because a process was killed while replacing it."""
     if not folder.exists():
         whole = Path(os.path.realpath(folder))
         clear_partial(whole.parent, [whole.name])
 
 
 def _clear(path: Path, whole: Path) -> None:
-    """Remove a hidden file or folder, if its writer has no lock on it any more."""
+    """Remove a hidden file or folder, unless its writer still holds the lock."""
     is_folder = path.is_dir() and not path.is_symlink()
     lock_file = path / LOCK if is_folder else path
     handle = os.open(lock_file, os.O_RDWR | (os.O_CREAT if is_folder else 0))
@@ -229,7 +229,7 @@ def _clear(path: Path, whole: Path) -> None:
 def lock(handle: int, *, exclusive: bool = True, wait: bool = False) -> bool | None:
     """Lock an open file for this process, until it is closed, on all machines that see it.
 
-    Returns False where another process has the lock, and None where the system or the disk has no locks.
+    Returns False if another process has the lock, and None if the system or the disk has no locks.
     """
     try:
         import fcntl
@@ -242,25 +242,33 @@ def lock(handle: int, *, exclusive: bool = True, wait: bool = False) -> bool | N
     return True
 
 
-@contextmanager
-def _claimed(path: Path) -> Iterator[Path]:
-    """Make a hidden file, and its folder where that is hidden too; it is locked until it is renamed or removed.
+def open_locked(path: Path, *, make_folder: bool = True, exclusive: bool = True, wait: bool = False) -> int | None:
+    """Open a file, which is made if needed, and lock it; None if another process has the lock.
 
-    Again, where another process took it for one that was left, before it was locked, and has removed it.
+    Tries again if another process removes the file, or its folder, before it is locked.
     """
     while True:
-        if path.name == LOCK:
-            path.parent.mkdir(exist_ok=True)
         try:
+            if make_folder:
+                path.parent.mkdir(exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
-            if path.name == LOCK:
+            if make_folder and path.parent.parent.is_dir():
                 continue
             raise
-        lock(handle, wait=True)
-        if _is_open(handle, path):
-            break
+        free = lock(handle, exclusive=exclusive, wait=wait) is not False
+        if free and _is_open(handle, path):
+            return handle
         os.close(handle)
+        if not free:
+            return None
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[Path]:
+    """Make a hidden file, locked until it is renamed or removed; the file `LOCK` also makes its hidden folder."""
+    handle = open_locked(path, make_folder=path.name == LOCK, wait=True)
+    assert handle is not None
     if os.name != "posix":  # Windows renames no open file
         os.close(handle)
     try:
@@ -277,7 +285,7 @@ def _hidden(path: Path) -> Path:
 
 
 def _is_open(handle: int, path: Path) -> bool:
-    """Whether a file is still the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

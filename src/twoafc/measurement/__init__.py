@@ -1,8 +1,7 @@
 """Measuring: a data set's images and a list of distances to a table of votes and distances.
 
 `run` has the story from top to bottom: `plan` says what is to be measured, `candidates` makes the distances,
-`executors` and `cluster` have blocks measured (`block`), and `journal` keeps the values, if their `identity` allows it.
-Ctrl-C ends a run wherever it arrives (`interruption`).
+`executors` and `cluster` measure blocks (`block`), and `journal` keeps the values, by their `identity`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""One block of work: decode its images, sort its items by image size, and call the distances on batches."""
+"""Measure one block: decode its images, group its items by image size, and call the distances on batches."""
 
 from __future__ import annotations
 
@@ -27,53 +27,33 @@ WRONG_SHAPE = "a distance gives one value for each image"
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some items of a plan, with all that a process needs to measure them.
+    """K items of a plan, with all that a process needs to measure them."""
 
-    Parameters
-    ----------
-    number : int
-        Number of the block in the plan.
-    items : array of int, shape (K,)
-        The items' numbers in the plan.
-    images : list of str
-        Files of the distinct images.
-    places : array of int, shape (K, 3) or (K, 2)
-        Each item's images, by their numbers in `images`: the reference, then those compared with it.
-    wanted : mapping of distance to array of int
-        Which of the K items each distance is to measure.
-    """
-
-    number: int
-    items: IntArray
-    images: list[str]
-    places: IntArray
-    wanted: Mapping[str, IntArray]
+    items: IntArray  # (K,), the items' numbers in the plan
+    images: list[str]  # the files of the distinct images
+    places: IntArray  # (K, 3) or (K, 2), each item's images by their numbers in `images`, the reference first
+    wanted: Mapping[str, IntArray]  # by distance, which of the K items to measure
 
 
 class Failure(NamedTuple):
-    """An item that cannot be measured: its number in the block, its faulty image's (-1 for none), and the reason."""
+    """An item that cannot be measured."""
 
-    item: int
-    image: int
+    item: int  # its number in the block
+    image: int  # the number of its faulty image, or -1
     reason: str
 
 
 class Outcome(NamedTuple):
-    """The result of a block.
+    """The result of a block."""
 
-    `values` has for each distance an array (number of wanted items, slots), of channels (number of wanted items, slots,
-    channels), NaN where an item failed; `traces` for each image the trace of its file, 0 where it could not be read;
-    `rounded` the number of values rounded up to 0.
-    """
-
-    values: dict[str, FloatArray]
+    values: dict[str, FloatArray]  # by distance (wanted items, slots), or (..., channels); NaN where an item failed
     failures: list[Failure]
-    traces: list[int]
-    rounded: dict[str, int]
+    traces: list[int]  # of each image's file, 0 if it could not be read
+    rounded: dict[str, int]  # by distance, the number of values rounded up to 0
 
 
 class DistanceError(Exception):
-    """A distance that raised, or returned an invalid value, with the items of the block that it was given."""
+    """A distance raised an error or returned an invalid value; with the items of the block that it was given."""
 
     def __init__(self, message: str, items: list[int], image: int = 0) -> None:
         super().__init__(message, items, image)  # all three, so that the error can be pickled
@@ -92,15 +72,11 @@ class BlockError(Exception):
 
 
 class Decoded(NamedTuple):
-    """The decoded images of a block.
+    """The decoded images of a block."""
 
-    `sizes` has for each image its size, or the reason why it cannot be read; `traces` its file's trace; `stacks` for
-    each size the numbers of its images, and their pixels (N, 3, H, W).
-    """
-
-    sizes: list[Size | str]
+    sizes: list[Size | str]  # of each image, or the reason why it cannot be read
     traces: list[int]
-    stacks: dict[Size, tuple[list[int], Pixels]]
+    stacks: dict[Size, tuple[list[int], Pixels]]  # by size, the numbers of its images and their pixels (N, 3, H, W)
 
 
 class Decoder:
@@ -131,11 +107,14 @@ class Decoder:
         by_size: dict[Size, tuple[list[int], list[Pixels]]] = {}
         for number, (pixels, file_trace) in enumerate(map(self.read, paths)):
             traces.append(file_trace)
-            sizes.append(pixels if isinstance(pixels, str) else (pixels.shape[1], pixels.shape[2]))
-            if not isinstance(pixels, str):
-                numbers, stack = by_size.setdefault((pixels.shape[1], pixels.shape[2]), ([], []))
-                numbers.append(number)
-                stack.append(pixels)
+            if isinstance(pixels, str):
+                sizes.append(pixels)
+                continue
+            size = (pixels.shape[1], pixels.shape[2])
+            sizes.append(size)
+            numbers, stack = by_size.setdefault(size, ([], []))
+            numbers.append(number)
+            stack.append(pixels)
         return Decoded(sizes, traces, {size: (numbers, _stacked(all_)) for size, (numbers, all_) in by_size.items()})
 
 
@@ -169,12 +148,12 @@ class Batches:
 
 
 def _on_device(pixels: Pixels, device: str) -> Any:
-    """Send pixels to a device as bytes, and scale them there."""
+    """Copy pixels to a device as bytes, and scale them there."""
     import torch
 
     if pixels.dtype != np.uint8:
         return torch.from_numpy(as_float(pixels)).to(device)
-    # By a tensor: a GPU divides by a Python number by multiplying with its rounded inverse.
+    # A tensor, because a GPU divides by a Python number by multiplying with its rounded inverse.
     largest = torch.tensor([255.0], device=device)
     return torch.from_numpy(pixels).to(device).to(torch.float32).div_(largest)
 
@@ -188,11 +167,10 @@ class Measurer:
     Parameters
     ----------
     distances : mapping of name to callable
-        All distances that blocks may want.
     device : str
-        Where they work: the device of the batches.
-    proven : iterable of (name, size)
-        Sizes of images that a distance is known to take: an error on those is a fault of the distance.
+        The device of the batches.
+    proven : set of (name, size)
+        Image sizes that a distance is known to accept, so that an error is a fault of the distance.
     """
 
     def __init__(self, distances: Mapping[str, Distance], device: str, proven: Proven = frozenset()) -> None:
@@ -200,7 +178,7 @@ class Measurer:
         self.pixels = pixels_per_call(device)
 
     def measure(self, block: Block, batches: Batches) -> Outcome:
-        """Measure what is wanted of a block; raise `DistanceError` where a distance is at fault."""
+        """Measure a block; raise `DistanceError` if a distance is at fault."""
         groups, failures = items_by_size(block, batches.sizes)
         roles = range(block.places.shape[1])
         shapes = {name: (len(items), len(roles) - 1, *self.width(name)) for name, items in block.wanted.items()}
@@ -220,11 +198,11 @@ class Measurer:
         return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, batches.traces, rounded)
 
     def width(self, name: str) -> tuple[int, ...]:
-        """How many numbers a distance gives for each pair: of channels their number; of others one, and no axis."""
+        """Return the shape of a distance's result for one pair: empty, or the number of channels."""
         return getattr(self.distances[name], "width", ())
 
     def _values(self, name: str, batches: list[Batch], items: IntArray) -> FloatArray | str:
-        """Return a batch's distances (B, slots), or the reason why the distance cannot take images of that size."""
+        """Return a batch's distances (B, slots), or the reason why the distance does not accept its image size."""
         distance, size = self.distances[name], (name, (int(batches[0].shape[2]), int(batches[0].shape[3])))
         try:
             results = _call(distance, batches)
@@ -244,7 +222,7 @@ class Measurer:
         return np.stack(results, axis=1)
 
     def _still_works(self, name: str, black: list[Batch]) -> bool:
-        """Whether a distance still takes a size that it has taken; if not, it is broken and the new size is fine."""
+        """Whether a distance still accepts a size that it has accepted before; if not, the distance is broken."""
         known = next((size for other, size in self.proven if other == name), None)
         if known is None:
             return True
@@ -254,7 +232,7 @@ class Measurer:
 
 
 def pixels_per_call(device: str) -> int:
-    """Return how many pixels the images of one role may have in a call, which bounds the memory.
+    """Return the largest number of pixels of one role in a call, which limits memory.
 
     Examples
     --------
@@ -283,12 +261,12 @@ def items_by_size(block: Block, sizes: Sequence[Size | str]) -> tuple[dict[Size,
 
 
 def cannot_take(name: str, distance: Distance, batches: list[Batch]) -> str | None:
-    """Return why a distance cannot take images of some size, tried on black ones; None if it can."""
+    """Call a distance on black images of some size; return why it does not accept them, or None."""
     try:
         _call(distance, batches)
     except Exception as error:
         height, width = batches[0].shape[2:]
-        # A ValueError says what is wrong in words; what others say may mean nothing without their name.
+        # The message of a ValueError is a sentence; other messages may mean nothing without the error's name.
         kind = "" if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: "
         return f"{name} cannot measure images of {height} x {width} pixels ({kind}{first_line(error)})"
     return None
@@ -315,7 +293,7 @@ def _call(distance: Distance, batches: list[Batch]) -> list[FloatArray]:
 
 
 def _check_values(name: str, values: FloatArray, items: IntArray, image: int, width: tuple[int, ...] = ()) -> None:
-    """Refuse a wrong shape, values that are not finite, and values below 0 by more than rounding."""
+    """Raise if the shape is wrong, or a value is not finite or below 0 by more than rounding."""
     if values.shape != (len(items), *width):
         message = f"{name} gave shape {values.shape} for a batch of {len(items)}"
         raise DistanceError(f"a distance gives one number for each pair; {message}", items.tolist())
@@ -330,14 +308,14 @@ def _check_values(name: str, values: FloatArray, items: IntArray, image: int, wi
 
 
 def most_unlike(first: FloatArray, again: FloatArray, tolerance: float) -> int | None:
-    """Return where two measurements of the same images differ most; None where nowhere by more than a tolerance."""
+    """Return where two measurements of the same images differ most; None if by no more than a tolerance."""
     change = abs(first - again)
     at = int(change.argmax())
     return at if change[at] > tolerance else None
 
 
 def _culprits(distance: Distance, batches: list[Batch], items: IntArray) -> list[int]:
-    """Return the item on which a distance raises; all items where it takes each alone."""
+    """Return the first item on which a distance raises; all items if it raises on none of them alone."""
     for place, item in enumerate(items.tolist()):
         try:
             _call(distance, [batch[place : place + 1] for batch in batches])

@@ -43,24 +43,12 @@ Maker = dict[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A distance to measure.
+    """A distance to measure."""
 
-    Parameters
-    ----------
-    name : str
-        The name of its columns: NAME_d0, NAME_d1.
-    text : str or None
-        The text from which `make` makes it in any process; None for a callable that only this process has.
-    distance : callable
-        The distance, made in this process.
-    identity : mapping
-        What its values depend on; ``unidentified`` is the reason why that is not known.
-    """
-
-    name: str
-    text: str | None
-    distance: Distance
-    identity: Identity
+    name: str  # of its columns: NAME_d0, NAME_d1
+    text: str | None  # from which `make` makes it in any process; None for a callable that only this process has
+    distance: Distance  # made in this process
+    identity: Identity  # what its values depend on; "unidentified" is the reason why that is not known
 
 
 def make_candidates(
@@ -69,18 +57,17 @@ def make_candidates(
     precision: str,
     earlier: Mapping[str, Identity] | None = None,
 ) -> list[Candidate]:
-    """Make the distances that are asked for, and name them.
+    """Make the requested distances, and name them.
 
-    The package's distances give their names to their columns (a short name the full one); a user's function
-    ``pkg.mod:func`` is called ``func``, or by its whole text where ``func`` is a distance of the package or is asked
-    for twice; those of other libraries are called by their whole text, ``piq:ssim``.
+    A distance of the package is named by its full name; a user's function ``pkg.mod:func`` is named ``func``, or by its
+    whole text if ``func`` is a distance of the package or requested twice; one of another library by its whole text,
+    ``piq:ssim``.
 
     Parameters
     ----------
     requested : sequence, or mapping of name to distance
         Names and callables; in a mapping the caller chooses the names of the columns.
     device, precision : str
-        Where and how the networks work.
     earlier : mapping of name to identity, optional
         Distances that the table has already.
     """
@@ -162,7 +149,7 @@ def short_name(function: Requested, text: str | None = None) -> str:
 
 
 def _text(function: Any) -> str | None:
-    """Return the text from which any process can make a callable; None where there is none."""
+    """Return the text from which any process can make a callable, or None."""
     for name, known in DISTANCES.items():
         if known is function:
             return name
@@ -176,7 +163,7 @@ def _text(function: Any) -> str | None:
 
 
 def resolve_device(device: str | None, precision: str) -> str:
-    """Return the device to work on: the one asked for, or a GPU where torch can use one.
+    """Return the requested device or, by default, a GPU if torch can use one.
 
     Examples
     --------
@@ -212,12 +199,12 @@ def maker(measured: Distance, device: str) -> Maker:
     return result
 
 
-# --- fused distances: their parts are measured, each once, and their columns computed from theirs ---------------------
+# --- fused distances: their parts are measured, and their columns computed from those of the parts --------------------
 
 
 @dataclass(frozen=True, eq=False)
 class FusedFile:
-    """A fused distance that is asked for by its file."""
+    """A fused distance, requested by its file."""
 
     name: str
     path: Path
@@ -229,31 +216,35 @@ class FusedFile:
         return {"variant": "fused", "parts": list(self.fit.fused.parts), "model": self.fit.digest}
 
     def values(self, parts: Mapping[str, FloatArray]) -> FloatArray:
-        """Fused values of all items, from those of the parts; NaN where one of them is not known."""
+        """Return the fused values of all items; NaN where the value of a part is not known."""
         known = np.all([~np.isnan(parts[name]) for name in self.fit.fused.parts], axis=0)
         fused = np.full(known.shape, np.nan)
         fused[known] = self.fit.fused({name: parts[name][known] for name in self.fit.fused.parts})
         return fused
 
-    def text(self, part: str) -> str:
-        """The text that makes a part: that of the measurement that it was fitted to or, if unknown, its name."""
-        return str(self.fit.identities.get(part, {}).get("variant", part))
+    def make_part(self, part: str, device: str, precision: str) -> str:
+        """Return the text that makes a part, as measured for the fit or else its name; raise if it makes none."""
+        text = str(self.fit.identities.get(part, {}).get("variant", part))
+        try:
+            make_candidates({part: text}, device, precision)
+        except ValueError as error:
+            raise DataError(f"{self.path} needs {part}: {error}") from error
+        return text
 
     def check(self, candidates: Sequence[Candidate]) -> None:
-        """Refuse parts that differ from those that the distance was fitted to."""
+        """Raise if a part differs from the one that the distance was fitted to."""
         for candidate in candidates:
             before = self.fit.identities.get(candidate.name)
-            if before is None or candidate.name not in self.fit.fused.parts:
-                continue
-            changed = lasting_differences(candidate.identity, before)
-            if changed:
-                raise DataError(f"{self.path} was fitted to another {candidate.name}: {changed}")
+            if before is not None and candidate.name in self.fit.fused.parts:
+                changed = lasting_differences(candidate.identity, before)
+                if changed:
+                    raise DataError(f"{self.path} was fitted to another {candidate.name}: {changed}")
 
 
 def split_fused(
     requested: Sequence[Requested] | Mapping[str, Requested], device: str, precision: str
 ) -> tuple[Sequence[Requested] | Mapping[str, Requested], list[FusedFile]]:
-    """Replace fused distances, asked for as NAME.npz, by those of their parts that are not asked for themselves."""
+    """Replace fused distances, requested as NAME.npz, by those of their parts that are not requested themselves."""
     if isinstance(requested, str) or not isinstance(requested, Sequence | Mapping):
         return requested, []  # refused by `make_candidates`
     named = requested.items() if isinstance(requested, Mapping) else [(None, item) for item in requested]
@@ -277,15 +268,5 @@ def split_fused(
     for file in files:
         for part in file.fit.fused.parts:
             if part not in plain:
-                plain[part] = _made(file, part, device, precision)
+                plain[part] = file.make_part(part, device, precision)
     return plain, files
-
-
-def _made(file: FusedFile, part: str, device: str, precision: str) -> str:
-    """The text of a part, once it is known that this makes a distance."""
-    text = file.text(part)
-    try:
-        make_candidates({part: text}, device, precision)
-    except ValueError as error:
-        raise DataError(f"{file.path} needs {part}: {error}") from error
-    return text

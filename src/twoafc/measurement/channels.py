@@ -1,6 +1,6 @@
-"""The channels of LPIPS on a data set, in one file: what `twoafc.fuse` needs to fit its heads without the images.
+"""The channels of LPIPS on a data set, in one file, from which `twoafc.fuse` fits heads without the images.
 
-Images often recur, so the file has the means of each distinct pair once, and for each row the places of its pairs.
+Images often recur, so the file has the means of each distinct pair once, and for each row the numbers of its pairs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MeasuredChannels(Earlier):
     pairs : array of int, shape (pairs,)
         The number of each pair in the plan: that of its item, times the slots of an item, and the slot.
     places : array of int, shape (T, 2)
-        Where each row finds the means of (ref, x0) and of (ref, x1).
+        The row of `means` of each triplet's (ref, x0), and of its (ref, x1).
     heads : list of arrays, one for each layer
         The published heads.
     """
@@ -104,7 +104,7 @@ def write_channels(
     card: Card,
     traces: TraceArray,
 ) -> None:
-    """Write the channels of some rows, with all that is known of the rows."""
+    """Write the channels of some rows, with their votes and labels."""
     number = np.stack([item[rows] * plan.shape[1] + slot for item, slot in plan.places.values()], axis=1)
     pairs, places = np.unique(number, return_inverse=True)
     means: NDArray[Any] = values.reshape(-1, values.shape[-1])[pairs]
@@ -119,7 +119,7 @@ def is_channels(path: Any) -> bool:
 
 
 def read_channels(path: str | Path) -> MeasuredChannels:
-    """Read what `twoafc measure --channels` has written; a file that is not that is refused with a `DataError`."""
+    """Read a file that `twoafc measure --channels` has written; raise `DataError` for any other."""
     kind, card, arrays = read_archive(path)
     if kind != KIND:
         raise DataError(f"{path} is a model, not a file of channels; twoafc measure --channels writes those")
@@ -137,7 +137,7 @@ def read_channels(path: str | Path) -> MeasuredChannels:
 
 
 def earlier_channels(path: Path, fingerprint: str) -> MeasuredChannels | None:
-    """Read an earlier file of channels of the data with that fingerprint; None where there is none."""
+    """Read an earlier file of channels of the data with that fingerprint; None if there is no file."""
     if not path.exists():
         return None
     earlier = read_channels(path)

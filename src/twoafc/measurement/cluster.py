@@ -1,8 +1,8 @@
-"""The workers of a Dask cluster measure blocks; they read the images, and write nothing.
+"""Measure blocks on the workers of a Dask cluster, which read the images and write nothing.
 
-Each Dask worker gives its blocks to processes of its own, one per thread, as `twoafc.measurement.executors` has them: a
-new process has no earlier version of a user's module, uses one core, makes its distances once, and leaves nothing in a
-worker that others use too. Blocks of a lost worker are measured by others, which Dask arranges.
+Each Dask worker sends its blocks to processes of its own, one per thread (`twoafc.measurement.executors`): a new
+process has no earlier version of a user's module, uses one core, makes its distances once, and leaves nothing behind in
+a worker that others share. Dask has the blocks of a lost worker measured by others.
 """
 
 from __future__ import annotations
@@ -25,30 +25,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import twoafc
 from twoafc.distances import Distance, Own, own
 from twoafc.errors import first_line, require
 from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
-from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
+from twoafc.measurement.executors import Job, Outcomes, Processes, Ready, raise_interruption
 from twoafc.measurement.identity import Progress, identity_of
-from twoafc.measurement.interruption import raise_interruption
 
 T = TypeVar("T")
 AHEAD = 2
-"""Blocks sent for each thread of the workers, so that none waits for the next."""
+"""Blocks sent for each thread of the workers, so that no thread waits for its next block."""
 RETRIES = 2
-"""How often a block is tried again whose process has died; Dask itself bears the loss of some workers."""
+"""How often a block is tried again if its process has died; Dask itself tolerates the loss of some workers."""
 TRIALS = 3
 """How often to wait for new workers, if all leave while they are prepared."""
 IDLE = 60.0
-"""Seconds after which a process ends that gets no block: its client may have been killed."""
+"""Seconds after which a process without a block ends, since its client may have been killed."""
 PATIENCE = 300.0
 """Seconds that a run waits without a single worker."""
 LOOK, POLL = 0.5, 0.01
-"""Seconds between two questions to the scheduler, and between two looks for results."""
+"""Seconds between two requests to the scheduler, and between two checks for results."""
 CONNECT = 5
 """Seconds to connect to a scheduler."""
 LOCAL = ("device", "precision")
@@ -56,19 +55,20 @@ LOCAL = ("device", "precision")
 
 
 class ClusterExecutor:
-    """The workers of a cluster, prepared to measure; a context that releases them in any case.
+    """Measures on the workers of a cluster; a context manager that releases them.
 
     Parameters
     ----------
     client : distributed.Client
-        The connection to the cluster.
     job : Job
-        What the workers do with blocks.
     candidates : sequence of Candidate
         The distances, made on this machine.
     progress : callable, optional
-        Called with the seconds for which there has been no worker, and with the most seconds to wait.
+        Called with the seconds without any worker, and with the most seconds to wait.
     """
+
+    device: str
+    candidates: Sequence[Candidate]
 
     def __init__(
         self, client: Any, job: Job, candidates: Sequence[Candidate], progress: Progress | None = None
@@ -76,8 +76,7 @@ class ClusterExecutor:
         self.client, self.job, self.requested, self.progress = client, job, candidates, progress
         self.run = uuid.uuid4().hex
         self.ready: dict[str, Ready] = {}
-        self.makers: dict[str, list[Maker]] = {candidate.name: [] for candidate in candidates}
-        self.without_workers: float | None = None
+        self.makers: Mapping[str, list[Maker]] = {candidate.name: [] for candidate in candidates}
         self.looked, self.threads = float("-inf"), 0
 
     def __enter__(self) -> ClusterExecutor:
@@ -90,10 +89,14 @@ class ClusterExecutor:
             stack.push(self)
             self._wait_for_workers()
             stack.pop_all()
+        self.device, known, _ = next(iter(self.ready.values()))
+        sent = {one.name: one.distance for one in self.requested if one.name not in known}
+        identities = known | {name: identity_of(None, made, self.device, name=name) for name, made in sent.items()}
+        self.candidates = [replace(one, identity=identities[one.name]) for one in self.requested]
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Whatever is wrong with the cluster now, the error that ended the run matters more; idle processes end anyway.
+        # An error that ended the run matters more than one of the cluster now; idle processes end anyway.
         with contextlib.suppress(Exception):
             if self.client.status == "running":
                 self.client.run(release_worker, self.run, on_error="ignore")
@@ -102,22 +105,6 @@ class ClusterExecutor:
     def address(self) -> str:
         """Where the scheduler is."""
         return str(self.client.scheduler.address) if self.client.scheduler else "its address"
-
-    @property
-    def device(self) -> str:
-        """The kind of device that the workers measure on."""
-        return next(iter(self.ready.values())).device
-
-    @property
-    def candidates(self) -> list[Candidate]:
-        """The distances, with the identities that they have on the workers."""
-        identities = next(iter(self.ready.values())).identities
-        return [
-            replace(
-                one, identity=identities.get(one.name) or identity_of(None, one.distance, self.device, name=one.name)
-            )
-            for one in self.requested
-        ]
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished."""
@@ -163,7 +150,7 @@ class ClusterExecutor:
                     self.client.cancel([*sent])
 
     def _lost(self, future: Any) -> Exception:
-        """Say why a block has no result."""
+        """Return the error that explains why a block has no result."""
         from distributed import KilledWorker
 
         self._require_scheduler()
@@ -177,7 +164,7 @@ class ClusterExecutor:
         return OSError(f"the cluster at {self.address} gave up a block ({type(error).__name__}: {error})")
 
     def _enter(self, worker: str, block: Block, outcome: Outcome) -> None:
-        """Note who measured; refuse an image that only a worker cannot read, which is no fault of the image."""
+        """Record who measured; raise if this machine can read an image that the worker cannot."""
         for name in outcome.values:
             maker = self.ready[worker].makers[name]
             if maker not in self.makers[name]:
@@ -192,9 +179,9 @@ class ClusterExecutor:
     # Preparing workers
 
     def _wait_for_workers(self) -> None:
-        """Wait for workers, and prepare all that are there."""
+        """Wait for workers, and prepare all of them."""
         for _ in range(TRIALS):
-            # A task, not a question: a cluster that grows as it is needed may have no worker yet.
+            # Submitting a task makes an adaptive cluster start workers; asking for them does not.
             hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
             self._wait(hello.done)
             self._prepare([*self._ask(self.client.nthreads)])
@@ -203,7 +190,7 @@ class ClusterExecutor:
         raise ConnectionError(f"the workers at {self.address} leave as soon as they are asked for something")
 
     def _prepare(self, workers: list[str]) -> None:
-        """Send workers the job, and check that they agree with the others; those that have left are left out."""
+        """Send workers the job, and check that they agree with the others; workers that have left are skipped."""
         for worker, installed in self._run_on(workers, version, "twoafc").items():
             if installed != twoafc.__version__:
                 has = "none" if isinstance(installed, Exception) else installed
@@ -216,16 +203,17 @@ class ClusterExecutor:
             self.ready[worker] = ready
 
     def _run_on(self, workers: list[str], function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on workers; an error is returned as the answer, and workers that have left are left out."""
+        """Call a function on workers and return the answers, or errors; workers that have left are skipped."""
         if not workers:
             return {}
         answers = self._ask(self.client.run, function, *arguments, workers=workers, on_error="return")
         return {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
 
     def _check_agreement(self, worker: str, ready: Ready) -> None:
-        """Refuse a worker that would measure something else than the others, or than this machine asks for."""
-        if self.ready and ready.device != self.device:
-            devices = f"{next(iter(self.ready))} has {self.device}, {worker} has {ready.device}"
+        """Raise if a worker would measure something else than the others, or than this machine asks for."""
+        other, device = next(((name, known.device) for name, known in self.ready.items()), (worker, ready.device))
+        if ready.device != device:
+            devices = f"{other} has {device}, {worker} has {ready.device}"
             raise ValueError(f"all workers must measure on one kind of device; {devices}; name one that all have")
         for candidate in self.requested:
             here, there = candidate.identity, ready.identities.get(candidate.name, candidate.identity)
@@ -234,38 +222,33 @@ class ClusterExecutor:
                 what = f"on worker {worker} it has another {' and '.join(unlike)} than here"
                 raise ValueError(f"{candidate.name} must be the same on all machines; {what}")
 
-    # Waiting: as long as it takes while there are workers, and not for ever without
+    # Waiting
 
     def _wait(self, result: Callable[[], T]) -> T:
-        """Wait until a function returns something; raise where no worker is left to give it."""
+        """Wait until a function returns something true; raise after `PATIENCE` seconds without a worker."""
+        last_worker = time.monotonic()
         while not (got := result()):
             raise_interruption()
+            now = time.monotonic()
             if self._threads():
-                self.without_workers = None
-            else:
-                self._wait_without_workers()
+                last_worker = now
+            elif now - last_worker >= PATIENCE:
+                raise TimeoutError(f"there has been no worker at {self.address} for {PATIENCE:.0f} s; start some")
+            elif self.progress:
+                waited = int(now - last_worker)
+                self.progress(waited, int(PATIENCE), f"seconds without a worker at {self.address}")
             time.sleep(POLL)
         return got
 
-    def _wait_without_workers(self) -> None:
-        now = time.monotonic()
-        if self.without_workers is None:
-            self.without_workers = now
-        waited = now - self.without_workers
-        if waited >= PATIENCE:
-            raise TimeoutError(f"there has been no worker at {self.address} for {PATIENCE:.0f} s; start some")
-        if self.progress:
-            self.progress(int(waited), int(PATIENCE), f"seconds without a worker at {self.address}")
-
     def _threads(self) -> int:
-        """Return the number of threads of all workers, as of a moment ago."""
+        """Return the number of threads of all workers, at most `LOOK` seconds old."""
         if time.monotonic() - self.looked >= LOOK:
             self.threads = sum(self._ask(self.client.nthreads).values())
             self.looked = time.monotonic()
         return self.threads
 
     def _ask(self, question: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        """Ask the scheduler something; an error of the connection means that the scheduler is gone."""
+        """Call a function of the client; a connection error means that the scheduler is gone."""
         self._require_scheduler()
         try:
             return question(*arguments, **options)
@@ -281,22 +264,15 @@ class ClusterExecutor:
 
 
 def absolute_path(path: str) -> str:
-    """Name an image so that a worker finds it, which has another current folder."""
+    """Return the path of an image for a worker, whose current folder may be another."""
     return os.path.abspath(path)
 
 
 # --- what Dask runs on its workers ------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
-    """The address of a worker, and the outcome of a block; None where the worker has not been prepared for the run."""
-
-    worker: str
-    outcome: Outcome | Exception | None
-
-
 _PROCESSES: dict[tuple[str, str], Processes] = {}
-"""The processes of a run and a worker; one process of Dask may be several workers."""
+"""The processes by run and address of the worker; one process of Dask may be several workers."""
 
 
 async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: Any) -> Ready | str:
@@ -313,21 +289,24 @@ async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: 
     return str(failed) if failed else reports[0]  # type: ignore[return-value]
 
 
-def measure_on_worker(run: str, block: Block) -> Answer:
-    """Have a block measured by the worker that this runs on; errors that would recur are returned, for no retry."""
+def measure_on_worker(run: str, block: Block) -> tuple[str, Outcome | Exception | None]:
+    """Measure a block; return the address of this worker and the outcome, or None if it is not prepared for the run.
+
+    Errors that would recur are returned; other errors are raised, so that Dask tries again.
+    """
     from distributed import get_worker
 
     address = get_worker().address
     processes = _PROCESSES.get((run, address))
     if processes is None:
-        return Answer(address, None)
+        return address, None
     try:
-        return Answer(address, processes.answer(block))
+        return address, processes.answer(block)
     except BlockError as failed:
         error = failed.error
-    if isinstance(error, OSError):  # raised out here: Dask follows causes, and the two errors would be each other's
+    if isinstance(error, OSError):  # raised here: Dask follows causes, and the two errors would cause each other
         raise error
-    return Answer(address, error)
+    return address, error
 
 
 def release_worker(run: str, dask_worker: Any) -> None:
@@ -342,24 +321,14 @@ def release_worker(run: str, dask_worker: Any) -> None:
 
 @dataclass(frozen=True)
 class Packed:
-    """A callable for the workers. What it consists of is sent, modules go by name and must be the same files there.
-
-    Parameters
-    ----------
-    name : str
-        The name of the distance.
-    content : bytes
-        The callable, as cloudpickle writes it.
-    modules : mapping of module to digest
-        The files that it needs, but for those of libraries.
-    """
+    """A callable for the workers; modules that it needs are sent by name, and must be the same files there."""
 
     name: str
-    content: bytes
-    modules: Mapping[str, str]
+    content: bytes  # as cloudpickle writes it
+    modules: Mapping[str, str]  # digests of the files that it needs, except those of libraries
 
     def unpack(self, device: str) -> Distance:
-        """Make the callable for a device; refuse modules that are not those of the sender."""
+        """Make the callable for a device; raise if a module differs from that of the sender."""
         for module, digest in self.modules.items():
             if _digest(importlib.import_module(module)) != digest:
                 what = f"{module} is another file there ({sys.modules[module].__file__})"
@@ -379,7 +348,7 @@ def pack(name: str, distance: Distance) -> Packed:
     try:
         content = cloudpickle.dumps(distance)
     except Exception as error:  # likewise
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
+        reason = f"{type(error).__name__}: {first_line(error) if str(error) else 'no reason given'}"
         raise ValueError(f"{name} cannot be sent to workers ({reason}); give it as package.module:function") from error
     needed = _ModulesOf(io.BytesIO(content))
     needed.load()
@@ -419,7 +388,7 @@ def is_library(path: str) -> bool:
 
 
 def own_paths() -> list[str]:
-    """Return where this process looks for modules beside libraries, so that workers may look there too."""
+    """Return the folders of this process's module search path that are not libraries."""
     places = dict.fromkeys(os.path.abspath(place or os.curdir) for place in sys.path)
     return [place for place in places if os.path.isdir(place) and not is_library(place)]
 
@@ -429,7 +398,7 @@ def own_paths() -> list[str]:
 
 @contextlib.contextmanager
 def connect(scheduler: str) -> Iterator[Any]:
-    """Give a client of a scheduler that logs nothing: what matters is raised.
+    """Connect to a scheduler, with a client that logs nothing: errors that matter are raised.
 
     Parameters
     ----------
@@ -440,8 +409,8 @@ def connect(scheduler: str) -> Iterator[Any]:
     distributed = require("distributed", extra="cluster")
     address = _address(scheduler)
     with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        # It logs every worker and connection that is lost, whether or not that matters in the end, and warns of every
-        # library that differs somewhere; those that matter to values are checked, or on the card.
+        # Dask logs every lost worker and connection, and warns of every library that differs somewhere; those that
+        # affect values are checked, or on the card.
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()
         warnings.filterwarnings("ignore", module=r"distributed\b")

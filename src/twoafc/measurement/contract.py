@@ -1,4 +1,4 @@
-"""Whether a callable is a distance: it is called on photographs that are distorted more and more.
+"""Check whether a callable is a distance, by calling it on photographs with increasing distortions.
 
 A distance must return one value for each image of a batch, at least 0, 0 for equal images, smaller for closer ones, and
 the same whatever else is in the batch; it takes images in [0, 1] and does not change them.
@@ -31,8 +31,8 @@ RANGES: dict[str, Callable[[Images], Images]] = {
     "[-1, 1]": lambda images: 2 * images - 1,
 }
 SAME, ZERO = ROUNDING, 1e-3
-"""Relative to how much distortion changes a value: less than SAME is rounding; less than ZERO is rounding that a root
-or an angle has made larger."""
+"""Tolerances relative to the change of a value by distortion: SAME for rounding, ZERO for rounding that a root or an
+angle has made larger."""
 
 Problems = Iterator[str]
 
@@ -48,11 +48,11 @@ class Report:
     size : int
         Height and width of the images that it was tried on.
     least : int or None
-        The smallest height and width that it works on, of those up to `size`; None where it works on none.
+        The smallest height and width that it works on, of those up to `size`; None if it works on none.
     problems : tuple of str
-        Broken rules: each says which, by what, and what to do.
+        Broken rules: each with the evidence and a remedy.
     notes : tuple of str
-        What is allowed, and worth knowing.
+        Remarks on what is allowed.
     """
 
     name: str
@@ -76,10 +76,10 @@ class Report:
 
 
 def check_distance(f: Distance, *, size: int = 64, seed: int = 0) -> Report:
-    """Call a distance on photographs, and say in words which rules it breaks.
+    """Call a distance on photographs, and report which rules it breaks.
 
-    Values that are wrong by a factor of 255 are noticed. That a network expects images in [-1, 1] is often not, since
-    its values look plausible all the same: see its documentation.
+    Values that are wrong by a factor of 255 are detected. A network that expects images in [-1, 1] often is not, since
+    its values look plausible: see its documentation.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _report(subject: Subject, size: int, seed: int) -> Report:
 
 
 def _working_size(subject: Subject, size: int, seed: int) -> tuple[int | None, str]:
-    """Return a size at which the callable can be tried, and what to say where it is not the one asked for."""
+    """Return a size at which the callable works, or None, and why it is not the requested size."""
     ref = _photographs(size, seed)
     try:
         subject.raw(ref, ref[::-1])
@@ -170,7 +170,7 @@ def _least_size(trial: Trial) -> int:
 
 
 class CallError(Exception):
-    """What a callable under test has raised."""
+    """An error of a callable under test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ class Subject:
 
 
 def _subject(f: Distance) -> Subject:
-    """Take a callable as it is, or out of its wrapper."""
+    """Describe a callable, or the one inside its wrapper."""
     if isinstance(f, Own):
         return Subject(f.name, f.function, f.takes, f.device)
     name = getattr(f, "name", None) or getattr(f, "__name__", None) or type(f).__name__
@@ -215,21 +215,11 @@ def _subject(f: Distance) -> Subject:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Photographs, the same distorted in three ways and four strengths, and the callable's values for them.
-
-    Parameters
-    ----------
-    subject : Subject
-        The callable.
-    ref : array of float32, shape (4, 3, size, size)
-        Photographs.
-    x : array of float32, shape (3, 4, 4, 3, size, size)
-        The same, by distortion, strength and photograph.
-    """
+    """Photographs, their distorted versions, and the callable's values for them."""
 
     subject: Subject
-    ref: Images
-    x: Images
+    ref: Images  # (4, 3, size, size)
+    x: Images  # (3, 4, 4, 3, size, size), by distortion, strength and photograph
 
     @cached_property
     def d(self) -> FloatArray:
@@ -243,7 +233,7 @@ class Trial:
 
     @cached_property
     def usual(self) -> float:
-        """The median change of a value by distortion: what a deviation is compared with."""
+        """The median change of a value by distortion, relative to which deviations are judged."""
         change = abs(self.d - np.where(np.isfinite(self.equal), self.equal, 0))
         return float(np.median(change[np.isfinite(change)])) if np.isfinite(change).any() else 0.0
 
@@ -254,7 +244,7 @@ class Trial:
 
     @cached_property
     def is_similarity(self) -> bool:
-        """Whether values fall as photographs are distorted, from a highest one for equal images."""
+        """Whether values are highest for equal images, and fall as photographs are distorted."""
         steps = np.diff(self.d, axis=1)
         falling = np.mean(steps < -SAME * self.usual) - np.mean(steps > SAME * self.usual)
         return bool(falling > 0.5 and np.mean(self.d < self.equal) > 0.9)
@@ -262,7 +252,7 @@ class Trial:
 
 def _trial(subject: Subject, size: int, seed: int) -> Trial:
     ref = _photographs(size, seed)
-    # One seed for all strengths: then only the strength differs.
+    # One seed, so that only the strength differs.
     x = [[distort(name, ref, np.full(len(ref), by), seed=seed) for by in STRENGTHS] for name in DISTORTIONS]
     return Trial(subject, ref, np.stack(x))
 
@@ -324,9 +314,9 @@ def _direction(trial: Trial) -> Problems:
 
 
 def _one_scaled(trial: Trial) -> str | None:
-    """Say which of the two images a distance divides by 255, where it does so to one of them alone."""
+    """Say which image a distance divides by 255, if it does so to one of the two only."""
     for which, pair in (("reference", (255 * trial.ref, trial.ref)), ("other image", (trial.ref, 255 * trial.ref))):
-        with suppress(Exception):  # images beyond [0, 1] are more than a distance has to take
+        with suppress(Exception):  # a distance need not accept images beyond [0, 1]
             if abs(trial.subject(*pair)).max() <= ZERO * trial.usual:
                 return f"it divides the {which} by 255 and not the other; images come in [0, 1]"
     return None
@@ -340,7 +330,7 @@ def _at_least_0(trial: Trial) -> Problems:
 
 
 def _repeatable(trial: Trial) -> Problems:
-    """Equal calls must give equal values; where they do not, nothing else can be checked."""
+    """Equal calls must give equal values; otherwise nothing else can be checked."""
     first, again = (trial.subject(trial.ref, trial.mixed) for _ in range(2))
     if (at := most_unlike(first, again, SAME * trial.usual)) is not None:
         text = f"{first[at]:.6g}, then {again[at]:.6g} for the same images"
@@ -364,7 +354,7 @@ def _input_range(trial: Trial) -> Problems:
     x = trial.x[:, 2].reshape(-1, *trial.ref.shape[1:])
     ref = np.tile(trial.ref, (len(DISTORTIONS), 1, 1, 1))
     near, wide, wider = (_changes(trial.subject, ref, x, scale) for scale in (1, 255, 510))
-    if wide is None or near is None:  # what refuses another range has not mistaken its own
+    if wide is None or near is None:  # a callable that refuses another range has not mistaken its own
         return
     (change, contrast), (change_255, contrast_255) = near, wide
     usual, usual_255 = float(np.median(change)), float(np.median(change_255))
@@ -380,7 +370,7 @@ def _input_range(trial: Trial) -> Problems:
 
 
 def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[FloatArray, float] | None:
-    """How far distorted images, and white from black, are from equal ones on another scale; None where it raises."""
+    """Return the change by distortion, and from black to white, of scaled images; None if the callable raises."""
     ref, x = np.float32(scale) * ref, np.float32(scale) * x
     black = np.zeros_like(ref[:1])
     try:
@@ -400,7 +390,7 @@ def _symmetric(trial: Trial) -> Problems:
 
 
 def _nearly_0(trial: Trial) -> Problems:
-    """Rounding at 0 is allowed, and matters to those who divide by a distance."""
+    """Rounding at 0 is allowed, but matters to users who divide by a distance."""
     largest = abs(trial.equal).max()
     if SAME / 10 * trial.usual < largest <= ZERO * trial.usual:
         yield f"d(x, x) is {largest:.1g}, not quite 0, probably by rounding"

@@ -1,8 +1,8 @@
-"""Who measures blocks: processes of this machine here, or a Dask cluster (`twoafc.measurement.cluster`).
+"""Executors measure blocks: with processes of this machine, or on a Dask cluster (`twoafc.measurement.cluster`).
 
-A worker process is a program of its own that answers messages on its standard input: a `Job` first, then blocks. Pools
-of `multiprocessing` do not fit: they import the user's script again, are not allowed in the workers of Dask, outlive a
-parent that is killed, and do not say which block a killed process had.
+A worker process is a separate program that reads messages from its standard input: first a `Job`, then blocks. The
+process pools of `concurrent.futures` and loky are not used, because their workers import the user's script again, may
+not run inside Dask's workers, survive a parent that is killed, and do not report which block a killed worker had.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from twoafc.measurement.block import (
     Outcome,
     Proven,
 )
-from twoafc.measurement.interruption import WAIT, raise_interruption
 
 if TYPE_CHECKING:  # processes that only decode need none of these
     from twoafc.measurement.candidates import Candidate, Maker
@@ -50,44 +49,32 @@ if TYPE_CHECKING:  # processes that only decode need none of these
 
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve({})"
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
-"""Each worker has one core: more threads would only slow each other down, and could change the last digits."""
-
+"""Each worker uses one core: more threads would slow each other down, and could change the last digits."""
 PR_SET_CHILD_SUBREAPER = 36
+POLL = 0.2
+"""Seconds that a loop waits for results before it checks for an interruption."""
 
 Outcomes = Generator[tuple[Block, Outcome], None, None]
 
 
 class Executor(Protocol):
-    """A context in which blocks can be measured."""
+    """Measures blocks."""
 
-    @property
-    def device(self) -> str:
-        """Where the distances work."""
-
-    @property
-    def candidates(self) -> Sequence[Candidate]:
-        """The distances, with the identities that they have where they work."""
-
-    @property
-    def makers(self) -> Mapping[str, list[Maker]]:
-        """The machines and libraries that have measured each distance."""
+    device: str  # where the distances are computed
+    candidates: Sequence[Candidate]  # the distances, with their identities on that device
+    makers: Mapping[str, list[Maker]]  # by distance, the machines and libraries that have measured it
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished; raise `BlockError`."""
 
 
 class LocalExecutor:
-    """Processes of this machine measure, each on one core.
+    """Measures in processes of this machine, each on one core.
 
-    Distances that work on another device, or that only this process has, are measured in this process; the worker
-    processes then only decode.
+    Distances on another device, or that only this process has, are measured in this process; workers only decode.
 
     Parameters
     ----------
-    candidates : sequence of Candidate
-        The distances.
-    device : str
-        Where they work.
     workers : int
         Number of processes.
     proven : frozenset
@@ -95,7 +82,7 @@ class LocalExecutor:
     cache : int
         Bytes of decoded images that each process keeps.
     memory : int
-        Bytes of the decoded images of a block, which each process shares with this one where that saves time.
+        Bytes of the decoded images of a block, which each process shares with this one if the device is not the CPU.
     """
 
     def __init__(
@@ -103,20 +90,20 @@ class LocalExecutor:
     ) -> None:
         from twoafc.measurement.candidates import maker
 
-        self.candidates, self.device, self.workers = candidates, device, workers
-        self.proven, self.cache, self.memory = proven, cache, memory
-        self.makers = {candidate.name: [maker(candidate.distance, device)] for candidate in candidates}
+        self.candidates, self.device, self.workers, self.proven = candidates, device, workers, proven
+        self.makers: Mapping[str, list[Maker]] = {one.name: [maker(one.distance, device)] for one in candidates}
+        texts = {one.name: one.text for one in candidates if one.text}
+        self.by_workers = device == "cpu" and len(texts) == len(candidates)
+        self.job = Job(texts if self.by_workers else None, proven, cache)
+        self.memory = 0 if device == "cpu" else memory
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished."""
-        texts = {candidate.name: candidate.text for candidate in self.candidates if candidate.text}
-        by_workers = self.device == "cpu" and len(texts) == len(self.candidates)
         distances = {candidate.name: candidate.distance for candidate in self.candidates}
-        here = None if by_workers else Measurer(distances, self.device, self.proven)
-        job = Job(texts if by_workers else None, self.proven, self.cache)
-        processes = Processes(job, memory=0 if self.device == "cpu" else self.memory)
+        here = None if self.by_workers else Measurer(distances, self.device, self.proven)
+        processes = Processes(self.job, memory=self.memory)
         waiting, pending = iter(blocks), dict[Future[tuple[Process, Any]], Block]()
-        # Processes end first, which ends the threads that wait for them.
+        # The processes are ended first, which ends the threads that wait for them.
         with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(processes):
 
             def submit() -> None:
@@ -125,7 +112,7 @@ class LocalExecutor:
 
             submit()
             while pending:
-                done = wait(pending, WAIT, FIRST_COMPLETED).done
+                done = wait(pending, POLL, FIRST_COMPLETED).done
                 raise_interruption()
                 for future in [future for future in pending if future in done]:
                     block, (process, answer) = pending.pop(future), future.result()
@@ -144,16 +131,16 @@ class LocalExecutor:
 
 
 class Process:
-    """One worker process, started anew: it inherits nothing from the threads of this process.
+    """One worker process.
 
     Parameters
     ----------
     paths : sequence of str
-        Folders in which it looks for modules last.
+        Folders to add at the end of its module search path.
     memory : int
-        Bytes of memory to share with it. Arrays of an answer lie there until the next message is sent.
+        Bytes of memory to share with it, which hold the arrays of an answer until the next message is sent.
     errors : file, optional
-        Where its standard error goes, and where Python was when it crashed; by default that of this process.
+        For its standard error and a traceback if it crashes; by default the standard error of this process.
     """
 
     def __init__(self, paths: Sequence[str] = (), memory: int = 0, errors: IO[bytes] | None = None) -> None:
@@ -167,28 +154,28 @@ class Process:
             stderr=errors,
             env=os.environ | ONE_THREAD | ({"PYTHONFAULTHANDLER": "1"} if errors else {}),
             pass_fds=() if file is None else (file,),
-            # Ctrl-C is for the parent, which ends its workers itself.
+            # Ctrl-C is handled by the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
         if file is not None:
             os.close(file)
 
     def ask(self, message: object) -> Any:
-        """Send a message and return the answer; raise what the process answers with, or that it has ended."""
+        """Send a message and return the answer; raise an error that is the answer, or ChildProcessError."""
         assert self.program.stdin is not None
         assert self.program.stdout is not None
         try:
-            with contextlib.suppress(OSError):  # a process that cannot start says why before it ends
+            with contextlib.suppress(OSError):  # a process that cannot start sends the reason before it ends
                 _send(self.program.stdin, message)
             answer = _receive(self.program.stdout, self.memory)
-        except Exception as error:  # the end of its output, in the middle of a message too
+        except Exception as error:  # the end of its output, perhaps in the middle of a message
             raise ChildProcessError(_how_it_ended(self.program.wait())) from error
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def end(self) -> None:
-        """End the process, which has nothing to put in order, and those that a user's distance has started in it."""
+        """Kill the process, and those that a user's distance has started in it."""
         _kill_tree(self.program.pid)
         self.program.kill()
         self.program.wait()
@@ -204,9 +191,9 @@ def _how_it_ended(code: int) -> str:
 
 
 def rehearse(text: str, block: Block) -> None:
-    """Make a user's distance and measure a block, in a process that is not needed; refuse one that ends it.
+    """Measure a block with a user's distance in a separate process; refuse a distance that crashes or ends it.
 
-    What the distance raises is left to the trial in this process.
+    Exceptions of the distance are ignored here; they are raised by the trial in this process.
     """
     with tempfile.TemporaryFile() as errors:
         process = Process(errors=errors)
@@ -225,7 +212,7 @@ def rehearse(text: str, block: Block) -> None:
 
 
 def _place(errors: str) -> str:
-    """Return the line of a user's distance in what Python has written of a crash; nothing where there is none."""
+    """Return the line of a user's distance in the traceback of a crash, or ""."""
     frames = re.findall(r'File "(.+)", line (\d+) in', errors.partition("\nCurrent thread")[2].partition("\n\n")[0])
     ours = [file.startswith(os.path.dirname(twoafc.__file__)) for file, _ in frames]
     file, line = frames[ours.index(True) - 1] if True in ours[1:] else ("", "")
@@ -236,18 +223,17 @@ def _place(errors: str) -> str:
 
 
 def _started_by(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have, where the system lists them."""
-    processes = []
+    """Return all descendants of a process, on systems that list them."""
+    processes: list[int] = []
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            processes += [
-                child for number in listed.read_text().split() for child in (int(number), *_started_by(int(number)))
-            ]
+            for child in map(int, listed.read_text().split()):
+                processes += [child, *_started_by(child)]
     return processes
 
 
 def _kill_tree(pid: int) -> None:
-    """End what a process has started, and the group that it leads, with itself."""
+    """Kill the descendants of a process, and the process group that it leads, which includes itself."""
     for child in _started_by(pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(child, signal.SIGKILL)
@@ -256,14 +242,14 @@ def _kill_tree(pid: int) -> None:
 
 
 def _adopt(orphans: bool) -> None:
-    """Have this process become the parent of those whose own parent ends, or no longer, where the system can."""
+    """Set on Linux whether this process becomes the parent of descendants whose own parent ends."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
 
 
 @contextlib.contextmanager
 def ending_processes() -> Iterator[None]:
-    """End at last what users' distances have started in this process, or have left behind in others."""
+    """Kill on exit all processes that users' distances have started here, or left behind in workers."""
     before = set(_started_by(os.getpid()))
     _adopt(True)
     try:
@@ -277,16 +263,9 @@ def ending_processes() -> Iterator[None]:
 
 
 class Processes:
-    """The worker processes of one job: started when needed, used again, ended together. Several threads may ask them.
+    """The worker processes of one job: started when needed, reused, and ended together; thread-safe.
 
-    Parameters
-    ----------
-    job : Job
-        What they do with blocks.
-    paths, memory
-        See `Process`.
-    name : str
-        What one of them is called in errors.
+    `paths` and `memory` are those of `Process`; `name` describes a process in errors.
     """
 
     def __init__(self, job: Job, paths: Sequence[str] = (), *, memory: int = 0, name: str = "a worker process") -> None:
@@ -297,7 +276,7 @@ class Processes:
         self.closed = False
 
     def start(self) -> Ready | None:
-        """Start one more process, and return what it reports of itself."""
+        """Start one more process, and return its report."""
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
@@ -308,7 +287,7 @@ class Processes:
         return ready
 
     def ask(self, block: Block) -> tuple[Process, Any]:
-        """Have a block measured, or decoded, by a free process, which must be released; raise `BlockError`."""
+        """Send a block to a free process; return the process, to be released, and its answer; raise `BlockError`."""
         process: Process | None = None
         try:
             while process is None or process.program.poll() is not None:  # an idle process may have ended
@@ -324,18 +303,18 @@ class Processes:
             raise BlockError(block, error) from error
 
     def answer(self, block: Block) -> Any:
-        """Have a block measured, and release the process."""
+        """Send a block to a free process, and release the process."""
         process, answer = self.ask(block)
         self.release(process)
         return answer
 
     def release(self, process: Process) -> None:
-        """Let a process have other blocks: what it shares of its last answer is no longer needed."""
+        """Make a process available again: the memory shared with it may be overwritten."""
         with self.lock:
             self.free.append(process)
 
     def ended(self) -> bool:
-        """Whether all processes have ended, as they do when they get no block for a while."""
+        """Whether all processes have ended, as they do after some time without a block."""
         return all(process.program.poll() is not None for process in self.all)
 
     def close(self) -> None:
@@ -360,7 +339,7 @@ class Processes:
 
 
 def _shared_file(size: int) -> int | None:
-    """Open memory that has no name, so that nothing is left behind; None where the system has no such files."""
+    """Open anonymous memory, or a file without a name; None on systems that have neither."""
     if hasattr(os, "memfd_create"):
         file = os.memfd_create("twoafc")
     elif os.name == "posix":
@@ -373,26 +352,24 @@ def _shared_file(size: int) -> int | None:
 
 
 def _send(sink: IO[bytes], message: object, memory: memoryview | None = None) -> None:
-    """Write a message; its arrays go into the shared memory if they fit, which saves copies of a block's pixels."""
+    """Write a message; its arrays are put into the shared memory if they fit, which saves copies of the pixels."""
     buffers: list[pickle.PickleBuffer] = []
-    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=None if memory is None else buffers.append)
-    lengths = [buffer.raw().nbytes for buffer in buffers]
-    if memory is not None and sum(lengths) > len(memory):
-        content, lengths = pickle.dumps(message, pickle.HIGHEST_PROTOCOL), []
-    for place, buffer in zip(_places(lengths), buffers, strict=False):
-        assert memory is not None
-        memory[place] = buffer.raw()
-    pickle.dump((content, lengths), sink, pickle.HIGHEST_PROTOCOL)
+    content, places = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append), list[slice]()
+    raw = [buffer.raw() for buffer in buffers]
+    if memory is None or sum(map(len, raw)) > len(memory):
+        content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    else:
+        for array in raw:
+            start = places[-1].stop if places else 0
+            places.append(slice(start, start + len(array)))
+            memory[places[-1]] = array
+    pickle.dump((content, places), sink, pickle.HIGHEST_PROTOCOL)
     sink.flush()
 
 
 def _receive(source: IO[bytes], memory: memoryview | None = None) -> Any:
-    content, lengths = pickle.load(source)
-    return pickle.loads(content, buffers=[memory[place] for place in _places(lengths)] if memory else ())
-
-
-def _places(lengths: list[int]) -> list[slice]:
-    return [slice(end - length, end) for length, end in zip(lengths, itertools.accumulate(lengths), strict=True)]
+    content, places = pickle.load(source)
+    return pickle.loads(content, buffers=[memory[place] for place in places] if memory else ())
 
 
 # --- the program of a worker process ----------------------------------------------------------------------------------
@@ -400,57 +377,39 @@ def _places(lengths: list[int]) -> list[slice]:
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker process does with blocks.
+    """What a worker process does with blocks."""
 
-    Parameters
-    ----------
-    distances : mapping of name to text or Packed, or None
-        The distances that it measures; None where it only decodes.
-    proven : frozenset
-        See `twoafc.measurement.block.Measurer`.
-    cache : int
-        Bytes of decoded images to keep.
-    device, precision : str
-        Where and how the distances work; None for a GPU where there is one.
-    sample : (str, int), optional
-        An image that must be there, with its trace: on another machine the path may lead to other files.
-    idle : float, optional
-        Seconds after which the process ends if it gets no block: the client of a cluster may have been killed. Given
-        for a process of a cluster, which also reports its distances as `Ready`.
-    """
-
-    distances: Mapping[str, str | Packed] | None
-    proven: Proven = frozenset()
-    cache: int = 0
-    device: str | None = "cpu"
+    distances: Mapping[str, str | Packed] | None  # the distances to measure; None if it only decodes
+    proven: Proven = frozenset()  # see `twoafc.measurement.block.Measurer`
+    cache: int = 0  # bytes of decoded images to keep
+    device: str | None = "cpu"  # None for a GPU if there is one
     precision: str = "fp32"
-    sample: tuple[str, int] | None = None
+    sample: tuple[str, int] | None = None  # an image that must exist, and its trace: other machines may have others
+    # For a process of a cluster, which also reports its distances as `Ready`: it ends after so many seconds without a
+    # block, since the client may have been killed.
     idle: float | None = None
 
 
 class Ready(NamedTuple):
-    """What a process of a cluster reports when it has made its distances.
-
-    Its device; and by distance its identity, of those made from a text, and its maker.
-    """
+    """The report of a process of a cluster that has made its distances."""
 
     device: str
-    identities: dict[str, dict[str, Any]]
+    identities: dict[str, dict[str, Any]]  # of distances made from a text
     makers: dict[str, Maker]
 
 
 def serve(file: int = -1, size: int = 0) -> None:
-    """Answer messages from standard input on standard output, until there are no more.
+    """Answer messages from standard input on standard output until the input ends.
 
-    `file` and `size` are those of the memory that this process shares with its parent, if any.
+    `file` and `size` describe the memory that is shared with the parent, if any.
     """
     memory = memoryview(mmap.mmap(file, size)) if size else None
     _adopt(True)
-    # What a distance prints must not come between answers.
+    # A distance must not print between answers, nor read messages.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # and what it reads must be no message
-    # What is wrong with an image is in the list of failures; Pillow would say it again.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # Problems of images are in the list of failures; Pillow would repeat them.
     warnings.filterwarnings("ignore", module=r"PIL\b")
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, messages), daemon=True).start()
@@ -474,7 +433,7 @@ def serve(file: int = -1, size: int = 0) -> None:
 
 
 def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded]]:
-    """Make what a job needs: the report of a process of a cluster, and the function that answers a block."""
+    """Make the distances of a job; return the report of a process of a cluster, and the function for blocks."""
     decoder = Decoder(job.cache)
     if job.distances is None:
         return None, lambda block: decoder.read_all(block.images)
@@ -500,7 +459,7 @@ def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded
 
 
 def _require_image(path: str, known: int) -> None:
-    """Refuse to work where the images are not, or others: every row would be listed as a failure."""
+    """Raise if the images are missing or different here; otherwise every row would be listed as a failure."""
     rule = "images must lie under one path on all machines"
     try:
         same = trace(read_bytes(path)) == known
@@ -511,10 +470,58 @@ def _require_image(path: str, known: int) -> None:
 
 
 def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
-    """Read messages; end the process with its parent, in the middle of a computation too."""
+    """Read messages; when the parent ends, end this process at once, even during a computation."""
     try:
         while True:
             messages.put(_receive(source))
-    except Exception:  # the end of the input, in the middle of a message too
-        _kill_tree(os.getpid())  # with whatever a user's distance has started
+    except Exception:  # the end of the input, perhaps in the middle of a message
+        _kill_tree(os.getpid())
         os._exit(0)
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+_record = {"interrupted": False}  # not a lock or an event: the signal may arrive while this thread holds it
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end even if it was lost inside.
+
+    Python prints and ignores what is raised while an object is deleted. So the signal is also recorded, and the loops
+    that wait for blocks check the record. Does nothing outside the main thread, or if the signal is ignored.
+    """
+    before, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            _record["interrupted"] = True
+            raise
+
+    def report_others(ignored: Any) -> None:
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            report(ignored)
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = report_others
+    try:
+        yield
+    except KeyboardInterrupt:
+        _record["interrupted"] = False
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = report
+        raise_interruption()
+
+
+def raise_interruption() -> None:
+    """Raise the interruption that was recorded, if any."""
+    if _record["interrupted"]:
+        _record["interrupted"] = False
+        raise KeyboardInterrupt

@@ -1,10 +1,10 @@
-"""When a value measured earlier may be used again: the distance must be the same, and so must the image files.
+"""Identities of distances and images: a value is used again only if both are the same as when it was measured.
 
 The identity of a distance is what its values depend on: variant, precision, kind of device, weights, versions. A user's
-function is identified by the file that it is in. A callable that only one process has (``functools.partial``, a lambda,
-an object) is identified also by the values that it holds and uses, a network by its weights: written down one by one,
-since a pickle differs between processes, and cannot say which setting has changed. Where a value cannot be written
-down, or code has no source, the callable is unidentified, and its values are never combined with others.
+function is identified by its file. A callable that only one process has (``functools.partial``, a lambda, an object) is
+also identified by the values that it uses, a network by its weights. They are written as text, one by one, since a
+pickle differs between processes and does not show which setting has changed. If a value cannot be written as text, or
+code has no source, the callable is unidentified, and its values are never combined with others.
 """
 
 from __future__ import annotations
@@ -64,13 +64,12 @@ def identity_of(text: str | None, distance: Distance, device: str, *, name: str 
     Parameters
     ----------
     text : str or None
-        The text that any process can make it from.
+        The text from which any process can make it.
     distance : callable
-        The distance.
     device : str
         Where it is measured.
     name : str
-        Its name, where it has no text and no name itself.
+        Its name, if it has no text and no name itself.
 
     Examples
     --------
@@ -79,8 +78,8 @@ def identity_of(text: str | None, distance: Distance, device: str, *, name: str 
     """
     full = ALIASES.get(text, text) if text else str(getattr(distance, "name", name))
     if full.endswith(".npz"):
-        full = "heads"  # which ones, their digest among the weights says
-    # A network takes arrays to its own device, and tensors where they are.
+        full = "heads"  # identified by their digest among the weights
+    # A network processes arrays on its own device, and tensors where they are.
     kind = str(getattr(distance, "device", device) if device == "cpu" else device).partition(":")[0]
     native = "fp64" if full in DISTANCES and device == "cpu" else "fp32"
     result = {"variant": full, "precision": getattr(distance, "precision", native), "device": kind}
@@ -98,7 +97,7 @@ def identity_of(text: str | None, distance: Distance, device: str, *, name: str 
 
 
 def differences(now: Identity, before: Identity) -> str:
-    """Say in words what differs between two identities; nothing where they agree.
+    """Describe how two identities differ; return "" if they agree.
 
     Examples
     --------
@@ -119,13 +118,13 @@ def differences(now: Identity, before: Identity) -> str:
 
 
 def lasting_differences(now: Identity, before: Identity) -> str:
-    """Say in words what differs between two identities that must not; nothing where they agree."""
+    """Describe how two identities differ, except in what is `CHANGEABLE`; return "" if they agree."""
     kept = ({key: value for key, value in identity.items() if key not in CHANGEABLE} for identity in (now, before))
     return differences(*kept)
 
 
 def require_same(name: str, where: Path, now: Identity, before: Identity) -> None:
-    """Refuse to combine values of a distance that were measured differently."""
+    """Raise if values of a distance were measured differently, and must not be combined."""
     changed = differences(now, before)
     if changed:
         raise DataError(
@@ -134,7 +133,7 @@ def require_same(name: str, where: Path, now: Identity, before: Identity) -> Non
 
 
 def require_identified(name: str, where: Path, now: Identity) -> None:
-    """Refuse to combine values of a distance that cannot be identified."""
+    """Raise if a distance cannot be identified, so that its values must not be combined with others."""
     reason = now.get("unidentified")
     if reason:
         rule = f"{name} cannot be compared with the {name} of another run, so their values are not combined"
@@ -158,7 +157,7 @@ def _library(text: str) -> dict[str, str]:
 
 
 def _made_from_text(function: Any) -> dict[str, Any]:
-    """Return the source and the weights of a distance made from a text, whose settings are always the same."""
+    """Return the source and the weights of a distance made from a text, which fixes its settings."""
     while isinstance(function, Own | OneByOne | LibraryDistance | functools.partial):
         function = function.func if isinstance(function, functools.partial) else function.function
     result: dict[str, Any] = {}
@@ -169,7 +168,7 @@ def _made_from_text(function: Any) -> dict[str, Any]:
 
 
 def identity_of_callable(function: Any) -> dict[str, Any]:
-    """Return all that a callable of this process consists of; as ``unidentified``, why that is not known.
+    """Return the source, weights and settings of a callable, or as ``unidentified`` why they are not known.
 
     Examples
     --------
@@ -191,7 +190,7 @@ def identity_of_callable(function: Any) -> dict[str, Any]:
 
 
 def _settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the text of a value and of all that it holds, each under a name such as ``function.k``."""
+    """Yield the text of a value and of all values inside it, each under a name such as ``function.k``."""
     if depth > MAX_DEPTH:
         raise UnidentifiedError(f"{name} is nested too deep")
     if isinstance(value, PLAIN):
@@ -233,7 +232,7 @@ def _all_settings(values: Mapping[Any, Any], name: str, depth: int) -> Iterator[
 
 
 def _function_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """A function of a module is its file; any other also holds values, and is one of several in its file."""
+    """A function of a module is its file; any other is also its place in the file, and the values that it uses."""
     function: Any = value if isinstance(value, FunctionType) else value.__wrapped__  # functools.cache wraps one
     yield _under(name, "name"), f"{function.__module__}.{function.__qualname__}"
     module = sys.modules.get(value.__module__)
@@ -258,7 +257,7 @@ def _object_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, s
     yield _under(name, "name"), f"{kind.__module__}.{kind.__qualname__}"
     yield _under(name, "file"), _source(kind)
     for key, method in vars(kind).items():
-        # What makes an object shows in its attributes, and what prints it changes no value.
+        # Of special methods only __call__ matters: constructors set attributes, and others change no value.
         if inspect.isfunction(method) and (key == "__call__" or not key.startswith("__")):
             if not Path(method.__code__.co_filename).is_file():
                 raise UnidentifiedError(f"the code of {kind.__name__} is in no file")
@@ -291,7 +290,7 @@ def _source(function: Any) -> str:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Return the names of its module that code uses, and functions inside it."""
+    """Return the global names that code uses, with those of functions inside it."""
     here = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return here.union(*(_names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
@@ -315,7 +314,7 @@ def _weights(network: Any) -> str:
     return f"sha256 {digest.hexdigest()}"
 
 
-# A process that holds a network or a tensor has imported torch; others need not wait for the import.
+# If torch has not been imported, no value is a network or a tensor, and there is no need to wait for the import.
 def _is_network(value: Any) -> bool:
     return "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module)
 
@@ -332,12 +331,11 @@ def _sha256(content: bytes) -> str:
 
 
 class Traces:
-    """The trace (64 bits of a digest) of each image's file from which a value was measured; 0 where none was.
+    """The trace (64 bits of a digest) of each image file that was measured; 0 for others.
 
     Parameters
     ----------
     plan : Plan
-        The images and the items.
     out : Path
         The table, for errors.
     known : array of uint64, shape (images,), optional
@@ -355,8 +353,8 @@ class Traces:
         """Return the traces of items' images, shape (items, images of each)."""
         return np.asarray(self.known[self.plan.items[items]])
 
-    def enter(self, items: IntArray, traces: TraceArray) -> None:
-        """Add the traces of measured items, shape as in `of`; refuse a file that is not the one measured before."""
+    def add(self, items: IntArray, traces: TraceArray) -> None:
+        """Add the traces of measured items, shape as in `of`; raise if a file has changed since it was measured."""
         images, new = self.plan.items[items].ravel(), traces.ravel()
         # Twice, since one image may be in several of the items.
         for _ in range(2):
@@ -366,7 +364,7 @@ class Traces:
             self.known[images[new != 0]] = new[new != 0]
 
     def check(self, progress: Progress | None) -> None:
-        """Read every measured file again, and refuse one that has changed; a missing file has not changed."""
+        """Read every measured file again, and raise if one has changed; missing files are ignored."""
         images = np.flatnonzero(self.known)
         pieces = np.split(images, range(FILES_AT_ONCE, len(images), FILES_AT_ONCE))
         done = 0
@@ -381,19 +379,16 @@ class Traces:
                     progress(done, len(images), "images checked")
 
     def _read(self, images: IntArray) -> TraceArray:
-        return np.array([_trace_of_file(self.plan.path(image)) for image in images], dtype=np.uint64)
+        traces = np.zeros(len(images), dtype=np.uint64)
+        for place, image in enumerate(images):
+            with contextlib.suppress(ImageError):
+                traces[place] = trace(read_bytes(self.plan.path(image)))
+        return traces
 
     def _refuse(self, image: int) -> None:
         remedy = f"name another table, or remove {self.out.name} and {self.out.name}.parts"
         path = os.path.normpath(self.plan.path(image))
         raise DataError(f"all values must be of the same images; {path} has changed since it was measured; {remedy}")
-
-
-def _trace_of_file(path: str) -> int:
-    try:
-        return trace(read_bytes(path))
-    except ImageError:
-        return 0
 
 
 def traces_as_text(traces: TraceArray) -> str:

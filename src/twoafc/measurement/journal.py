@@ -1,12 +1,12 @@
-"""What is known of a run: values in memory, parts on disk from which a run resumes, and the finished table.
+"""The journal of a run: values in memory, parts on disk from which a run resumes, and the finished table.
 
-A part is a small Parquet file in ``TABLE.parts`` with values of some items: the column ``item``, for each distance and
-slot ``NAME_0``, ``NAME_1``, and in ``traces`` the traces of the items' images. Its header says which data the items
-belong to, and what each distance was measured with; its name has the digest of the file, so that no damaged part is
-ever read.
+A part is a small Parquet file in ``TABLE.parts`` with the values of some items: the column ``item``, for each distance
+and slot ``NAME_0``, ``NAME_1``, and in ``traces`` the traces of the items' images. Its header has the fingerprint of
+the data, and what each distance was measured with. Its name has the digest of the file, so that no damaged part is
+read.
 
-A table has a card that says what made it, with a digest of the table: in the metadata of a Parquet file, beside a CSV
-file.
+A table has a card with what it was measured with, and a digest of the table: in the metadata of a Parquet file, or in a
+JSON file beside a CSV file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, durable_file, lock, open_file, reading_parquet, require_file, write_text
+from twoafc.files import PARTIAL, durable_file, open_file, open_locked, reading_parquet, require_file, write_text
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -45,19 +45,19 @@ from twoafc.measurement.plan import Plan, Shard
 from twoafc.table import read_frame, write_durably
 
 Values = dict[str, FloatArray]
-"""By distance an array (items, slots), of channels (items, slots, channels); NaN where a value is not known."""
+"""By distance an array (items, slots), or (items, slots, channels); NaN where a value is not known."""
 Card = dict[str, Any]
 ItemFailure = tuple[int, str, str]
-"""An item that could not be measured: its number, the faulty image (empty where there is none), and the reason."""
+"""An item that could not be measured: its number, the faulty image if any, and the reason."""
 
 KEY, TRACES = "twoafc", "twoafc.traces"
 """Metadata of a Parquet file: the card of a table or the header of a part, and the traces of a table's images."""
 PART = re.compile(r"\d{9,}-[0-9a-f]{12,32}\.parquet")
 OURS = re.compile(rf"{PART.pattern}|\.{PART.pattern}{PARTIAL}|\.lock(-\d+-\d+)?")
-"""All that runs leave in a folder of parts."""
+"""All files of runs in a folder of parts."""
 PAUSE, SHORTEST, LONGEST = 0.01, 0.05, 10.0
-"""Between two parts: a hundredth of the time since the start, within these bounds in seconds. So a run that is killed
-loses no more of its finished work, and does not make thousands of files."""
+"""Between two parts: a hundredth of the time since the start, within these bounds in seconds. A run that is killed
+loses no more than that, and a long run does not write thousands of files."""
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -76,41 +76,27 @@ def beside(path: Path, ending: str) -> Path:
 
 @contextlib.contextmanager
 def locked(folder: Path, shard: Shard | None = None) -> Iterator[None]:
-    """Lock a folder of parts, which is made if needed; the lock ends with its process, however that ends.
+    """Lock a folder of parts, which is made if needed, until this process ends, however it ends.
 
     Several shards may work at once, but no shard twice; a run without a shard works alone, and removes the folder at
     the end if there is no part in it.
     """
-    names = {"lock": shard is None} | ({f"lock-{shard[0]}-{shard[1]}": True} if shard else {})
+    names = {".lock": shard is None} | ({f".lock-{shard[0]}-{shard[1]}": True} if shard else {})
     with contextlib.ExitStack() as stack:
         for name, exclusive in names.items():
-            stack.callback(os.close, _lock(folder, name, exclusive))
+            try:
+                handle = open_locked(folder / name, exclusive=exclusive)
+            except OSError as error:
+                rule = "finished values are kept in a folder beside the table"
+                raise OSError(f"{rule}; {folder} cannot be written ({error.strerror}); name another table") from error
+            if handle is None:
+                raise OSError(f"another run is using {folder}; wait for it, or name another table")
+            stack.callback(os.close, handle)
         try:
             yield
         finally:
             if shard is None and not _parts_in(folder):
                 _clear(folder)
-
-
-def _lock(folder: Path, name: str, exclusive: bool) -> int:
-    """Open a file and lock it; a file that was removed meanwhile locks nothing."""
-    while True:
-        try:
-            folder.mkdir(exist_ok=True)
-            file = os.open(folder / f".{name}", os.O_RDWR | os.O_CREAT, 0o644)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            rule = "finished values are kept in a folder beside the table"
-            raise OSError(f"{rule}; {folder} cannot be written ({error.strerror}); name another table") from error
-        # Where there are no locks, the user must not start two runs at once.
-        free = lock(file, exclusive=exclusive) is not False
-        with contextlib.suppress(FileNotFoundError):
-            if free and os.path.samestat(os.fstat(file), os.stat(folder / f".{name}")):
-                return file
-        os.close(file)
-        if not free:
-            raise OSError(f"another run is using {folder}; wait for it, or name another table")
 
 
 def _parts_in(folder: Path) -> list[Path]:
@@ -123,7 +109,7 @@ def _part_name(item: int, content: bytes) -> str:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what runs leave in a folder of parts, and the folder unless there is something else in it."""
+    """Remove the files of runs from a folder of parts, and the folder if it is then empty."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if OURS.fullmatch(path.name):
@@ -132,7 +118,6 @@ def _clear(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file that is no longer needed; what cannot be removed, such as a folder of that name, stays."""
     with contextlib.suppress(OSError):
         path.unlink()
 
@@ -142,7 +127,7 @@ def _remove(path: Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """An earlier table, what made it, and the traces of the files that were measured."""
+    """An earlier table, its card, and the traces of the image files that were measured."""
 
     frame: pl.DataFrame
     card: Card
@@ -155,7 +140,7 @@ class Earlier:
 
     @property
     def makers(self) -> dict[str, list[Maker]]:
-        """The machines and libraries that measured each distance."""
+        """By distance, the machines and libraries that measured it."""
         return {name: list(about["made"]) for name, about in self.card["distances"].items()}
 
     def values(self, plan: Plan) -> Values:
@@ -177,7 +162,7 @@ class Earlier:
 
 
 def check_name(path: Path, *, channels: bool = False) -> None:
-    """Refuse a table, or a file of channels, that could not be written, before any work is done."""
+    """Raise before any work is done if a table, or a file of channels, could not be written."""
     if channels and path.suffix != ".npz":
         raise ValueError(f"channels are written as .npz; found {path.name}")
     if not channels and path.suffix not in (".csv", ".parquet"):
@@ -193,13 +178,13 @@ def check_name(path: Path, *, channels: bool = False) -> None:
 
 
 def read_table(path: Path, fingerprint: str) -> Earlier | None:
-    """Read an earlier table of the data with that fingerprint; None where there is none."""
+    """Read an earlier table of the data with that fingerprint; None if there is no table."""
     if not path.exists():
         return None
-    remedy = "name another file, or remove it"
-    card, traces, digest = _card(path) or (None, "", "")
-    if card is None:
+    remedy, read = "name another file, or remove it", _card(path)
+    if read is None:
         raise DataError(f"{path} has no card that says what it holds; {remedy}")
+    card, traces, digest = read
     if card["data"]["fingerprint"] != fingerprint:
         raise DataError(f"{path} was measured on other data than these; {remedy}")
     if card["sha256"] != digest:
@@ -214,32 +199,32 @@ def is_changed(path: str | Path) -> bool:
 
 
 def identities_of(path: str | Path) -> dict[str, Identity]:
-    """What the distances of a table were measured with, by its card; nothing where it has none."""
+    """Return what the distances of a table were measured with, by its card; empty if it has none."""
     card, _, _ = _card(Path(path)) or ({"distances": {}}, "", "")
     return {name: about["identity"] for name, about in card["distances"].items()}
 
 
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
-    """Write a table with its card; wherever that is interrupted, the old or the new table has its own card."""
+    """Write a table with its card; after an interruption the old or the new table is there with its own card."""
     card = {**card, "sha256": _digest(frame)}
     if path.suffix == ".parquet":
         write_durably(frame, path, {KEY: json.dumps(card), TRACES: traces_as_text(traces)})
         return
     new = {**card, "traces": traces_as_text(traces)}
     old, text, _ = (_card(path) if path.exists() else None) or (None, "", "")
-    # The new card is written first, with the old one inside, until its table is there.
+    # The new card is written before its table, and includes the old one until the table is written.
     write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
     write_durably(frame, path, {})
     write_text(_json(new), beside(path, "json"))
 
 
 def _digest(frame: pl.DataFrame) -> str:
-    """Return the digest of a table: that of its CSV file, in whatever file it is."""
+    """Return the digest of a table: that of its CSV file, whatever its format on disk."""
     return hashlib.sha256(frame.write_csv().encode()).hexdigest()
 
 
 def _card(path: Path) -> tuple[Card, str, str] | None:
-    """Read the card and the traces of a table, and the digest that the table has now; None where it has no card."""
+    """Read the card and the traces of a table, and compute its present digest; None if it has no valid card."""
     try:
         if path.suffix == ".parquet":
             with reading_parquet(path):
@@ -267,12 +252,12 @@ def _json(card: Mapping[str, Any]) -> str:
 
 
 def columns(plan: Plan, name: str) -> dict[str, tuple[IntArray, int]]:
-    """Return the columns of a distance, each with its rows' items and slot."""
+    """Return the columns of a distance, each with the items of its rows and their slot."""
     return {f"{name}_{suffix}": place for suffix, place in plan.places.items()}
 
 
 def check_columns(plan: Plan, names: Iterable[str]) -> None:
-    """Refuse a distance whose columns the data set has already."""
+    """Raise if the data set already has a column of a distance."""
     for name in names:
         for column in columns(plan, name):
             if column in plan.data.table.columns:
@@ -308,7 +293,7 @@ def traces_of(plan: Plan, traces: TraceArray, rows: BoolArray) -> TraceArray:
 
 
 def left_over(plan: Plan, values: Values, names: Iterable[str], rows: BoolArray) -> tuple[IntArray, Values]:
-    """Return what is known and not in the table: values of rows that are left out, and of other distances."""
+    """Return the items and values that are not in the table: of rows that are left out, and of other distances."""
     in_table = np.zeros(len(plan), dtype=np.bool_)
     for item, _ in plan.places.values():
         in_table[item[rows]] = True
@@ -322,7 +307,7 @@ def left_over(plan: Plan, values: Values, names: Iterable[str], rows: BoolArray)
 
 
 def some_known(values: FloatArray) -> BoolArray:
-    """Return of which items some value is known."""
+    """Return which items have a known value."""
     return np.asarray(~np.isnan(values).all(axis=tuple(range(1, values.ndim))))
 
 
@@ -337,8 +322,7 @@ class Journal:
     out : Path
         The table.
     plan : Plan
-        The items.
-    candidates : iterable of Candidate
+    candidates : sequence of Candidate
         The distances to measure.
     makers : mapping of distance to list
         The machines and libraries that measure them; the lists may grow during the run.
@@ -350,13 +334,12 @@ class Journal:
         self,
         out: Path,
         plan: Plan,
-        candidates: Iterable[Candidate],
+        candidates: Sequence[Candidate],
         makers: Mapping[str, list[Maker]],
         earlier: Earlier | None,
     ) -> None:
         self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers
         self.identities = earlier.identities if earlier else {}
-        candidates = list(candidates)
         self.identities |= {candidate.name: candidate.identity for candidate in candidates}
         self.widths = {candidate.name: getattr(candidate.distance, "width", ()) for candidate in candidates}
         self.makers = earlier.makers if earlier else {}
@@ -373,11 +356,11 @@ class Journal:
 
     @property
     def _data(self) -> str:
-        """What the numbers of items mean."""
+        """The data and the kind of items that the items' numbers belong to."""
         return f"{self.plan.data.fingerprint()} {self.plan.kind}"
 
     def of(self, name: str) -> FloatArray:
-        """Return the values of a distance, shape (items, slots); NaN where not known. Channels are in float32."""
+        """Return the values of a distance, as in `Values`; those of channels are float32."""
         if name not in self.values:
             width = self.widths.get(name, ())
             self.values[name] = np.full((*self.plan.shape, *width), np.nan, dtype=np.float32 if width else np.float64)
@@ -385,14 +368,17 @@ class Journal:
 
     def missing(self, names: Iterable[str]) -> dict[str, BoolArray]:
         """Return by distance which items are still to be measured."""
-        values = {name: self.of(name) for name in names}
-        return {
-            name: np.asarray(np.isnan(known).any(axis=tuple(range(1, known.ndim)))) for name, known in values.items()
-        }
+        unknown = {name: np.isnan(self.of(name)) for name in names}
+        return {name: np.asarray(mask.any(axis=tuple(range(1, mask.ndim)))) for name, mask in unknown.items()}
 
     def add(self, block: Block, outcome: Outcome) -> None:
-        """Enter the outcome of a block, and write a part if the last one is old enough."""
-        self._add_traces(block, outcome)
+        """Add the outcome of a block, and write a part if the last one is old enough."""
+        measured = np.zeros(len(block.items), dtype=np.bool_)
+        for name, values in outcome.values.items():
+            measured[block.wanted[name][some_known(values)]] = True
+        # Only of files that gave a value: those of failed items may be replaced.
+        traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
+        self.traces.add(block.items[measured], traces[measured])
         for name, values in outcome.values.items():
             self.of(name)[block.items[block.wanted[name]]] = values
         for item, image, reason in outcome.failures:
@@ -407,26 +393,18 @@ class Journal:
         if now - self._written >= min(LONGEST, max(SHORTEST, PAUSE * (now - self._started))):
             self.flush()
 
-    def _add_traces(self, block: Block, outcome: Outcome) -> None:
-        """Enter the files that gave some value; the files of a failed item may be replaced."""
-        some = np.zeros(len(block.items), dtype=np.bool_)
-        for name, values in outcome.values.items():
-            some[block.wanted[name][some_known(values)]] = True
-        traces = np.array(outcome.traces, dtype=np.uint64)[block.places]
-        self.traces.enter(block.items[some], traces[some])
-
     def derive(self, name: str, values: FloatArray, identity: Identity) -> None:
-        """Enter a distance that was computed from others."""
+        """Add a distance that was computed from others."""
         self.changed = self.changed or name not in self.identities
         self.values[name], self.identities[name] = values, identity
 
     def mark_random(self, name: str, seen: str) -> None:
-        """Say on the card, and in a note, that the values of a distance depend on the batch or on chance."""
+        """Note, and write on the card, that the values of a distance depend on the batch or on chance."""
         self.random[name] = {"random": "values depend on the batch or on chance"}
         self.notes.append(f"values of {name} depend on the batch or on chance, which is allowed: {seen}")
 
     def flush(self) -> None:
-        """Write what is not yet on disk as one part."""
+        """Write the values that are not yet on disk as one part."""
         if not self._pending:
             return
         items = np.concatenate([block.items for block in self._pending])
@@ -441,7 +419,7 @@ class Journal:
         self._written = time.monotonic()
 
     def read(self) -> None:
-        """Read all parts, also of distances that are not asked for now; a damaged part is reported and removed."""
+        """Read all parts, also of distances that are not requested now; a damaged part is reported and removed."""
         for path in _parts_in(self.folder):
             try:
                 header, items, traces, values = self._read_part(path)
@@ -458,7 +436,7 @@ class Journal:
                 raise DataError(
                     f"{self.folder} has parts of other data than these; finish that run, or remove the folder"
                 )
-            self.traces.enter(items, traces)
+            self.traces.add(items, traces)
             for name, about in header["distances"].items():
                 if name in self.measuring:
                     require_identified(name, self.folder, about["identity"])
@@ -473,7 +451,7 @@ class Journal:
         self.notes += [note] * (note not in self.notes)
 
     def finish(self, names: Iterable[str], rows: BoolArray) -> bool:
-        """Remove the parts, now that the table has the values of some rows; return whether there are others to keep."""
+        """Remove the parts after the table is written; return whether values remain that it does not have."""
         items, values = left_over(self.plan, self.values, names, rows)
         old = _parts_in(self.folder)
         if len(items):
@@ -497,7 +475,7 @@ class Journal:
             partial.write_bytes(content.getvalue())
 
     def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
-        """Read a part; raise ValueError where it is not the file that was written."""
+        """Read a part; raise ValueError if it is not the file that was written."""
         with open_file(path) as file:
             content = file.read()
         if path.name != _part_name(int(path.name.partition("-")[0]), content):

@@ -1,4 +1,4 @@
-"""What is to be measured: each distinct triplet of images once or, where images recur, each distinct pair."""
+"""The plan of a run: which items to measure, each distinct triplet of images or, if images recur, each pair, once."""
 
 from __future__ import annotations
 
@@ -20,38 +20,27 @@ Shard = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The distinct items of a data set, and where each row finds its distances among them.
-
-    Parameters
-    ----------
-    data : Dataset
-        The data set.
-    files : list of str
-        The distinct images.
-    items : array of int, shape (I, 3) or (I, 2)
-        Each item's images, by their numbers in `files`: a reference and the images that are compared with it.
-    places : mapping of str to (array of int, shape (T,), int)
-        For ``d0`` and ``d1`` (pairs: ``d``) each row's item, and which of the item's distances it is.
-    """
+    """The I distinct items of a data set with T rows, and the item of each row."""
 
     data: Dataset
-    files: list[str]
-    items: IntArray
+    files: list[str]  # the distinct images
+    items: IntArray  # (I, 3) or (I, 2), each item's images by their numbers in `files`, the reference first
+    # For d0 and d1 (pairs: d) each row's item, shape (T,), and the slot: which of the item's distances it is.
     places: Mapping[str, tuple[IntArray, int]]
 
     @property
     def kind(self) -> str:
-        """What the items are."""
+        """Triplets or pairs."""
         return {3: "triplets", 2: "pairs"}[self.items.shape[1]]
 
     @property
     def cache(self) -> int:
-        """Bytes of decoded images that each worker keeps: none where no image is in several items."""
+        """Bytes of decoded images that each worker keeps: 0 if no image is in several items."""
         return 2**27 if len(self.files) < self.items.size else 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of items, and of distances per item."""
+        """Number of items, and of slots (distances per item)."""
         return len(self.items), int(self.items.shape[1]) - 1
 
     def __len__(self) -> int:
@@ -62,14 +51,14 @@ class Plan:
         return os.path.join(self.data.folder, self.files[image])
 
     def blocks(self, size: int, wanted: Mapping[str, BoolArray]) -> Iterator[Block]:
-        """Cut the items into blocks, and yield those in which something is wanted.
+        """Yield the items to measure, in blocks of a fixed size, whatever was measured before.
 
         Parameters
         ----------
         size : int
-            Items in a block; which items a block has does not depend on what was measured before.
+            Items in a block.
         wanted : mapping of distance to array of bool, shape (I,)
-            The items that are to be measured.
+            The items to measure.
         """
         for start in range(0, len(self), size):
             piece = slice(start, start + size)
@@ -77,12 +66,12 @@ class Plan:
             if here:
                 numbers = np.unique(np.concatenate(list(here.values())))
                 wanted_here = {name: np.searchsorted(numbers, chosen) for name, chosen in here.items()}
-                yield self.block(start + numbers, wanted_here, start // size)
+                yield self.block(start + numbers, wanted_here)
 
-    def block(self, items: IntArray, wanted: Mapping[str, IntArray], number: int = -1) -> Block:
+    def block(self, items: IntArray, wanted: Mapping[str, IntArray]) -> Block:
         """Return a block of some items, in any order."""
         images, places = np.unique(self.items[items], return_inverse=True)
-        return Block(number, items, [self.path(image) for image in images], places.reshape(len(items), -1), wanted)
+        return Block(items, [self.path(image) for image in images], places.reshape(len(items), -1), wanted)
 
     def rows_of(self, item: int) -> IntArray:
         """Return the rows that have an item."""
@@ -90,7 +79,7 @@ class Plan:
         return order[starts[item] : starts[item + 1]]
 
     def named(self, items: IntArray, image: int = 0) -> str:
-        """Name the triplets of some items in words; of a single item also the image with that number, unless 0."""
+        """Name the triplets of some items; of a single item also the image with that number, unless it is 0."""
         names = self.data.table["triplet"]
         first, last = (str(names[int(np.min(self.rows_of(int(item))))]) for item in (items[0], items[-1]))
         if len(items) > 1:
@@ -109,8 +98,8 @@ class Plan:
 def plan_items(data: Dataset) -> Plan:
     """Find the distinct items of a data set.
 
-    A triplet shares the work on its reference between its two distances: three images go through a network, not four.
-    Where pairs recur in many triplets, each pair once is less work still; quadruples and single pairs are always pairs.
+    Measuring a triplet processes its reference once for both distances. If pairs recur in many triplets, measuring each
+    pair once is less work still; quadruples and single pairs are always measured as pairs.
 
     Examples
     --------
@@ -146,7 +135,7 @@ def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def block_size(device: str, image: Size | None) -> int:
-    """Return how many items a block has by default: as many as one call takes, fewer of large images.
+    """Return the default number of items in a block: as many as one call takes, fewer for large images.
 
     Examples
     --------
@@ -159,6 +148,6 @@ def block_size(device: str, image: Size | None) -> int:
 
 
 def in_shard(items: int, size: int, shard: Shard | None) -> BoolArray:
-    """Return which of so many items, in blocks of some size, belong to a shard: every n-th block from the i-th on."""
+    """Return which items, in blocks of some size, belong to shard (i, n): every n-th block from the i-th on."""
     i, n = shard or (1, 1)
     return np.asarray(np.arange(items) // size % min(n, items) == i - 1)

@@ -1,9 +1,9 @@
-"""Measure distances on a data set: in blocks, by several processes, so that a run can be killed and resumed."""
+"""Measure distances on a data set, in blocks and by several processes; a run that is killed can be resumed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 import twoafc
-from twoafc.arrays import BoolArray, FloatArray
+from twoafc.arrays import BoolArray
 from twoafc.datasets import Dataset, open_dataset, require_images
 from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
@@ -39,11 +39,17 @@ from twoafc.measurement.block import (
 )
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device, split_fused
 from twoafc.measurement.channels import channels_of, earlier_channels, write_channels
-from twoafc.measurement.executors import Executor, Job, LocalExecutor, Outcomes, rehearse
+from twoafc.measurement.executors import (
+    Executor,
+    Job,
+    LocalExecutor,
+    Outcomes,
+    interruptible,
+    raise_interruption,
+    rehearse,
+)
 from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
-from twoafc.measurement.interruption import interruptible, raise_interruption
 from twoafc.measurement.journal import (
-    Earlier,
     ItemFailure,
     Journal,
     beside,
@@ -63,17 +69,17 @@ if TYPE_CHECKING:
     from distributed import Client
 
 MAX_TRIED = 1000
-"""Items, or images, among which the first readable one is looked for."""
+"""Items, or images, that are searched for the first readable one."""
 FEW = 4
 """Items that are measured twice."""
 GPU_ROUNDING = 1e-2
-"""How much of the largest value the batch may change on a GPU. Networks round factors to 11 bits there unless they are
-kept from it, for each size of a batch in another way: ours then differ by up to 1.5e-3 (in single precision 2e-5)."""
+"""Share of the largest value by which a value may depend on the batch on a GPU. By default networks round factors to
+11 bits there, differently for each batch size: ours then differ by up to 1.5e-3 (in single precision 2e-5)."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A row that is not in the table: its name, the faulty image (empty where there is none), and the reason."""
+    """A row that is not in the table: its name, the faulty image if any, and the reason."""
 
     triplet: str
     file: str
@@ -90,17 +96,17 @@ class Measured:
     Attributes
     ----------
     table : polars.DataFrame or None
-        The table as it is on disk; None after a shard, or where no row could be measured.
+        The table as it is on disk; None after a shard, or if no row could be measured.
     failures : list of Failure
         Rows that are not in the table, and why.
     notes : list of str
-        What a reader should know.
+        Remarks on the data and the values.
     card : dict
         What made the table.
     items : int
         Items that were measured in this run.
     kind : str
-        What the items are: triplets, or distinct pairs where images recur.
+        What the items are: triplets, or distinct pairs if images recur.
     remaining : int
         Blocks that other shards have still to measure.
     """
@@ -197,10 +203,13 @@ def measure(
         job = Job(sources, proven, plan.cache, device, precision, sample_image(plan), cluster.IDLE)
         executor = cluster.ClusterExecutor(client, job, chosen, progress)
     with executor as ready:
-        _check_reusable(out, ready.candidates, earlier, shard)
-        for file in fused:
-            if earlier is not None and file.name in earlier.identities:
-                require_same(file.name, out, file.identity, earlier.identities[file.name])
+        identities = {one.name: one.identity for one in ready.candidates} | {file.name: file.identity for file in fused}
+        for name, identity in identities.items():
+            before = earlier.identities.get(name) if earlier else None
+            if before is not None or shard is not None:
+                require_identified(name, out, identity)
+            if before is not None:
+                require_same(name, out, identity, before)
         step, names = batch_size or block_size(ready.device, size), [candidate.name for candidate in chosen]
         mine = in_shard(len(plan), step, shard)
         with locked(beside(out, "parts"), shard):
@@ -208,18 +217,18 @@ def measure(
             journal.read()
             journal.notes += similar
             twice = Twice(journal, proven, ready.device, allow_random)
+            if shard is None:
+                clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
+                # Shards check the images that they read; the run that writes the table reads all images again.
+                journal.traces.check(progress)
+            _measure_missing(journal, ready, names, mine, step, twice, progress)
             if shard is not None:
-                _measure_missing(plan, journal, ready, names, mine, step, twice, progress)
-                return _finish_shard(out, plan, journal, names, ~mine, step)
-            clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
-            # Shards check the images that they read; the run that makes the table reads all images again.
-            journal.traces.check(progress)
-            _measure_missing(plan, journal, ready, names, mine, step, twice, progress)
+                return _finish_shard(out, journal, names, ~mine, step)
             for file in fused:
                 journal.derive(file.name, file.values({name: journal.of(name) for name in names}), file.identity)
             derived = (file.name for file in fused)
             columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names, *derived])]
-            return _finish(out, plan, journal, columns, chosen[0] if channels else None)
+            return _finish(out, journal, columns, chosen[0] if channels else None)
 
 
 def cores() -> int:
@@ -237,74 +246,55 @@ def _check_options(workers: int | None, batch_size: int | None, shard: Shard | N
         raise ValueError(f"a shard is i of n, from 1 to n; found {shard[0]}/{shard[1]}")
 
 
-def _check_reusable(out: Path, chosen: Sequence[Candidate], earlier: Earlier | None, shard: Shard | None) -> None:
-    """Refuse distances whose values could not be combined with those of the table, or of other shards."""
-    for candidate in chosen:
-        before = earlier.identities.get(candidate.name) if earlier else None
-        if before is not None or shard is not None:
-            require_identified(candidate.name, out, candidate.identity)
-        if before is not None:
-            require_same(candidate.name, out, candidate.identity, before)
-
-
 # --- the first items --------------------------------------------------------------------------------------------------
 
 
 def _rehearse(plan: Plan, requested: Sequence[Requested] | Mapping[str, Requested]) -> None:
-    """Have users' distances tried in another process first, which they may crash."""
+    """Try users' distances in another process first, since they may crash it."""
     given = requested.values() if isinstance(requested, Mapping) else requested
     texts = [text for text in given if isinstance(text, str)] if isinstance(requested, Sequence | Mapping) else []
     own = [text for text in texts if ":" in text.strip(":") and text.partition(":")[0] not in LIBRARIES]
-    item = next((item for item in range(min(len(plan), MAX_TRIED)) if _readable(plan, item)), None) if own else None
-    for text in own if item is not None else ():
-        rehearse(text, plan.block(np.array([item]), {}))
+    if own and (trial := next(_readable(plan), None)):
+        for text in own:
+            rehearse(text, trial[0])
 
 
-def _readable(plan: Plan, item: int, sizes: Container[Size | None] | None = None) -> Size | None:
-    """Return the size of an item's images, if it is one of some sizes and the images can be read."""
-    paths = [plan.path(image) for image in plan.items[item]]
-    size = _common_size(paths)
-    wanted = size is not None and (sizes is None or size in sizes)
-    return size if wanted and all(Decoder(0).read_all(paths).traces) else None
+def _readable(
+    plan: Plan, wanted: Callable[[Size], bool] = lambda size: True, most: int = MAX_TRIED
+) -> Iterator[tuple[Block, Size, Decoded]]:
+    """Yield as blocks those of the first items whose images have one size, a wanted one, and can be read."""
+    for item in range(min(len(plan), most)):
+        paths = [plan.path(image) for image in plan.items[item]]
+        try:
+            sizes = {pixel_size(path) for path in paths}
+        except ImageError:
+            continue
+        if len(sizes) == 1 and wanted(size := sizes.pop()):
+            decoded = Decoder(0).read_all(paths)
+            if all(decoded.traces):
+                yield Block(np.array([item]), paths, np.arange(len(paths))[None], {}), size, decoded
 
 
 def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size | None, Proven, list[str]]:
-    """Measure the first readable item, and where a distance cannot take its size, the first of another size.
+    """Measure the first readable item; if a distance does not accept its size, the first item of another size.
 
-    What a distance cannot do is best known before the work begins: one that no size in the data suits is refused.
-    Returns the size of the first item's images, None where none of the first thousand can be read, the sizes that each
-    distance is known to take, and a warning of each that is a similarity.
+    Raises before the work begins if a distance accepts no size in the data. Returns the size of the first item's
+    images, or None if none of the first thousand can be read; the sizes that each distance is known to accept; and a
+    warning for each distance that is a similarity.
     """
-    similar: list[str] = []
-    first: Size | None = None
-    untested, tried, proven = list(chosen), set[Size](), set[tuple[str, Size]]()
+    if next(_readable(plan), None) is None:
+        return None, frozenset(), []
+    untested, tried, proven, similar = list(chosen), list[Size](), set[tuple[str, Size]](), list[str]()
     refused: dict[str, tuple[str, Size]] = {}
-    for item in range(len(plan)):
-        if not untested or (first is None and item == MAX_TRIED):
-            break
-        paths = [plan.path(image) for image in plan.items[item]]
-        size = _common_size(paths)
-        if size is None or size in tried:
-            continue
-        decoded = Decoder(0).read_all(paths)
-        if not all(decoded.traces):
-            continue
-        first = first or size
-        tried.add(size)
+    for block, size, decoded in _readable(plan, lambda size: size not in tried, len(plan)):
+        tried.append(size)
         for candidate in untested:
             name, least = candidate.name, getattr(candidate.distance, "least", None)
             reason = None
             if least is None:
-                wanted = {name: np.array([0])}
-                block = Block(0, np.array([item]), paths, np.arange(len(paths))[None], wanted)
-                try:
-                    outcome = Measurer({name: candidate.distance}, device).measure(block, Batches(decoded, device))
-                except DistanceError as error:
-                    raise ValueError(f"{error.message}, on {' and '.join(paths)}") from error
-                reason = next((failure.reason for failure in outcome.failures), None)
-                if not reason:
-                    similar += _similarity(candidate, device, block, decoded, outcome.values[name])
-            elif min(size) < least:  # a network says what it needs without being run
+                reason, warnings = _try_item(candidate, device, replace(block, wanted={name: np.array([0])}), decoded)
+                similar += warnings
+            elif min(size) < least:  # networks know their smallest size and need not be run
                 pixels = f"{size[0]} x {size[1]} pixels"
                 reason = f"{name} cannot measure images of {pixels} (at least {least} x {least} are needed)"
             if reason:
@@ -312,38 +302,42 @@ def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Siz
             else:
                 proven.add((name, size))
         untested = [candidate for candidate in untested if (candidate.name, size) not in proven]
-    if first is not None and untested:
+        if not untested:
+            break
+    if untested:
         reason, size = refused[untested[0].name]
         raise ValueError(reason + _hint(untested[0].name, size))
-    return first, frozenset(proven), similar
+    return tried[0], frozenset(proven), similar
 
 
-def _similarity(candidate: Candidate, device: str, block: Block, decoded: Decoded, values: FloatArray) -> Iterator[str]:
-    """Warn of a distance that is larger between a reference and itself than to the images beside it."""
-    alike = replace(block, places=np.zeros((1, 2), dtype=np.int64))
+def _try_item(candidate: Candidate, device: str, block: Block, decoded: Decoded) -> tuple[str | None, list[str]]:
+    """Measure one item; return why the distance does not accept its size, or None, and warnings.
+
+    The warning is for a value that is larger for a reference and itself than for the images compared with it.
+    """
+    name, batches = candidate.name, Batches(decoded, device)
+    measurer = Measurer({name: candidate.distance}, device)
     try:
-        outcome = Measurer({candidate.name: candidate.distance}, device).measure(alike, Batches(decoded, device))
+        outcome = measurer.measure(block, batches)
+    except DistanceError as error:
+        raise ValueError(f"{error.message}, on {' and '.join(block.images)}") from error
+    if outcome.failures:
+        return outcome.failures[0].reason, []
+    try:
+        alike = measurer.measure(replace(block, places=np.zeros((1, 2), dtype=np.int64)), batches)
     except DistanceError:
-        return
-    own, most = float(outcome.values[candidate.name].max(initial=0)), float(values.max())
-    if not outcome.failures and own > most:
-        yield (
-            f"{candidate.name} looks like a similarity: it is {own:.4g} for {block.images[0]} and itself, and at most "
-            f"{most:.4g} for the images beside it; a distance is 0 there: return 1 - similarity, for example"
-        )
-
-
-def _common_size(paths: Sequence[str]) -> Size | None:
-    """Return the size of images from their headers; None where one has none, or where they differ."""
-    try:
-        sizes = {pixel_size(path) for path in paths}
-    except ImageError:
-        return None
-    return sizes.pop() if len(sizes) == 1 else None
+        return None, []
+    own, most = float(alike.values[name].max(initial=0)), float(outcome.values[name].max())
+    if alike.failures or own <= most:
+        return None, []
+    return None, [
+        f"{name} looks like a similarity: it is {own:.4g} for {block.images[0]} and itself, and at most {most:.4g} for "
+        "the images beside it; a distance is 0 there: return 1 - similarity, for example"
+    ]
 
 
 def _hint(name: str, size: Size) -> str:
-    """Name the variants of a distance that can take a size."""
+    """Name the variants of a distance that accept a size."""
     black = [np.zeros((1, 3, *size), dtype=np.float32)] * 2
     variants = [other for other in DISTANCES if other.startswith(name) and other != name]
     able = [other for other in variants if cannot_take(other, DISTANCES[other], black) is None]
@@ -351,7 +345,7 @@ def _hint(name: str, size: Size) -> str:
 
 
 def sample_image(plan: Plan) -> tuple[str, int] | None:
-    """Return an image, with its trace, by which another machine can tell that it has the same images."""
+    """Return an image and its trace, with which another machine checks that it has the same images."""
     for path in map(plan.path, range(min(len(plan.files), MAX_TRIED))):
         with suppress(ImageError):
             return os.path.abspath(path), trace(read_bytes(path))
@@ -360,48 +354,32 @@ def sample_image(plan: Plan) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, eq=False)
 class Twice:
-    """The first few items, measured twice before any value is kept: the second time in reverse, in two batches.
-
-    Parameters
-    ----------
-    journal : Journal
-        The values of the run.
-    proven : frozenset
-        Sizes of images that each distance is known to take.
-    device : str
-        Where the distances work.
-    allowed : bool
-        Whether values may depend on the batch or on chance; then the card and a note say so.
-    """
+    """Measures the first few items twice before any value is kept, the second time in reverse order, in two batches."""
 
     journal: Journal
     proven: Proven
     device: str
-    allowed: bool
+    allowed: bool  # values that depend on the batch or on chance are not refused, but noted
 
     def blocks(self, names: Collection[str]) -> list[list[Block]]:
-        """Return for each size of images on which distances are tried a block, and its items in reverse, in halves."""
+        """Return for each image size a block of items, and blocks of the two halves of the items in reverse order."""
         plan, items = self.journal.plan, {size: list[int]() for name, size in sorted(self.proven) if name in names}
-        for item in range(min(len(plan), MAX_TRIED)):
-            lacking = [size for size, some in items.items() if len(some) < FEW]
-            if not lacking:
+        readable = _readable(plan, lambda size: size in items and len(items[size]) < FEW)
+        for block, size, _ in readable if items else ():
+            items[size].append(int(block.items[0]))
+            if min(map(len, items.values())) == FEW:
                 break
-            size = _readable(plan, item, lacking)
-            if size is not None:
-                items[size].append(item)
         trials = []
         for size, some in ((size, some) for size, some in items.items() if some):
             tried = [name for name in names if (name, size) in self.proven]
-            # In halves: what a distance does with the extreme image of a batch shows in the half that lacks it.
+            # In halves: if a distance uses the extreme image of a batch, values of the half without it differ.
             back, half = some[::-1], (len(some) + 1) // 2
-            trials.append([self._block(order, tried) for order in (some, back[:half], back[half:]) if order])
+            orders = [np.array(order) for order in (some, back[:half], back[half:]) if order]
+            trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
         return trials
 
-    def _block(self, items: list[int], names: list[str]) -> Block:
-        return self.journal.plan.block(np.array(items), {name: np.arange(len(items)) for name in names})
-
     def passed(self, trials: Sequence[Sequence[Block]], outcomes: Outcomes) -> Outcomes:
-        """Yield the outcomes of other blocks, once those of the trials are there and agree."""
+        """Yield the outcomes of other blocks, after those of the trials are complete and agree."""
         left, waiting = {block for trial in trials for block in trial}, dict[Block, Outcome]()
         for block, outcome in outcomes:
             waiting[block] = outcome
@@ -425,11 +403,11 @@ class Twice:
             where = self.journal.plan.named(block.items[::-1][[row]], slot + 1)
             seen = f"{name} gave {before.flat[at]:.6g}, then {other.flat[at]:.6g} in another batch, on {where}"
             if not self.allowed:
-                remedy = (
-                    "leave training mode, fix its seed, use nothing of the other images, or allow it: --allow-random"
+                raise ValueError(
+                    f"a distance must give the same value in any batch and every time; {seen}; leave training mode, "
+                    "fix its seed, use nothing of the other images, or allow it: --allow-random (in Python "
+                    "allow_random=True)"
                 )
-                rule = "a distance must give the same value in any batch and every time"
-                raise ValueError(f"{rule}; {seen}; {remedy} (in Python allow_random=True)")
             self.journal.mark_random(name, seen)
 
 
@@ -437,7 +415,6 @@ class Twice:
 
 
 def _measure_missing(
-    plan: Plan,
     journal: Journal,
     executor: Executor,
     names: Sequence[str],
@@ -446,8 +423,8 @@ def _measure_missing(
     twice: Twice,
     progress: Progress | None,
 ) -> None:
-    """Measure what the journal does not have of some items, in blocks; before them a few items twice."""
-    missing = journal.missing(names)
+    """Measure values that the journal does not have, in blocks; before them a few items twice."""
+    plan, missing = journal.plan, journal.missing(names)
     wanted = {name: mask & mine for name, mask in missing.items()}
     done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
@@ -455,7 +432,7 @@ def _measure_missing(
     trials = twice.blocks([name for name, mask in wanted.items() if mask.any()])
     blocks = chain(*trials, plan.blocks(step, wanted))
     try:
-        # Closed at once if something fails here, so that no worker goes on.
+        # Closed at once if something fails here, so that all workers stop.
         with _described(plan), closing(executor.measure(blocks)) as outcomes:
             for block, outcome in twice.passed(trials, outcomes):
                 journal.add(block, outcome)
@@ -469,7 +446,7 @@ def _measure_missing(
 
 @contextmanager
 def _described(plan: Plan) -> Iterator[None]:
-    """Say in an error which triplets a distance or a worker had."""
+    """Add to an error which triplets the distance or the worker had."""
     try:
         yield
     except BlockError as failed:
@@ -482,9 +459,9 @@ def _described(plan: Plan) -> Iterator[None]:
         raise type(error)(message) from failed
 
 
-def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str], channels: Candidate | None = None) -> Measured:
+def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate | None) -> Measured:
     """Write the table, or the channels, and the list of failures; remove the parts that are no longer needed."""
-    values = {name: journal.of(name) for name in columns}
+    plan, values = journal.plan, {name: journal.of(name) for name in columns}
     rows = complete_rows(plan, values)
     failures = _failures(plan, ~rows, journal.failures, out)
     listed = beside(out, "failures.csv")
@@ -493,14 +470,14 @@ def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str], channel
         write_durably(pl.DataFrame(names, schema=dict.fromkeys(names, pl.String)), listed, {})
     else:
         listed.unlink(missing_ok=True)
-    notes = _notes(plan, journal)
+    notes = _notes(journal)
     if not rows.any():
         notes.append(f"no row could be measured; {out} is not written")
         return Measured(None, failures, notes, {}, journal.measured, plan.kind)
     table = table_of(plan, {} if channels else values, rows)
     traces = traces_of(plan, journal.traces.known, rows)
     about = {name: {"identity": journal.identities[name], "made": journal.makers.get(name, [])} for name in columns}
-    # The same measurement gives the same card: it has no date.
+    # No date: the same measurement gives the same card.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}
     card = {"twoafc": twoafc.__version__, "data": data, "distances": about}
@@ -513,22 +490,20 @@ def _finish(out: Path, plan: Plan, journal: Journal, columns: list[str], channel
     return Measured(table, failures, notes, card, journal.measured, plan.kind)
 
 
-def _finish_shard(
-    out: Path, plan: Plan, journal: Journal, names: Sequence[str], others: BoolArray, step: int
-) -> Measured:
-    """Count what other shards have still to measure; they may have written since this one began."""
-    failed = np.zeros(len(plan.data), dtype=np.bool_)
+def _finish_shard(out: Path, journal: Journal, names: Sequence[str], others: BoolArray, step: int) -> Measured:
+    """Count the blocks that other shards have still to measure; they may have written since this one began."""
+    plan, failed = journal.plan, np.zeros(len(journal.plan.data), dtype=np.bool_)
     for item, _, _ in journal.failures:
         failed[plan.rows_of(item)] = True
     failures = _failures(plan, failed, journal.failures, out)
     journal.read()
     missing = np.any(list(journal.missing(names).values()), axis=0) & others
     remaining = len(np.unique(np.flatnonzero(missing) // step))
-    return Measured(None, failures, _notes(plan, journal), {}, journal.measured, plan.kind, remaining)
+    return Measured(None, failures, _notes(journal), {}, journal.measured, plan.kind, remaining)
 
 
 def _failures(plan: Plan, rows: BoolArray, items: Sequence[ItemFailure], out: Path) -> list[Failure]:
-    """Say of some rows why they are not in the table."""
+    """Return why some rows are not in the table."""
     reasons: dict[int, tuple[str, str]] = {}
     for item, file, reason in items:
         for row in plan.rows_of(item).tolist():
@@ -538,10 +513,7 @@ def _failures(plan: Plan, rows: BoolArray, items: Sequence[ItemFailure], out: Pa
     return [Failure(str(names[row]), *reasons.get(row, other)) for row in np.flatnonzero(rows).tolist()]
 
 
-def _notes(plan: Plan, journal: Journal) -> list[str]:
-    rounded = [
-        f"{name} gave {count} values just below 0, by rounding; they are taken for 0"
-        for name, count in journal.rounded.items()
-        if count
-    ]
-    return [*plan.data.notes, *journal.notes, *rounded]
+def _notes(journal: Journal) -> list[str]:
+    rounded = "{} gave {} values just below 0, by rounding; they are taken for 0"
+    counts = [rounded.format(name, count) for name, count in journal.rounded.items() if count]
+    return [*journal.plan.data.notes, *journal.notes, *counts]
