@@ -1,4 +1,4 @@
-"""Small operations on files that all of `twoafc.fetch` needs: digests, free space, JSON notes, new folders."""
+"""Operations on files that all modules of `twoafc.fetch` need: digests, free space, JSON notes, new folders."""
 
 from __future__ import annotations
 
@@ -23,31 +23,6 @@ Progress = Callable[[int, int | None, str], None]
 """Called with the bytes done, the bytes in all where that is known, and a description."""
 
 
-def digests(path: Path, methods: tuple[str, ...] = (), *, progress: Progress | None = None) -> dict[str, str]:
-    """Compute the sha256 of a file, and other digests in the same pass.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a")
-    ...     _ = path.write_bytes(b"abc")
-    ...     result = digests(path, ("md5",))
-    >>> result["sha256"][:8], result["md5"][:8]
-    ('ba7816bf', '90015098')
-    """
-    running = {method: hashlib.new(method, usedforsecurity=False) for method in ("sha256", *methods)}
-    total, done = path.stat().st_size, 0
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            for digest in running.values():
-                digest.update(chunk)
-            done += len(chunk)
-            if progress:
-                progress(done, total, f"checking {path.name}")
-    return {method: digest.hexdigest() for method, digest in running.items()}
-
-
 def compare_digest(path: Path, expected: str | None, *, progress: Progress | None = None) -> tuple[str, str]:
     """Return a file's sha256, and how the file differs from an expected digest, or "".
 
@@ -55,11 +30,29 @@ def compare_digest(path: Path, expected: str | None, *, progress: Progress | Non
     ----------
     expected : str or None
         Such as ``"sha256 ba78..."``; None accepts any file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a")
+    ...     _ = path.write_bytes(b"abc")
+    ...     sha256, problem = compare_digest(path, "md5 1234")
+    >>> sha256[:8], problem
+    ('ba7816bf', 'its md5 is 900150983cd24fb0d6963f7d28e17f72, expected 1234')
     """
     method, _, value = (expected or "sha256").partition(" ")
-    computed = digests(path, (method,) if method != "sha256" else (), progress=progress)
-    differs = bool(value) and computed[method] != value
-    return computed["sha256"], f"its {method} is {computed[method]}, expected {value}" if differs else ""
+    digests = {name: hashlib.new(name, usedforsecurity=False) for name in {"sha256", method}}
+    total, done = path.stat().st_size, 0
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            for digest in digests.values():
+                digest.update(chunk)
+            done += len(chunk)
+            if progress:
+                progress(done, total, f"checking {path.name}")
+    sha256, computed = digests["sha256"].hexdigest(), digests[method].hexdigest()
+    return sha256, f"its {method} is {computed}, expected {value}" if value and computed != value else ""
 
 
 def require_space(folder: Path, needed: int, what: str) -> None:
@@ -82,7 +75,7 @@ def write_error(error: OSError, folder: Path, what: str) -> DataError:
 
 
 def format_size(size: int | None) -> str:
-    """Write a number of bytes for people.
+    """Format a number of bytes.
 
     Examples
     --------
@@ -101,7 +94,7 @@ def format_size(size: int | None) -> str:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[None]:
-    """Make a folder for the work inside; if that fails, remove what was made and is still empty."""
+    """Make a folder; if the work inside fails, remove the folders that were made and are still empty."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +107,7 @@ def new_folder(folder: Path) -> Iterator[None]:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a note, or return None where there is none that can be read."""
+    """Read a note; None if there is none, or if it cannot be read."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Download one file, and resume where an earlier attempt stopped.
 
-With urllib, which handles proxies, redirects and certificates; `pooch` cannot resume, and data sets have gigabytes. The
-incomplete download is kept in a hidden file, which is renamed by the caller once it has been checked.
+`urllib` handles proxies, redirects and certificates; `pooch` is not used because it cannot resume, and data sets have
+gigabytes. An incomplete download is kept in a hidden file, which the caller renames after checking it.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Source:
     bytes : int or None
         The exact size, where it is known.
     checked : bool
-        Whether a digest will be compared, which shows if the parts of a resumed download do not belong together.
+        Whether a digest will be compared, which detects parts of a resumed download that do not belong together.
     most : int or None
-        The most bytes that it can have, where its size is not known.
+        The most bytes that it can have, if its size is not known.
     """
 
     url: str
@@ -81,7 +81,10 @@ def download(source: Source, part: Path, *, progress: Progress | None = None, pa
                 size = _size(stream)
                 best, failures = max(best, size), 0 if size > best else failures + 1
                 if failures == ATTEMPTS:
-                    raise DataError(_failure(source, size, error)) from error
+                    kept = f"{format_size(size)} are kept; run the same command to continue"
+                    kept = kept if size else "nothing was downloaded"
+                    host = urlsplit(source.url).hostname
+                    raise DataError(f"the download from {host} failed {ATTEMPTS} times ({error}); {kept}") from error
                 time.sleep(pause * 2.0 ** (failures - 1))
         os.fsync(stream.fileno())
 
@@ -104,14 +107,14 @@ def _attempt(source: Source, stream: IO[bytes], part: Path, progress: Progress |
     start, validator = _size(stream), note.get("validator")
     most = source.bytes or source.most or start
     if note.get("url") != source.url or not (validator or source.checked) or start > most:
-        start = _restart(stream)
+        start = stream.truncate(0)
     if start and start == source.bytes:
         return
     with _request(source.url, start, validator, part) as response:
         if response.status == 416:
             return
         if start and response.status != 206:
-            start = _restart(stream)
+            start = stream.truncate(0)
         total = _total(response, start, part)
         if None not in (source.bytes, total) and total != source.bytes:
             raise DataError(
@@ -186,7 +189,7 @@ def _receive(
             _note_of(part).unlink(missing_ok=True)
             raise AttemptError(f"the server sent more than {total} bytes")
         if source.most and done > source.most:
-            _restart(stream)
+            stream.truncate(0)
             raise DataError(f"{source.url} sends no length, and does not end; {_at_most(source)}; nothing is kept")
         try:
             while chunk:
@@ -196,12 +199,6 @@ def _receive(
             raise DataError(f"{write_error(error, part.parent, _name(part))}; {kept}") from error
     if total is not None and done < total:
         raise AttemptError("the connection was closed early")
-
-
-def _failure(source: Source, size: int, error: AttemptError) -> str:
-    host = urlsplit(source.url).hostname
-    kept = f"{format_size(size)} are kept; run the same command to continue" if size else "nothing was downloaded"
-    return f"the download from {host} failed {ATTEMPTS} times ({error}); {kept}"
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -228,7 +225,7 @@ def _safe(url: str) -> bool:
 
 @contextmanager
 def _exclusive(part: Path) -> Iterator[IO[bytes]]:
-    """Open a partial download for this process only; remove it if the work fails and it is empty."""
+    """Open a partial download for this process only; if the work fails and it is empty, remove it."""
     with part.open("ab", buffering=0) as stream:
         if lock(stream.fileno()) is False:
             raise DataError(f"another process is fetching {_name(part)} into {part.parent}; wait for it")
@@ -242,11 +239,6 @@ def _exclusive(part: Path) -> Iterator[IO[bytes]]:
 
 def _size(stream: IO[bytes]) -> int:
     return os.fstat(stream.fileno()).st_size
-
-
-def _restart(stream: IO[bytes]) -> int:
-    stream.truncate(0)
-    return 0
 
 
 def _note_of(part: Path) -> Path:

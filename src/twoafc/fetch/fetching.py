@@ -1,4 +1,4 @@
-"""Which files are installed, and getting the others: by download, or from a copy that the user has."""
+"""Report which files are installed, and get the others: by download, or from a copy that the user has."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class State:
     note : str
         Further information: what is wrong with it, who published its digest, how much of it is downloaded.
     bytes : int or None
-        Its size, where it is installed; of a data set, unpacked.
+        Its size, if it is installed; of a data set, unpacked.
     """
 
     file: File
@@ -87,7 +87,7 @@ class Got:
 
 
 def status(names: Iterable[str] | None = None, *, to: Path | None = None, files: Files | None = None) -> list[State]:
-    """Look for files; weights are read and checked, of data sets only the receipt is.
+    """Look for files; weights are read and checked, but only the receipts of data sets.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""Unpack archives without trusting them, and install a data set from one, completely or not at all.
+"""Unpack untrusted archives, and install a data set from one, completely or not at all.
 
-Only names and bytes are taken from an archive. Links and devices are refused; owners, permissions and times are
-ignored. ``tarfile``'s ``filter="data"`` would not do: it accepts links, names that collide or mean devices on other
-systems, and bombs, and zip files have no such filter.
+Only names and bytes are taken from an archive; links and devices are refused. ``tarfile``'s ``filter="data"`` is not
+enough: it accepts links, names that collide or mean devices on other systems, and bombs; zip files have no filter.
 """
 
 from __future__ import annotations
@@ -24,16 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from twoafc.errors import DataError
-from twoafc.fetch.disk import (
-    CHUNK,
-    Progress,
-    digests,
-    new_folder,
-    read_json,
-    require_space,
-    write_error,
-    write_json,
-)
+from twoafc.fetch.disk import CHUNK, Progress, new_folder, read_json, require_space, write_error, write_json
 from twoafc.fetch.registry import HIDDEN, Archive, digest_source
 from twoafc.files import lock, whole_file
 
@@ -52,12 +42,12 @@ class ArchiveError(DataError):
 
 
 class Member(NamedTuple):
-    """A file or folder in an archive; `problem` says why it is refused, `stream` reads it."""
+    """A file or folder in an archive."""
 
     name: str
     size: int
     is_folder: bool
-    problem: str
+    problem: str  # why it is refused, or ""
     stream: IO[bytes] | None
 
 
@@ -80,13 +70,14 @@ def unpack(
     """
     into.mkdir(parents=True)
     most_bytes = min(most_bytes, max(AT_LEAST, RATIO * archive.stat().st_size))
-    names, files, total = _Names(archive), {}, 0
+    names: dict[tuple[str, ...], tuple[tuple[str, ...], bool]] = {}
+    files, total = {}, 0
     try:
         with _members(archive, into, most_bytes) as members:
             for count, member in enumerate(members, start=1):
-                if member.problem:
-                    raise ArchiveError(f"{archive} is refused; {member.name!r} in it is {member.problem}")
-                parts = names.add(member)
+                parts = tuple(part for part in member.name.split("/") if part not in ("", "."))
+                if problem := member.problem or _name_problem(member, parts, names):
+                    raise ArchiveError(f"{archive} is refused; {member.name!r} in it {problem}")
                 total += member.size
                 if count > most_files or total > most_bytes:
                     limit = f"{most_files} entries" if count > most_files else f"{most_bytes} bytes"
@@ -123,44 +114,25 @@ def _write(member: Member, path: Path) -> Unpacked | None:
     return Unpacked(size, digest.hexdigest())
 
 
-class _Names:
-    """The names so far, no two of which may mean the same file, on any system."""
+def _name_problem(
+    member: Member, parts: tuple[str, ...], names: dict[tuple[str, ...], tuple[tuple[str, ...], bool]]
+) -> str:
+    """Return why a member's name is refused, or ""; add the name, and those of the folders above it, to the others.
 
-    def __init__(self, archive: Path) -> None:
-        self.archive = archive
-        self.folders: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
-        self.files: set[tuple[str, ...]] = set()
-
-    def add(self, member: Member) -> tuple[str, ...]:
-        """Return the parts of a member's name, or refuse it."""
-        name = member.name
-        parts = tuple(part for part in name.split("/") if part not in ("", "."))
-        odd = name.startswith("/") or any(sign in name for sign in "\\:") or not name.isprintable()
-        if odd or any(FORBIDDEN.fullmatch(part) for part in parts) or not (parts or member.is_folder):
-            raise ArchiveError(f"{self.archive} is refused; {name!r} in it is not a plain relative path")
-        self._add_folder(parts if member.is_folder else parts[:-1], name)
-        if not member.is_folder:
-            key = _folded(parts)
-            if key in self.files or key in self.folders:
-                raise self._collision(name)
-            self.files.add(key)
-        return parts
-
-    def _add_folder(self, parts: tuple[str, ...], name: str) -> None:
-        key = _folded(parts)
-        if key in self.files or self.folders.get(key, parts) != parts:
-            raise self._collision(name)
-        if key not in self.folders:
-            self._add_folder(parts[:-1], name)
-            self.folders[key] = parts
-
-    def _collision(self, name: str) -> ArchiveError:
-        return ArchiveError(f"{self.archive} is refused; {name!r} in it may mean the same file as another of its names")
-
-
-def _folded(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Fold what some systems do not distinguish: case, and Unicode forms of an accent."""
-    return tuple(unicodedata.normalize("NFC", part).casefold() for part in parts)
+    No two names may mean the same file on any system: `names` maps a name as a system may fold it, which does not
+    distinguish case or Unicode forms of an accent, to the name itself, and whether it is a folder.
+    """
+    odd = member.name.startswith("/") or any(sign in member.name for sign in "\\:") or not member.name.isprintable()
+    if odd or any(FORBIDDEN.fullmatch(part) for part in parts) or not (parts or member.is_folder):
+        return "is not a plain relative path"
+    folded = tuple(unicodedata.normalize("NFC", part).casefold() for part in parts)
+    for end in range(1, len(parts) + 1):
+        is_folder = member.is_folder or end < len(parts)
+        key, name = folded[:end], (parts[:end], is_folder)
+        if key in names and (names[key] != name or not is_folder):
+            return "may mean the same file as another of its names"
+        names[key] = name
+    return ""
 
 
 @contextlib.contextmanager
@@ -184,9 +156,9 @@ def _members(archive: Path, into: Path, most_bytes: int) -> Iterator[Iterator[Me
 def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
     for info in opened.infolist():
         kind = stat.S_IFMT(info.external_attr >> 16)
-        problem = "" if kind in (0, stat.S_IFREG, stat.S_IFDIR) else "a link or a device"
+        problem = "" if kind in (0, stat.S_IFREG, stat.S_IFDIR) else "is a link or a device"
         if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            problem = "encrypted, or compressed by an unusual method"
+            problem = "is encrypted, or compressed by an unusual method"
         # The name as it is stored: zipfile cuts it off at a NUL.
         name = info.orig_filename
         if problem or info.is_dir():
@@ -202,7 +174,7 @@ def _tar_members(opened: tarfile.TarFile, guard: _Guard) -> Iterator[Member]:
         opened.members.clear()  # type: ignore[attr-defined]
         plain = info.isdir() or (info.isreg() and not info.issparse() and info.size >= 0)
         stream = opened.extractfile(info) if plain and not info.isdir() else None
-        problem = "" if plain else "a link or a device"
+        problem = "" if plain else "is a link or a device"
         yield Member(info.name, 0 if stream is None else info.size, info.isdir(), problem, stream)
     if guard.last != bytes(tarfile.BLOCKSIZE):
         raise EOFError("it has no end mark")
@@ -212,7 +184,7 @@ def _tar_members(opened: tarfile.TarFile, guard: _Guard) -> Iterator[Member]:
 
 
 class _Guard:
-    """A tar's bytes, forward only and with a limit: the headers of a bomb may be as large as any file."""
+    """A tar's bytes, read forward only and with a limit: the headers of a bomb may be as large as any file."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, most_bytes: int, archive: Path) -> None:
         self.stream, self.archive = stream, archive
@@ -268,12 +240,26 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
             limits = {"most_files": archive.most_files, "most_bytes": archive.most_bytes}
             files = unpack(packed, unpacked, **limits, progress=progress)
             root = _root(archive, packed, files)
-            entries = _entries(archive, unpacked, root)
+            if archive.place == ".":
+                entries = {path.name: path for path in sorted((unpacked / root).iterdir())}
+            else:
+                entries = {archive.place: unpacked / root}
             _require_free(archive, folder, list(entries))
             prefix = "" if archive.place == "." else f"{archive.place}/"
             below = f"{root}/" if root else ""
             used = {prefix + name.removeprefix(below): file for name, file in files.items() if name.startswith(below)}
-            receipt = _receipt(archive, packed, sha256, used, list(entries))
+            receipt = {
+                "name": archive.name,
+                "url": archive.url,
+                "archive": archive.file,
+                "archive_bytes": packed.stat().st_size,
+                "archive_sha256": sha256,
+                "checked": digest_source(archive),
+                "entries": list(entries),
+                "files": len(used),
+                "bytes": sum(file.bytes for file in used.values()),
+                "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            }
             # The receipt comes before the files: a run killed in between leaves a data set that is missing.
             with whole_file(hidden / f"{archive.name}.sha256") as partial:
                 lines = (f"{file.sha256}  {name}\n" for name, file in used.items())
@@ -290,7 +276,7 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
 
 
 def find_damage(archive: Archive, folder: Path, *, progress: Progress | None = None) -> str:
-    """Read every file of a data set again, and say what is wrong with them, or return "".
+    """Read every file of a data set again; return a description of the damage, or "".
 
     The result is noted, so that a damaged data set is fetched again on request.
     """
@@ -326,8 +312,9 @@ def _compare_files(archive: Archive, folder: Path, progress: Progress | None) ->
     for done, line in enumerate(lines):
         sha256, _, name = line.partition("  ")
         try:
-            if digests(folder / name)["sha256"] != sha256:
-                changed.append(name)
+            with (folder / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                    changed.append(name)
         except OSError:
             missing.append(name)
         if progress:
@@ -361,13 +348,6 @@ def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:
     return "/".join(outermost[0])
 
 
-def _entries(archive: Archive, unpacked: Path, root: str) -> dict[str, Path]:
-    """Files and folders to move, by their names below the data set's folder."""
-    if archive.place != ".":
-        return {archive.place: unpacked / root}
-    return {path.name: path for path in sorted((unpacked / root).iterdir())}
-
-
 def _require_free(archive: Archive, folder: Path, entries: list[str]) -> None:
     """Refuse to replace what did not come from this archive."""
     own = (read_receipt(archive, folder) or {}).get("entries", [])
@@ -377,21 +357,6 @@ def _require_free(archive: Archive, folder: Path, entries: list[str]) -> None:
                 f"{folder / entry} exists already, and fetch did not install it from {archive.file}; "
                 "move it away, or name another folder with --to"
             )
-
-
-def _receipt(archive: Archive, packed: Path, sha256: str, files: Mapping[str, Unpacked], entries: list[str]) -> Receipt:
-    return {
-        "name": archive.name,
-        "url": archive.url,
-        "archive": archive.file,
-        "archive_bytes": packed.stat().st_size,
-        "archive_sha256": sha256,
-        "checked": digest_source(archive),
-        "entries": entries,
-        "files": len(files),
-        "bytes": sum(file.bytes for file in files.values()),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
 
 
 def _move(source: Path, target: Path, hidden: Path) -> None:
