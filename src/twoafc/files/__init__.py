@@ -1,4 +1,4 @@
-"""Files that are opened with care, written whole and read back with nothing trusted; text that is safe to show."""
+"""Safe reading, atomic writing, saved models, and text that is safe to show."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Saved models: one .npz of plain arrays and a JSON card, read with nothing executed and nothing trusted."""
+"""Saved models: one .npz of plain arrays and a JSON card; reading one executes no code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from twoafc.files.writing import whole_file
 
 FORMAT = "twoafc model 2"
 LARGEST = 2**30
-"""Bytes that a model may unpack to, however small its file; counts by reference may be larger, and their files are."""
+"""Bytes that any model may unpack to, however small its file."""
 PACKED = 64
-"""Times its size that a larger file may unpack to: counts do to some ten, what is made to fill memory to a thousand."""
+"""How many times its size a larger file may unpack to: counts reach about ten, files made to fill memory a thousand."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -28,7 +28,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def save_archive(
     path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: Arrays, *, packed: bool = True
 ) -> None:
-    """Write a model; a crash leaves the old file or none, never half of one. Large arrays are quicker not packed."""
+    """Write a model atomically; large arrays are written faster if not `packed`."""
     path = Path(path)
     card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings)}
     card["sha256"] = _digest(card, arrays)
@@ -40,7 +40,7 @@ def save_archive(
 def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
     """Read a model back: the estimator's name, its settings and its arrays.
 
-    A file that is missing, truncated, changed, too large or of another kind is refused with a `DataError`.
+    Raises `DataError` for a file that is missing, truncated, changed, too large or of another kind.
     """
     path = Path(path)
     require_file(path)
@@ -57,15 +57,8 @@ def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArr
         card = json.loads(arrays.pop("card").tobytes().decode())
     except DataError:
         raise
-    # Whatever a damaged archive makes the readers stumble over is one fact to the user: the file is no model.
-    except Exception as error:
+    except Exception as error:  # a damaged archive may raise anything
         raise DataError(f"{path} is not a readable twoafc model: {error}") from error
-    return _checked(path, card, arrays)
-
-
-def _checked(
-    path: Path, card: Any, arrays: dict[str, NDArray[Any]]
-) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         version = card.get("format") if isinstance(card, dict) else card
         raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {version!r}")

@@ -1,4 +1,4 @@
-"""The one place where a user's files are opened: regular files alone, which end, and do not keep a reader waiting."""
+"""Open users' files. Only regular files are accepted: pipes and devices may block, or never end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from twoafc.errors import DataError, first_line
 from twoafc.files.text import legible
@@ -32,21 +32,15 @@ SPECIAL = (
 
 
 class NotAFileError(OSError):
-    """What is at a path is a folder, a pipe or a device; `strerror` says which."""
+    """A path is a folder, a pipe or a device; `strerror` says which."""
 
     def __str__(self) -> str:
         return f"{self.filename} is {self.strerror}"
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """Open a file for reading; links to files are followed, and all that is no file is refused.
-
-    Raises
-    ------
-    OSError
-        Of the system, or `NotAFileError`.
-    """
-    # Without waiting for somebody who writes into a pipe.
+    """Open a regular file for reading, or raise OSError; links to files are followed."""
+    # Without waiting for a process that writes into a pipe.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         _require_regular(os.fstat(handle), path)
@@ -57,7 +51,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def require_file(path: str | Path) -> None:
-    """Raise a `DataError` where there is no file that could be read.
+    """Raise a `DataError` unless a path is a file that could be read.
 
     Examples
     --------
@@ -77,7 +71,7 @@ def require_file(path: str | Path) -> None:
 
 
 def require_utf8(start: bytes) -> None:
-    """Raise a `DataError` where a text begins as UTF-16 does, which spreadsheets call Unicode.
+    """Raise a `DataError` if a text begins like UTF-16, which spreadsheets call Unicode.
 
     Examples
     --------
@@ -92,7 +86,7 @@ def require_utf8(start: bytes) -> None:
 
 @contextmanager
 def reading_parquet(path: str | Path) -> Iterator[None]:
-    """Raise a `DataError` where polars cannot read a Parquet file; polars itself prints nothing."""
+    """Raise a `DataError` if polars cannot read a Parquet file; messages of polars itself are not printed."""
     import polars as pl
 
     try:
@@ -105,9 +99,9 @@ def reading_parquet(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def quiet_polars(path: str | Path) -> Iterator[None]:
-    """Let polars print nothing where it fails; where it aborts for lack of memory, print one line and end with code 2.
+    """Suppress messages of polars if it fails; if it aborts for lack of memory, print one line and exit with code 2.
 
-    What other code has printed to standard error meanwhile is printed after all, unless polars failed.
+    Messages of other code on standard error are printed afterwards, unless polars failed.
     """
     with unprinted() as kept, _one_line_of_aborts(path):
         yield
@@ -119,7 +113,7 @@ def quiet_polars(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def _one_line_of_aborts(path: str | Path) -> Iterator[None]:
-    """Where the process is aborted, print one line and end it with code 2."""
+    """If the process aborts, print one line and exit with code 2."""
     if os.name != "posix":
         yield
         return
@@ -141,13 +135,14 @@ def _one_line_of_aborts(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def unprinted() -> Iterator[BinaryIO]:
-    """Keep what libraries print to standard error past Python in a file, which is given; Python's own is printed."""
+    """Redirect what libraries write to standard error to a file, which is yielded; Python's own output is printed."""
     with _PRINTING, tempfile.TemporaryFile() as kept:
         stream, shown = sys.stderr, os.dup(2)
         os.dup2(kept.fileno(), 2)
         try:
-            if stream is not None and _number(stream) == 2:
-                sys.stderr = os.fdopen(shown, "w", encoding="utf-8", errors="replace", closefd=False)
+            with suppress(OSError, ValueError, AttributeError):  # a stream may be none, closed, or no file
+                if stream.fileno() == 2:
+                    sys.stderr = os.fdopen(shown, "w", encoding="utf-8", errors="replace", closefd=False)
             yield kept
         finally:
             if sys.stderr is not None:
@@ -155,13 +150,6 @@ def unprinted() -> Iterator[BinaryIO]:
             sys.stderr = stream
             os.dup2(shown, 2)
             os.close(shown)
-
-
-def _number(stream: TextIO) -> int:
-    try:
-        return stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return -1
 
 
 def _require_regular(state: os.stat_result, path: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""Text that is safe to show on a terminal or a page, and JSON that any reader takes."""
+"""Text that is safe to show on a terminal or a page, and strict JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Control characters (C0, DEL, C1), halves of characters, and the two codes that are never characters.
+# Control characters (C0, DEL, C1), surrogates, and the two codes that are never characters.
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 BREAKS = "\t\n\r"
 
 
 def legible(text: str, keep: str = "") -> str:
-    r"""Put a replacement sign in the place of everything that is not to be seen, but for some signs to keep.
+    r"""Replace control characters and other invisible codes, except those to keep, by a replacement sign.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def legible(text: str, keep: str = "") -> str:
 
 
 def strict_json(value: Any, indent: int | None = None) -> str:
-    """Write JSON that any reader takes: numbers that are not finite become null.
+    """Write standard JSON: numbers that are not finite become null.
 
     Examples
     --------
