@@ -9,9 +9,8 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,13 +34,13 @@ EVERY = 2000
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of a subset, by role and of votes; folders that it never has; and the number of judges, by split."""
+    """The folders of a subset."""
 
     name: str
-    images: Mapping[str, str]
-    votes: str
-    never: frozenset[str]
-    M: Mapping[str, int]
+    images: Mapping[str, str]  # the folder of each role
+    votes: str  # the folder of votes
+    never: frozenset[str]  # folders that a subset of this kind does not have
+    M: Mapping[str, int]  # by split, the number of judges
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -119,34 +118,27 @@ class Subset(NamedTuple):
 def _open(path: Path, layout: Layout, split: str | None, M: int | None, progress: Progress | None) -> Dataset:
     if M is not None and M < 1:
         raise ValueError(f"M must be at least 1; found {M}")
-    names = {folder: _names(folder) for folder in bapps_subsets(path, layout)}
+    # The split and the subset are the last two folders; of the absolute path, so that "." has a name too.
+    names = {folder: Path(os.path.abspath(folder)).parts[-2:] for folder in bapps_subsets(path, layout)}
     if not names:
         raise DataError(f"no BAPPS subset in {path}; expected the folders {', '.join(layout.folders)}, in it or below")
     chosen = {folder: pair for folder, pair in names.items() if split in (None, pair[0])}
     if not chosen:
         raise DataError(f"no split {split} in {path}; it has {', '.join(sorted({pair[0] for pair in names.values()}))}")
-    parts = [Subset(folder, *pair, _files(folder, layout)) for folder, pair in chosen.items()]
+    parts = [Subset(folder, pair[0], pair[-1], _files(folder, layout)) for folder, pair in chosen.items()]
     splits = sorted({part.split for part in parts})
     table = _table(parts, layout, M, progress)
     notes: tuple[str, ...] = ()
     if len(splits) > 1:
         table = table.with_columns(group=pl.col("triplet").str.replace("/[^/]*$", ""))
         notes = (f"opened as one: the splits {' and '.join(splits)}; groups are named SPLIT/SUBSET",)
-    files = {
-        role: pl.concat([_relative(path, part.folder / name, part.files[name]) for part in parts])
-        for role, name in layout.images.items()
-    }
+    files = {}
+    for role, name in layout.images.items():
+        folders = [(part.folder / name).relative_to(path).as_posix() for part in parts]
+        files[role] = pl.concat(
+            [f"{folder}/" + pl.Series(part.files[name]) for folder, part in zip(folders, parts, strict=True)]
+        )
     return Dataset(layout.name, path, tuple(layout.images), files, table, notes)
-
-
-def _names(folder: Path) -> tuple[str, str]:
-    """Name the split and the subset after the last two folders; absolute, so that "." has a name too."""
-    absolute = Path(os.path.abspath(folder))
-    return absolute.parent.name, absolute.name
-
-
-def _relative(root: Path, folder: Path, names: list[str]) -> pl.Series:
-    return folder.relative_to(root).as_posix() + "/" + pl.Series(names)
 
 
 # Pairing by stem
@@ -202,54 +194,46 @@ def _table(parts: list[Subset], layout: Layout, M: int | None, progress: Progres
     tables: list[pl.DataFrame] = []
     for part in parts:
         done = sum(map(len, tables))
-        report = partial(_report, progress, done, total, f"votes of {part.name}") if progress else None
-        tables.append(_rows(part, layout, _judges(part, layout) if M is None else M, report))
+
+        def report(row: int, done: int = done, part: Subset = part) -> None:
+            if progress and row % EVERY == 0:
+                progress(done + row, total, f"votes of {part.name}")
+
+        if M is None and part.split not in layout.M:
+            known = " or ".join(f"{name} ({judges})" for name, judges in layout.M.items())
+            raise DataError(
+                f"the number of judges follows from the folder {known}; {part.folder} is in {part.split!r}: "
+                "give M (--M of the command)"
+            )
+        tables.append(_rows(part, layout, M or layout.M[part.split], report))
     if progress:
         progress(total, total, "votes")
     return pl.concat(tables)
 
 
-def _report(progress: Progress, before: int, total: int, what: str, done: int) -> None:
-    progress(before + done, total, what)
-
-
-def _judges(part: Subset, layout: Layout) -> int:
-    if part.split not in layout.M:
-        known = " or ".join(f"{name} ({M})" for name, M in layout.M.items())
-        raise DataError(
-            f"the number of judges follows from the folder {known}; {part.folder} is in {part.split!r}: "
-            "give M (--M of the command)"
-        )
-    return layout.M[part.split]
-
-
-def _rows(part: Subset, layout: Layout, M: int, report: Callable[[int], None] | None) -> pl.DataFrame:
-    names = part.files[layout.votes]
-    stems = pl.Series([os.path.splitext(name)[0] for name in names])
+def _rows(part: Subset, layout: Layout, M: int, report: Callable[[int], None]) -> pl.DataFrame:
+    stems = pl.Series([os.path.splitext(name)[0] for name in part.files[layout.votes]])
     prefix = f"{part.split}/{part.name}/"
-    triplet = prefix + stems
-    paths = [os.path.join(part.folder, layout.votes, name) for name in names]
-    n = _read_votes(paths, M, triplet.to_list(), report)
     labels = {role: f"{prefix}{name}/" + stems for role, name in layout.images.items()}
-    return pl.DataFrame({"triplet": triplet, "group": part.name, **labels, "n": n, "M": M})
+    n = _read_votes(part, layout, M, report)
+    return pl.DataFrame({"triplet": prefix + stems, "group": part.name, **labels, "n": n, "M": M})
 
 
-def _read_votes(
-    paths: Sequence[str], M: int, triplets: Sequence[str], report: Callable[[int], None] | None
-) -> IntArray:
+def _read_votes(part: Subset, layout: Layout, M: int, report: Callable[[int], None]) -> IntArray:
     """Read n = share x M from .npy files with one share each; n must be a whole number."""
+    names = part.files[layout.votes]
+    paths = [os.path.join(part.folder, layout.votes, name) for name in names]
+    triplets = [f"{part.split}/{part.name}/{os.path.splitext(name)[0]}" for name in names]
     shares = np.empty(len(paths))
     dtypes: dict[bytes, np.dtype[np.generic]] = {}
     for row, path in enumerate(paths):
-        if report and row % EVERY == 0:
-            report(row)
+        report(row)
         try:
             with open_file(path) as file:
                 shares[row] = _read_number(file.read(), dtypes)
         except (OSError, ValueError, SyntaxError) as error:
-            raise DataError(
-                f"votes must be one number in a .npy file; triplet {triplets[row]}: {_named(path, error)}"
-            ) from error
+            reason = str(error) if isinstance(error, NotAFileError) else f"{path}: {error}"
+            raise DataError(f"votes must be one number in a .npy file; triplet {triplets[row]}: {reason}") from error
     scaled = shares * M
     n = np.round(np.clip(np.nan_to_num(scaled), 0, M))
     wrong = ~(abs(scaled - n) <= TOLERANCE)
@@ -262,27 +246,21 @@ def _read_votes(
     return n.astype(np.int64)
 
 
-def _named(path: str, error: Exception) -> str:
-    return str(error) if isinstance(error, NotAFileError) else f"{path}: {error}"
-
-
 def _read_number(content: bytes, dtypes: dict[bytes, np.dtype[np.generic]]) -> float:
-    """Read the one number of a .npy file: ten times as fast as ``numpy.load``, since headers are parsed once."""
+    """Read the one number of a .npy file: ten times as fast as ``numpy.load``, since headers are parsed once.
+
+    Only a single number is accepted: no objects, which would be unpickled.
+    """
     start = 10 + int.from_bytes(content[8:10], "little")
     header = content[:start]
     if header not in dtypes:
-        dtypes[header] = _dtype(header)
+        if not header.startswith(NPY_1_0):
+            raise ValueError("not a .npy file of version 1.0")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header[8:]))
+        if math.prod(shape) != 1 or dtype.kind not in "fiu":
+            raise ValueError(f"expected one number; found shape {shape} of {dtype}")
+        dtypes[header] = dtype
     dtype = dtypes[header]
     if len(content) != start + dtype.itemsize:
         raise ValueError(f"{len(content) - start} bytes where one {dtype} has {dtype.itemsize}")
     return float(np.frombuffer(content, dtype, offset=start)[0])
-
-
-def _dtype(header: bytes) -> np.dtype[np.generic]:
-    """Parse a header, and accept a single number only: no objects, which would be pickled."""
-    if not header.startswith(NPY_1_0):
-        raise ValueError("not a .npy file of version 1.0")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header[8:]))
-    if math.prod(shape) != 1 or dtype.kind not in "fiu":
-        raise ValueError(f"expected one number; found shape {shape} of {dtype}")
-    return dtype

@@ -119,7 +119,7 @@ def without_anchors(data: Dataset, *, progress: Progress | None = None) -> Datas
 
 
 def _pixel_digests(data: Dataset, progress: Progress | None) -> dict[str, bytes | None]:
-    """Return a digest of every image's pixels; None where it cannot be read."""
+    """Return a digest of every image's pixels; None if it cannot be read."""
     files = pl.concat([names.rename("file") for names in data.files.values()]).unique(maintain_order=True).to_list()
     digests: dict[str, bytes | None] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's lock

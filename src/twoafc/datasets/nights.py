@@ -63,7 +63,12 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path, split: str | None)
         group = pl.Series("group", np.where(imagenet.to_numpy(), "imagenet", "other"))
         table = table.insert_column(1, group)
     if split is not None:
-        table = table.filter(_split_rows(frame, split))
+        if "split" not in frame.columns:
+            raise DataError(f"the table has no column split; found {', '.join(frame.columns)}")
+        table = table.filter((frame["split"] == split).fill_null(False))
+        if table.is_empty():
+            names = frame["split"].drop_nulls().unique().sort()
+            raise DataError(f"no split {split}; the table has {', '.join(names)}")
     notes = (UNANIMOUS,) if ((n == 0) | (n == M)).all() else ()
     return Dataset("nights", folder, TRIPLET, {role: table[role] for role in TRIPLET}, table, notes)
 
@@ -77,11 +82,3 @@ def _votes(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
     refuse(wrong, rule, where, lambda row: f"{left[row]:g} and {right[row]:g} of {votes[row]:g}")
     votes_table = pl.DataFrame({"n": np.where(all_or_none, right * votes, right), "M": votes})
     return counts_of(votes_table, where)
-
-
-def _split_rows(frame: pl.DataFrame, split: str) -> pl.Series:
-    if "split" not in frame.columns:
-        raise DataError(f"the table has no column split; found {', '.join(frame.columns)}")
-    if not (frame["split"] == split).any():
-        raise DataError(f"no split {split}; the table has {', '.join(frame['split'].drop_nulls().unique().sort())}")
-    return (frame["split"] == split).fill_null(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -102,9 +103,11 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
     measured = [name for name in frame.columns if name in ("d", "d0", "d1") or name.endswith(("_d", "_d0", "_d1"))]
     if measured:
         notes.append(f"distances in the table are ignored: {', '.join(measured)}")
-    twins = int(_twins(table, roles).sum())
-    if twins:
-        notes.append(f"{twins} of {len(table)} rows show one image twice, as x0 and as x1")
+    if roles != PAIR:
+        same = table["x0"] == table["x1"]
+        twins = same if roles == TRIPLET else same & (table["ref0"] == table["ref1"])
+        if twins.any():
+            notes.append(f"{twins.sum()} of {len(table)} rows show one image twice, as x0 and as x1")
     return Dataset("table", folder, roles, {role: table[role] for role in roles}, table, (*notes, *renamed))
 
 
@@ -121,7 +124,7 @@ def _labels(frame: pl.DataFrame, roles: tuple[str, ...], where: Where) -> pl.Dat
 
 
 def _identified(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Make triplet unique: as given, or with the group in front, or the row number."""
+    """Make the names of triplets unique: as given, or with the group in front, or the row number."""
     if "triplet" not in table.columns:
         number = pl.Series("triplet", np.arange(len(table))).cast(pl.String)
         return table.insert_column(0, number), []
@@ -129,13 +132,6 @@ def _identified(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         named = pl.concat_str("group", pl.lit("/"), "triplet").alias("triplet")
         return table.with_columns(named), ["triplets are named GROUP/TRIPLET, because groups share names"]
     return table, []
-
-
-def _twins(table: pl.DataFrame, roles: tuple[str, ...]) -> pl.Series:
-    if roles == PAIR:
-        return pl.Series([False])
-    same = table["x0"] == table["x1"]
-    return same if roles == TRIPLET else same & (table["ref0"] == table["ref1"])
 
 
 def _with_extensions(data: Dataset) -> Dataset:
@@ -161,12 +157,9 @@ def _with_extensions(data: Dataset) -> Dataset:
 
 def _images_by_stem(folder: str) -> dict[str, list[str]]:
     stems: dict[str, list[str]] = {}
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return stems
-    for name in names:
-        stem, extension = os.path.splitext(name)
-        if extension.lower() in ENDINGS:
-            stems.setdefault(stem, []).append(name)
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(folder)):
+            stem, extension = os.path.splitext(name)
+            if extension.lower() in ENDINGS:
+                stems.setdefault(stem, []).append(name)
     return stems
