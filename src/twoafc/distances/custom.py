@@ -61,17 +61,9 @@ class Own:
             raise ValueError(f"takes must be one of {', '.join(get_args(Kind))}; {self.name} has {self.takes!r}")
 
     def __call__(self, ref: Batch, x: Batch) -> Batch:
-        """Distance of each pair of images.
+        """Distance of each pair of images, (B, 3, H, W) in [0, 1] to (B,).
 
-        Parameters
-        ----------
-        ref, x : array or tensor of float, shape (B, 3, H, W)
-            Images in [0, 1].
-
-        Returns
-        -------
-        array or tensor, shape (B,)
-            Float64 for arrays, the type and device of the images for tensors.
+        Float64 for arrays, the type and device of the images for tensors.
         """
         ref, x = (images.detach() if hasattr(images, "detach") else images for images in (ref, x))
         require_pair(ref, x)

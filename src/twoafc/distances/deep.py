@@ -8,7 +8,6 @@ images, and yields the outputs of its stages one by one, so that they need not a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -21,7 +20,6 @@ from twoafc.errors import require
 Precision = Literal["fp32", "tf32"]
 Layers = Callable[[Tensors, Batch], Iterator[Batch]]
 Compare = Callable[[Tensors, int, Batch, Batch], Batch]
-Backbone = Callable[[Tensors, Batch], Iterator[Batch]]
 
 # Pixels that go through a network at once: 4 triplets of 64 x 64, whose layers stay in a processor's cache; on other
 # devices 512 triplets, 1.6 GB for a layer of 64 channels.
@@ -79,32 +77,16 @@ class Deep:
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}; got {self.precision!r}")
 
     def __call__(self, ref: Batch, x: Batch) -> Batch:
-        """Distance of each pair of images.
+        """Distance of each pair of images, (B, 3, H, W) in [0, 1] to (B,).
 
-        Parameters
-        ----------
-        ref, x : array or tensor of float, shape (B, 3, H, W)
-            Images in [0, 1].
-
-        Returns
-        -------
-        array or tensor, shape (B,)
-            At least 0; float64 for arrays, the type and device of the images for tensors.
+        At least 0; float64 for arrays, the type and device of the images for tensors.
         """
         return self._distances(ref, x)[0]
 
     def triplet(self, ref: Batch, x0: Batch, x1: Batch) -> tuple[Batch, Batch]:
-        """Distances d0 and d1 of two images to one reference, which goes through the network once.
+        """Distances (d0, d1) of two images to one reference, which goes through the network once.
 
-        Parameters
-        ----------
-        ref, x0, x1 : array or tensor of float, shape (B, 3, H, W)
-            Images in [0, 1].
-
-        Returns
-        -------
-        pair of array or tensor, each of shape (B,)
-            As from two calls of the distance.
+        The results are those of two calls of the distance.
         """
         d0, d1 = self._distances(ref, x0, x1)
         return d0, d1
@@ -118,7 +100,11 @@ class Deep:
         pixels = self.piece if device.type == "cpu" else self.elsewhere
         step = max(1, pixels // (ref.shape[2] * ref.shape[3] * len(batches)))
         pieces = []
-        with torch.set_grad_enabled(differentiable), _arithmetic(self.precision):
+        cudnn = torch.backends.cudnn
+        # Torch's default on a GPU is TF32; the other settings stay.
+        settings = {name: getattr(cudnn, name) for name in ("enabled", "benchmark", "deterministic")}
+        arithmetic = cudnn.flags(**settings, allow_tf32=self.precision == "tf32")
+        with torch.set_grad_enabled(differentiable), arithmetic:
             for start in range(0, len(ref), step):
                 images = [_tensor(batch[start : start + step], device) for batch in (ref, *others)]
                 pieces.append(self._piece(images))
@@ -130,7 +116,14 @@ class Deep:
     def _piece(self, images: list[Batch]) -> Batch:
         """Distances of the first batch to each of the others, shape (number of others, B)."""
         torch = require("torch", extra="torch")
-        parameters = self._parameters_on(images[0].device)
+        device = images[0].device
+        if device not in self._placed:
+            formats = {4: torch.channels_last}
+            self._placed[device] = {
+                name: tensor.to(device).contiguous(memory_format=formats.get(tensor.ndim, torch.contiguous_format))
+                for name, tensor in self.parameters.items()
+            }
+        parameters = self._placed[device]
         # Convolutions are faster with the channels of a pixel side by side, on processors and on GPUs.
         together = torch.cat(images).contiguous(memory_format=torch.channels_last)
         parts = []
@@ -141,18 +134,8 @@ class Deep:
         return self.joined(parts).clip(min=0)
 
     def joined(self, parts: list[Batch]) -> Batch:
-        """Join what the layers have given: their sum."""
+        """Combine the distances of the layers: their sum."""
         return sum(parts)
-
-    def _parameters_on(self, device: Any) -> Tensors:
-        torch = require("torch", extra="torch")
-        if device not in self._placed:
-            formats = {4: torch.channels_last}
-            self._placed[device] = {
-                name: tensor.to(device).contiguous(memory_format=formats.get(tensor.ndim, torch.contiguous_format))
-                for name, tensor in self.parameters.items()
-            }
-        return self._placed[device]
 
 
 def alexnet(tensors: Tensors, images: Batch) -> Iterator[Batch]:
@@ -216,16 +199,3 @@ def _tensor(images: Batch, device: Any) -> Batch:
     if isinstance(images, np.ndarray):
         images = torch.from_numpy(np.ascontiguousarray(images, dtype=np.float32))
     return images.to(device=device, dtype=torch.float32)
-
-
-def _arithmetic(precision: Precision) -> AbstractContextManager[None]:
-    """Set the arithmetic of a GPU's convolutions for a while; torch's default is TF32."""
-    torch = require("torch", extra="torch")
-    cudnn = torch.backends.cudnn
-    flags: AbstractContextManager[None] = cudnn.flags(
-        enabled=cudnn.enabled,
-        benchmark=cudnn.benchmark,
-        deterministic=cudnn.deterministic,
-        allow_tf32=precision == "tf32",
-    )
-    return flags

@@ -16,7 +16,7 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.distances.batches import Batch
-from twoafc.distances.deep import ELSEWHERE, PIECE, Backbone, Deep, Precision, alexnet, squeezenet, vgg16
+from twoafc.distances.deep import ELSEWHERE, PIECE, Deep, Layers, Precision, alexnet, squeezenet, vgg16
 from twoafc.distances.weights import Paths, Tensors, digest, network_tensors
 from twoafc.errors import DataError, require
 from twoafc.files import read_archive
@@ -26,7 +26,7 @@ Made = TypeVar("Made", bound=Deep)
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 TINY = 1e-10
 # The network of each distance, and the smallest side of an image that reaches its last stage.
-BACKBONES: dict[str, tuple[Backbone, int]] = {
+BACKBONES: dict[str, tuple[Layers, int]] = {
     "lpips_alex": (alexnet, 31),
     "lpips_vgg": (vgg16, 16),
     "lpips_squeeze": (squeezenet, 17),
@@ -51,39 +51,33 @@ def lpips_alex(*, weights: Paths = None, device: str = "cpu", precision: Precisi
     device, precision : str
         See `twoafc.distances.Deep`.
     """
-    return _lpips("lpips_alex", weights, device, precision)
+    return _make(Deep, "lpips_alex", *network_tensors("lpips_alex", weights), device, precision)
 
 
 def lpips_vgg(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
     """Make the LPIPS distance on VGG16, for images of at least 16 x 16 pixels; parameters as for `lpips_alex`."""
-    return _lpips("lpips_vgg", weights, device, precision)
+    return _make(Deep, "lpips_vgg", *network_tensors("lpips_vgg", weights), device, precision)
 
 
 def lpips_squeeze(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
     """Make the LPIPS distance on SqueezeNet 1.1, for images of at least 17 x 17 pixels; as for `lpips_alex`."""
-    return _lpips("lpips_squeeze", weights, device, precision)
+    return _make(Deep, "lpips_squeeze", *network_tensors("lpips_squeeze", weights), device, precision)
 
 
-def _lpips(name: str, weights: Paths, device: str, precision: Precision) -> Deep:
-    parameters, digests = network_tensors(name, weights)
-    return _of(Deep, name, name, parameters, digests, device, precision)
-
-
-def _of(
+def _make(
     kind: type[Made],
-    name: str,
     network: str,
     parameters: Tensors,
     digests: dict[str, str],
     device: str,
     precision: Precision,
+    name: str | None = None,
 ) -> Made:
     backbone, least = BACKBONES[network]
     pieces = PIECES.get((network, precision), (PIECE, ELSEWHERE))
     between = compare_channels if issubclass(kind, Channels) else compare
-    return kind(
-        name, partial(layers, backbone=backbone), between, parameters, least, digests, device, precision, *pieces
-    )
+    stages = partial(layers, backbone=backbone)
+    return kind(name or network, stages, between, parameters, least, digests, device, precision, *pieces)
 
 
 # --- heads ------------------------------------------------------------------------------------------------------------
@@ -121,8 +115,7 @@ def lpips_channels(
     """
     if network not in BACKBONES:
         raise ValueError(f"channels are those of {', '.join(BACKBONES)}; found {network!r}")
-    parameters, digests = network_tensors(network, weights)
-    return _of(Channels, network, network, parameters, digests, device, precision)
+    return _make(Channels, network, *network_tensors(network, weights), device, precision)
 
 
 def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
@@ -144,12 +137,12 @@ def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu",
         raise DataError(f"{path} has no heads of {settings['network']}; its arrays have other shapes")
     own = digest(np.concatenate([heads[name].ravel() for name in sorted(heads)]))
     parameters |= {name: torch.from_numpy(array.copy()) for name, array in heads.items()}
-    backbone = {name: value for name, value in digests.items() if not name.endswith("_head")}
-    name = Path(path).stem
-    return _of(Deep, name, settings["network"], parameters, backbone | {"heads": f"sha256 {own}"}, device, precision)
+    digests = {name: value for name, value in digests.items() if not name.endswith("_head")}
+    digests["heads"] = f"sha256 {own}"
+    return _make(Deep, settings["network"], parameters, digests, device, precision, Path(path).stem)
 
 
-def layers(parameters: Tensors, images: Batch, *, backbone: Backbone) -> Iterator[Batch]:
+def layers(parameters: Tensors, images: Batch, *, backbone: Layers) -> Iterator[Batch]:
     """Yield the backbone's stages."""
     torch = require("torch", extra="torch")
     shift, scale = (images.new_tensor(values).view(1, 3, 1, 1) for values in (SHIFT, SCALE))

@@ -29,17 +29,7 @@ def euclidean(ref: Batch, x: Batch) -> Batch:
 
 
 def rmse(ref: Batch, x: Batch) -> Batch:
-    """Root mean square error: the Euclidean distance, independent of the size of the image.
-
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1].
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        sqrt(mean((ref - x)^2)), from 0 to 1.
+    """Root mean square error, sqrt(mean((ref - x)^2)), from 0 to 1; otherwise as `euclidean`.
 
     Examples
     --------

@@ -256,15 +256,12 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
                 tried.append(f"{file} ({error.strerror})")
         if unrelated or not files:
             tried.append(f"{place} ({unrelated} files without it)" if unrelated else place)
+    # Fetching a distance gets all files that it needs.
+    distance = next((distance for distance, files in NEEDS.items() if wanted.name in files), wanted.name)
     raise DataError(
         f"the weights {wanted.name} are needed and not at hand; tried: {', '.join(tried)}; "
-        f"wanted: {wanted}; run: twoafc fetch {_needed_by(wanted.name)}"
+        f"wanted: {wanted}; run: twoafc fetch {distance}"
     )
-
-
-def _needed_by(name: str) -> str:
-    """Distances that need a file of weights: fetching one of these gets all that it needs."""
-    return next((distance for distance, files in NEEDS.items() if name in files), name)
 
 
 # Checkpoints of TensorFlow, read without it
@@ -292,26 +289,22 @@ def read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Iterable[str]
         Names of variables, without the suffix that they have on disk. Others are ignored.
     """
     try:
-        return _read_checkpoint(index, shards, wanted)
+        entries = {key: _fields(value) for key, value in _table(index)}
+        header = entries.pop(b"", {})
+        if _number(header, 1) != len(shards):
+            raise DataError(f"the checkpoint has {_number(header, 1)} data files; {len(shards)} are at hand")
+        if _number(header, 2) != 0:
+            raise DataError("the checkpoint must be little-endian; it is big-endian")
+        variables = {}
+        for name in wanted:
+            if (key := (name + SUFFIX).encode()) not in entries:
+                raise DataError(f"the checkpoint has no variable {name}; it has {len(entries)} others")
+            variables[name] = _variable(name, entries[key], shards)
+        return variables
     except DataError:
         raise
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise DataError(f"the index of the checkpoint is damaged, or of another format: {error}") from error
-
-
-def _read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    entries = {key: _fields(value) for key, value in _table(index)}
-    header = entries.pop(b"", {})
-    if _number(header, 1) != len(shards):
-        raise DataError(f"the checkpoint has {_number(header, 1)} data files; {len(shards)} are at hand")
-    if _number(header, 2) != 0:
-        raise DataError("the checkpoint must be little-endian; it is big-endian")
-    variables = {}
-    for name in wanted:
-        if (key := (name + SUFFIX).encode()) not in entries:
-            raise DataError(f"the checkpoint has no variable {name}; it has {len(entries)} others")
-        variables[name] = _variable(name, entries[key], shards)
-    return variables
 
 
 def _variable(name: str, entry: Fields, shards: Sequence[bytes]) -> NDArray[np.float32]:
