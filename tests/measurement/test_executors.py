@@ -43,7 +43,7 @@ def test_a_process_that_ends_is_not_used_again(tmp_path: Path) -> None:
     with pytest.raises(
         ChildProcessError, match=r"^a worker process was killed \(signal 9\), perhaps for lack of memory"
     ):
-        processes._ask(process, block)
+        process.ask(block)
     processes.close()
     with pytest.raises(BlockError) as caught:
         processes.answer(block)

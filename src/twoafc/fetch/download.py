@@ -31,6 +31,7 @@ ATTEMPTS = 4
 """Attempts without progress after which the download fails."""
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
 """Status codes after which another attempt may succeed."""
+AT_MOST = "the published file has {} at most: it is another file"
 
 
 class AttemptError(Exception):
@@ -39,24 +40,12 @@ class AttemptError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """What to download.
+    """What to download."""
 
-    Parameters
-    ----------
-    url : str
-        Https; http from this machine only.
-    bytes : int or None
-        The exact size, where it is known.
-    checked : bool
-        Whether a digest will be compared, which detects parts of a resumed download that do not belong together.
-    most : int or None
-        The most bytes that it can have, if its size is not known.
-    """
-
-    url: str
-    bytes: int | None = None
-    checked: bool = True
-    most: int | None = None
+    url: str  # https; http from this machine only
+    bytes: int | None = None  # the exact size, if it is known
+    checked: bool = True  # a digest will be compared, which detects parts that do not belong together
+    most: int | None = None  # the most bytes that it can have, if its size is not known
 
 
 def download(source: Source, part: Path, *, progress: Progress | None = None, pause: float = 1.0) -> None:
@@ -122,17 +111,13 @@ def _attempt(source: Source, stream: IO[bytes], part: Path, progress: Progress |
             )
         total = source.bytes if total is None else total
         if total and source.most and total > source.most:
-            raise DataError(f"{source.url} has {format_size(total)}; {_at_most(source)}")
+            raise DataError(f"{source.url} has {format_size(total)}; {AT_MOST.format(format_size(source.most))}")
         require_space(part.parent, (total or 0) - start, _name(part))
         tag = response.headers.get("ETag") or ""
         # A weak tag does not guarantee equal bytes.
         validator = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
         write_json(_note_of(part), {"url": source.url, "validator": validator})
         _receive(source, response, stream, total, part, progress)
-
-
-def _at_most(source: Source) -> str:
-    return f"the published file has {format_size(source.most)} at most: it is another file"
 
 
 def _request(url: str, start: int, validator: str | None, part: Path) -> Any:
@@ -190,7 +175,8 @@ def _receive(
             raise AttemptError(f"the server sent more than {total} bytes")
         if source.most and done > source.most:
             stream.truncate(0)
-            raise DataError(f"{source.url} sends no length, and does not end; {_at_most(source)}; nothing is kept")
+            limit = AT_MOST.format(format_size(source.most))
+            raise DataError(f"{source.url} sends no length, and does not end; {limit}; nothing is kept")
         try:
             while chunk:
                 chunk = chunk[stream.write(chunk) :]

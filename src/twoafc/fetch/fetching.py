@@ -143,7 +143,16 @@ def get(
     pause : float
         Seconds before a failed connection is tried again; doubled each time.
     """
-    return [_get(file, to, progress, pause) for file in chosen([names] if isinstance(names, str) else names, files)]
+    installed = []
+    for file in chosen([names] if isinstance(names, str) else names, files):
+        state = _state(file, to)
+        if state.state == "there" and state.where:
+            installed.append(Got(file, state.where, False, state.note))
+            continue
+        path = stored(file, to)
+        with new_folder(path.parent):
+            installed.append(_fetch(file, path, to, progress, pause))
+    return installed
 
 
 def import_file(
@@ -275,15 +284,6 @@ def _find_copy(folder: Path, file: File) -> Path:
     hint = "" if importlib.util.find_spec("torch") else ", which without torch are recognised by their digest alone"
     none = f"; none of its {len(copies)} files holds these weights{hint}" if copies else ""
     raise DataError(f"{file.name} is not in {place}{none}; wanted: {file}")
-
-
-def _get(file: File, to: Path | None, progress: Progress | None, pause: float) -> Got:
-    state = _state(file, to)
-    if state.state == "there" and state.where:
-        return Got(file, state.where, False, state.note)
-    path = stored(file, to)
-    with new_folder(path.parent):
-        return _fetch(file, path, to, progress, pause)
 
 
 def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, pause: float) -> Got:

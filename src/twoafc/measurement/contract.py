@@ -129,10 +129,10 @@ def _report(subject: Subject, size: int, seed: int) -> Report:
     try:
         unsteady = [*_repeatable(trial)]
         problems += unsteady
-        for check in () if unsteady else (_finite, _direction, _at_least_0, _independent, _input_range):
-            problems += check(trial)
-        for remark in () if unsteady else (_symmetric, _nearly_0, _half_range):
-            notes += remark(trial)
+        if not unsteady:
+            for check in (_finite, _direction, _independent, _input_range):
+                problems += check(trial)
+            notes += _remarks(trial)
     except CallError as error:
         problems.append(f"it raises {error}, though it works on other images of {used} x {used} pixels")
     return Report(subject.name, used, _least_size(trial), tuple(problems), tuple(notes))
@@ -299,7 +299,7 @@ def _finite(trial: Trial) -> Problems:
 
 
 def _direction(trial: Trial) -> Problems:
-    """Smaller must mean closer, and equal images must be at 0."""
+    """Smaller must mean closer, equal images must be at 0, and no value may be negative."""
     equal, worst = float(np.median(trial.equal)), float(np.median(trial.d[:, -1]))
     if trial.usual == 0 and not [*_input_range(trial)]:
         yield f"it is constant: it is {equal:.3g} for equal and for distorted photographs"
@@ -311,6 +311,9 @@ def _direction(trial: Trial) -> Problems:
         value = trial.equal[abs(trial.equal).argmax()]
         text = f"it is {value:.3g} for a photograph and itself, and {worst:.3g} for a distorted one"
         yield f"d(x, x) is not 0: {text}; {_one_scaled(trial) or 'a distance starts at 0'}"
+    low = float(np.nanmin([trial.equal.min(), trial.d.min()]))
+    if low < -SAME * trial.usual and not trial.is_similarity:
+        yield f"negative values: down to {low:.3g}; a distance is at least 0"
 
 
 def _one_scaled(trial: Trial) -> str | None:
@@ -320,13 +323,6 @@ def _one_scaled(trial: Trial) -> str | None:
             if abs(trial.subject(*pair)).max() <= ZERO * trial.usual:
                 return f"it divides the {which} by 255 and not the other; images come in [0, 1]"
     return None
-
-
-def _at_least_0(trial: Trial) -> Problems:
-    """No value may be negative; a similarity has been reported already."""
-    low = float(np.nanmin([trial.equal.min(), trial.d.min()]))
-    if low < -SAME * trial.usual and not trial.is_similarity:
-        yield f"negative values: down to {low:.3g}; a distance is at least 0"
 
 
 def _repeatable(trial: Trial) -> Problems:
@@ -381,23 +377,17 @@ def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[Fl
     return (change, float(contrast)) if np.isfinite([*change, contrast]).all() else None
 
 
-def _symmetric(trial: Trial) -> Problems:
-    """A distance need not be symmetric."""
+def _remarks(trial: Trial) -> Problems:
+    """Note what is allowed, but worth knowing."""
     there, back = trial.subject(trial.ref, trial.mixed), trial.subject(trial.mixed, trial.ref)
     if abs(there - back).max() > ZERO * trial.usual:
         at = abs(there - back).argmax()
         yield f"not symmetric: d(ref, x) = {there[at]:.3g}, d(x, ref) = {back[at]:.3g}; the reference comes first"
-
-
-def _nearly_0(trial: Trial) -> Problems:
-    """Rounding at 0 is allowed, but matters to users who divide by a distance."""
+    # Rounding at 0 matters to users who divide by a distance.
     largest = abs(trial.equal).max()
     if SAME / 10 * trial.usual < largest <= ZERO * trial.usual:
         yield f"d(x, x) is {largest:.1g}, not quite 0, probably by rounding"
-
-
-def _half_range(trial: Trial) -> Problems:
-    """A distance of 1 between -1 and 1 suggests images in [-1, 1]."""
+    # A distance of 1 between -1 and 1 suggests images in [-1, 1].
     black = np.zeros_like(trial.ref[:1])
     if trial.subject.works(black - 1, black + 1):
         ours, wider = (float(trial.subject(low, black + 1)[0]) for low in (black, black - 1))

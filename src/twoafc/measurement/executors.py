@@ -141,9 +141,14 @@ class Process:
         Bytes of memory to share with it, which hold the arrays of an answer until the next message is sent.
     errors : file, optional
         For its standard error and a traceback if it crashes; by default the standard error of this process.
+    name : str
+        Its description in errors.
     """
 
-    def __init__(self, paths: Sequence[str] = (), memory: int = 0, errors: IO[bytes] | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[str] = (), memory: int = 0, errors: IO[bytes] | None = None, name: str = "its process"
+    ) -> None:
+        self.name = name
         file = _shared_file(memory) if memory else None
         self.memory = None if file is None else memoryview(mmap.mmap(file, memory))
         program = PROGRAM.format("" if file is None else f"{file}, {memory}")
@@ -161,7 +166,7 @@ class Process:
             os.close(file)
 
     def ask(self, message: object) -> Any:
-        """Send a message and return the answer; raise an error that is the answer, or ChildProcessError."""
+        """Send a message and return the answer; end the process and raise if the answer is an error, or missing."""
         assert self.program.stdin is not None
         assert self.program.stdout is not None
         try:
@@ -169,8 +174,14 @@ class Process:
                 _send(self.program.stdin, message)
             answer = _receive(self.program.stdout, self.memory)
         except Exception as error:  # the end of its output, perhaps in the middle of a message
-            raise ChildProcessError(_how_it_ended(self.program.wait())) from error
+            code = self.program.wait()
+            self.end()
+            how = f"was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"ended with code {code}"
+            if code == -signal.SIGKILL:
+                how = "was killed (signal 9), perhaps for lack of memory (fewer workers need less)"
+            raise ChildProcessError(f"{self.name} {how}") from error
         if isinstance(answer, Exception):
+            self.end()
             raise answer
         return answer
 
@@ -182,12 +193,6 @@ class Process:
         for stream in (self.program.stdin, self.program.stdout):
             with contextlib.suppress(OSError, AttributeError):
                 stream.close()  # type: ignore[union-attr]
-
-
-def _how_it_ended(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "was killed (signal 9), perhaps for lack of memory (fewer workers need less)"
-    return f"was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"ended with code {code}"
 
 
 def rehearse(text: str, block: Block) -> None:
@@ -203,7 +208,7 @@ def rehearse(text: str, block: Block) -> None:
         except ChildProcessError as error:
             errors.seek(0)
             rule = "a distance must not end its process"
-            tried = f"{text} was tried, and its process {error}{_place(errors.read().decode(errors='replace'))}"
+            tried = f"{text} was tried, and {error}{_place(errors.read().decode(errors='replace'))}"
             raise ValueError(f"{rule}; {tried}; mend it, or measure without it") from error
         except Exception:  # a user's distance may raise anything
             pass
@@ -280,9 +285,9 @@ class Processes:
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
-            process = Process(self.paths, self.memory)
+            process = Process(self.paths, self.memory, name=self.name)
             self.all.append(process)
-        ready: Ready | None = self._ask(process, self.job)
+        ready: Ready | None = process.ask(self.job)
         self.release(process)
         return ready
 
@@ -298,7 +303,7 @@ class Processes:
         except (ValueError, ImportError, OSError) as error:
             raise BlockError(None, error) from error
         try:
-            return process, self._ask(process, block)
+            return process, process.ask(block)
         except (DistanceError, ValueError, ImportError, OSError) as error:
             raise BlockError(block, error) from error
 
@@ -324,15 +329,6 @@ class Processes:
             for process in self.all:
                 process.end()
             self.free.clear()
-
-    def _ask(self, process: Process, message: object) -> Any:
-        try:
-            return process.ask(message)
-        except Exception as error:
-            process.end()
-            if isinstance(error, ChildProcessError):
-                raise ChildProcessError(f"{self.name} {error}") from error
-            raise
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
