@@ -1,4 +1,4 @@
-"""Decode an image file to RGB pixels at full depth, and refuse whatever cannot be decoded without a guess.
+"""Decode an image file to RGB pixels at full depth; refuse files that cannot be decoded without a guess.
 
 Grey becomes three equal channels, a palette its colours, and an opaque alpha channel is dropped. Values are taken as
 stored: colour profiles (ICC) and gamma are not applied, and nothing is resized.
@@ -58,7 +58,7 @@ class _RefusedError(Exception):
 
 
 def read_pixels(path: str | Path) -> Pixels:
-    """Read an image as uint8, or uint16 where the file has 16 bits, of shape (3, H, W)."""
+    """Read an image as uint8, or uint16 if the file has 16 bits, of shape (3, H, W)."""
     return decode(read_bytes(path), path)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import Dataset, Progress, count_votes, note_missing
+from twoafc.datasets.dataset import Dataset, Progress, count_votes, first_cells, note_missing
 from twoafc.errors import DataError, first_line
 from twoafc.images import ENDINGS, ImageError, read_pixels
 from twoafc.table import TRIPLET, choices_of, labels_of
@@ -50,10 +50,9 @@ def open_clic(path: str | Path, *, folder: str | Path | None = None) -> Dataset:
 
 
 def is_clic(path: Path) -> bool:
-    """Return whether a CSV is one of CLIC, by its first line: three or four cells, of which three name images."""
-    with path.open("rb") as file:
-        cells = file.readline(10_000).decode("utf-8-sig", errors="replace").strip().split(",")
-    return len(cells) in (3, 4) and all(cell.strip(' "').lower().endswith(ENDINGS) for cell in cells[:3])
+    """Return whether a CSV is one of CLIC, by its first line: three or four cells, the first three of them images."""
+    cells = first_cells(path)
+    return len(cells) in (3, 4) and all(cell.lower().endswith(ENDINGS) for cell in cells[:3])
 
 
 def _read(file: Path) -> pl.DataFrame:

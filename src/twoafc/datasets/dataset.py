@@ -210,6 +210,13 @@ def _exists(path: str, present: dict[str, set[str]]) -> bool:
     return name in present[parent] or (bool(present[parent]) and os.path.exists(path))
 
 
+def first_cells(path: Path) -> list[str]:
+    """Return the cells of the first line of a CSV."""
+    with path.open("rb") as file:
+        line = file.readline(10_000).decode("utf-8-sig", errors="replace").strip()
+    return [cell.strip(' "') for cell in line.split(",")]
+
+
 def count_votes(labels: pl.DataFrame, choice: IntArray, where: Where = row_name) -> tuple[pl.DataFrame, list[str]]:
     """Merge single votes on each triplet into one row with n and M, whichever choice was x0; note what was merged.
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import IntArray
-from twoafc.datasets.dataset import Dataset, note_missing
+from twoafc.datasets.dataset import Dataset, first_cells, note_missing
 from twoafc.errors import DataError
 from twoafc.table import TRIPLET, Where, counts_of, labels_of, numbers_of, read_frame, refuse
 
@@ -45,9 +45,7 @@ def open_nights(path: str | Path, *, split: str | None = None) -> Dataset:
 
 def is_nights(path: Path) -> bool:
     """Return whether a CSV is the table of NIGHTS, by its columns."""
-    with path.open("rb") as file:
-        names = file.readline(10_000).decode("utf-8-sig", errors="replace").strip().split(",")
-    return set(COLUMNS) <= {name.strip(' "') for name in names}
+    return set(COLUMNS) <= set(first_cells(path))
 
 
 def _dataset(frame: pl.DataFrame, where: Where, folder: Path, split: str | None) -> Dataset:

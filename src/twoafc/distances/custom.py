@@ -209,7 +209,7 @@ def call_with_copies(function: Distance, takes: Kind, device: str, *batches: Bat
 
 @contextlib.contextmanager
 def _contained() -> Iterator[None]:
-    """Raise where a user's function would end the program without a message; go back to the folder that it left.
+    """Raise if a user's function calls os._exit, and restore the current folder.
 
     Processes that it forks may end.
     """
@@ -301,7 +301,7 @@ def _instance(name: str, kind: type, settings: dict[str, Any]) -> Any:
 
 
 def _hidden_file(module: str, folder: str) -> str:
-    """Say that another module has the name of a file in the current folder, where that is so."""
+    """Return a remark if another module hides a file in the current folder."""
     top = module.partition(".")[0]
     own_files = [Path(folder, f"{top}.py"), Path(folder, top)]
     loaded = sys.modules.get(top)

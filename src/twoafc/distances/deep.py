@@ -36,7 +36,7 @@ SQUEEZENET_POOLED = (3, 6, 9)
 class Deep:
     """A distance between a network's responses to two images, in single precision.
 
-    It has gradients where images are tensors that ask for them.
+    It is differentiable for tensors that require gradients.
 
     Parameters
     ----------

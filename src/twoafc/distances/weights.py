@@ -84,7 +84,7 @@ class MismatchError(Exception):
 
 
 class UnreadableError(MismatchError):
-    """A file that starts like one of torch's, but that torch cannot read: only its name tells what it should be."""
+    """A file that starts like one of torch's, but that torch cannot read."""
 
 
 @cache

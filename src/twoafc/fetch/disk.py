@@ -20,7 +20,7 @@ CHUNK = 2**20
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Progress = Callable[[int, int | None, str], None]
-"""Called with the bytes done, the bytes in all where that is known, and a description."""
+"""Called with the bytes done, the total bytes if known, and a description."""
 
 
 def compare_digest(path: Path, expected: str | None, *, progress: Progress | None = None) -> tuple[str, str]:

@@ -94,7 +94,7 @@ def status(names: Iterable[str] | None = None, *, to: Path | None = None, files:
     names : iterable of str, optional
         Names of files, distances and data sets; all by default.
     to : Path, optional
-        The folder to look in, in place of the usual ones.
+        The folder to look in, instead of the usual ones.
     files : mapping, optional
         The files to choose from; `known` by default.
 
@@ -139,7 +139,7 @@ def get(
     files : mapping, optional
         The files to choose from; `twoafc.fetch.known` by default.
     progress : callable, optional
-        Called with the bytes done, the bytes in all where that is known, and a description.
+        Called with the bytes done, the total bytes if known, and a description.
     pause : float
         Seconds before a failed connection is tried again; doubled each time.
     """
@@ -235,7 +235,7 @@ def _is_meant(path: Path, wanted: Published, error: MismatchError | OSError) -> 
     """Return whether a file that does not match is to be reported as these weights, damaged."""
     if isinstance(error, MismatchError) and not isinstance(error, UnreadableError):
         return not error.unrelated or path.name in (wanted.file, excerpt_file(wanted).name)
-    # Of a file that cannot be read, only its name tells what it should be.
+    # An unreadable file can only be recognised by its name.
     names = (wanted.file, *(Path(inside).name for _, inside in wanted.installed))
     return path.name in names or wanted.name in path.name
 
@@ -322,7 +322,7 @@ def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, p
 
 
 def _received(path: Path) -> str:
-    """Say what was downloaded in the place of an archive."""
+    """Describe a download that is not an archive."""
     with path.open("rb") as stream:
         start = stream.read(512).lstrip().lower()
     what = "a web page" if start.startswith((b"<!doctype html", b"<html")) else "another file"

@@ -29,8 +29,8 @@ class Archive:
     name : str
         Its name in this package.
     file, url, bytes, roughly, digest : str, str, int or None, int or None, str or None
-        The published file's name, source, size where it is known exactly and where it is known roughly, and digest,
-        such as ``sha256 4148...``.
+        The published file's name, source, exact and approximate size if known, and digest, such as
+        ``sha256 4148...``.
     stated_by : str or None
         Who published the digest.
     terms : str
@@ -83,7 +83,7 @@ def known() -> dict[str, File]:
 
 
 def chosen(names: Iterable[str] | None = None, files: Files | None = None) -> list[File]:
-    """Return the files that names mean, each once: a file, what a distance needs, a data set, or ``"weights"``.
+    """Return the files for some names, each once: of files, distances, data sets, or ``"weights"``.
 
     Without names, all files.
 
@@ -122,7 +122,7 @@ def _parts(name: str, files: Files) -> Iterable[str]:
 
 
 def size_of(file: File) -> int | None:
-    """Size of a file in bytes, exactly or roughly, where it is known."""
+    """Exact or approximate size of a file in bytes, if known."""
     return file.bytes or (file.roughly if isinstance(file, Archive) else None)
 
 
@@ -192,7 +192,7 @@ def remember(archive: Archive, folder: Path) -> None:
     """Note that a data set was put into a folder of the user's choice, so that it is found there again."""
     if folder == data_folder() / archive.folder:
         return
-    # The note is a convenience: where it cannot be written, the user can repeat --to.
+    # The note is a convenience: if it cannot be written, the user can repeat --to.
     with contextlib.suppress(OSError):
         data_folder().mkdir(parents=True, exist_ok=True)
         write_json(data_folder() / "folders.json", _remembered() | {archive.name: str(folder)})

@@ -38,7 +38,7 @@ Receipt = dict[str, Any]
 
 
 class ArchiveError(DataError):
-    """An archive that cannot be used, whatever the disk and the folder are."""
+    """An archive that is refused, for a reason other than the disk or the folder."""
 
 
 class Member(NamedTuple):

@@ -1,7 +1,7 @@
 """Measuring: a data set's images and a list of distances to a table of votes and distances.
 
-`run` has the story from top to bottom: `plan` says what is to be measured, `candidates` makes the distances,
-`executors` and `cluster` measure blocks (`block`), and `journal` keeps the values, by their `identity`.
+Start with `run`: `plan` lists the items to measure, `candidates` makes the distances, `executors` and `cluster` measure
+blocks of items (`block`), and `journal` stores the values, which are reused if their `identity` is the same.
 """
 
 import lazy_loader

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.distances import Batch, Distance
+from twoafc.distances import Batch, Distance, as_array
 from twoafc.errors import first_line
 from twoafc.images import ImageError, Pixels, as_float, decode, read_bytes, trace
 
@@ -61,7 +61,7 @@ class DistanceError(Exception):
 
 
 class BlockError(Exception):
-    """An error with the block that a worker had; None where the worker could not start."""
+    """An error with the block that a worker had, or None if the worker could not start."""
 
     def __init__(self, block: Block | None, error: Exception) -> None:
         super().__init__(block, error)
@@ -86,7 +86,7 @@ class Decoder:
         self.capacity, self.cache, self.bytes = capacity, dict[str, tuple[Pixels, int]](), 0
 
     def read(self, path: str) -> tuple[Pixels | str, int]:
-        """Return an image's pixels and its file's trace; where it cannot be read, the reason and 0."""
+        """Return an image's pixels and its file's trace; if it cannot be read, the reason and 0."""
         if path in self.cache:
             return self.cache[path]
         try:
@@ -119,7 +119,7 @@ class Decoder:
 
 
 def _stacked(images: Sequence[Pixels]) -> Pixels:
-    """Stack images of one size; where some have 16 bits, 8 bits become 16, which changes no value in [0, 1]."""
+    """Stack images of one size; if some have 16 bits, 8 bits become 16, which changes no value in [0, 1]."""
     if len({image.dtype for image in images}) > 1:
         images = [image if image.dtype == np.uint16 else image.astype(np.uint16) * np.uint16(257) for image in images]
     stack: Pixels = np.stack(images)  # type: ignore[assignment]
@@ -289,7 +289,7 @@ def _call(distance: Distance, batches: list[Batch]) -> list[FloatArray]:
         results: Sequence[Any] = distance.triplet(ref, *others)
     else:
         results = [distance(ref, x) for x in others]
-    return [np.asarray(d.detach().cpu() if hasattr(d, "detach") else d, dtype=np.float64) for d in results]
+    return [as_array(d).astype(np.float64) for d in results]
 
 
 def _check_values(name: str, values: FloatArray, items: IntArray, image: int, width: tuple[int, ...] = ()) -> None:

@@ -133,7 +133,7 @@ def _names(texts: list[str | None], functions: list[Requested], earlier: Mapping
 
 
 def short_name(function: Requested, text: str | None = None) -> str:
-    """Return the name of a distance's columns, where no other distance has it."""
+    """Return the name of a distance's columns, unless another distance has it."""
     text = function if isinstance(function, str) else text
     if text is None:
         name = getattr(function, "name", None) or getattr(function, "__name__", None) or type(function).__name__
@@ -156,7 +156,7 @@ def _text(function: Any) -> str | None:
     module, attribute = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(attribute, str) or module == "__main__":
         return None
-    # A module may have been loaded from a folder where another process would not look.
+    # A module may have been loaded from a folder that is not on another process's search path.
     if PathFinder.find_spec(module.partition(".")[0]) is None:
         return None
     return f"{module}:{attribute}" if getattr(importlib.import_module(module), attribute, None) is function else None

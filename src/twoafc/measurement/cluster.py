@@ -439,7 +439,7 @@ def _address(scheduler: str) -> str:
 
 
 async def _kind(address: str) -> str:
-    """Ask what is at an address."""
+    """Return the type of Dask server at an address."""
     distributed: Any = require("distributed", extra="cluster")
     secrets = distributed.Security().get_connection_args("client")
     async with distributed.rpc(address, timeout=CONNECT, connection_args=secrets) as there:

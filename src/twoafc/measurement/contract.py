@@ -25,7 +25,7 @@ PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
 DISTORTIONS = ("noise", "blur", "jpeg")
 STRENGTHS = (0.1, 0.3, 0.6, 1.0)
 LARGER = (96, 128, 176, 224, 256)
-"""Sizes tried where the one asked for is too small."""
+"""Sizes to try if the requested one is too small."""
 RANGES: dict[str, Callable[[Images], Images]] = {
     "[0, 255]": lambda images: 255 * images,
     "[-1, 1]": lambda images: 2 * images - 1,
@@ -101,7 +101,7 @@ def check_distance(f: Distance, *, size: int = 64, seed: int = 0) -> Report:
     if not 8 <= size <= LARGER[-1]:
         raise ValueError(f"size must lie in [8, {LARGER[-1]}]; got {size}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # the report says what is wrong
+        warnings.simplefilter("ignore")  # the report describes the problems
         return _report(_subject(f), size, seed)
 
 
@@ -378,7 +378,7 @@ def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[Fl
 
 
 def _remarks(trial: Trial) -> Problems:
-    """Note what is allowed, but worth knowing."""
+    """Note properties that are allowed, but that users should know."""
     there, back = trial.subject(trial.ref, trial.mixed), trial.subject(trial.mixed, trial.ref)
     if abs(there - back).max() > ZERO * trial.usual:
         at = abs(there - back).argmax()

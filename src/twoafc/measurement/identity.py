@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import twoafc
 from twoafc.arrays import IntArray
-from twoafc.distances import ALIASES, DISTANCES, Deep, Distance, LibraryDistance, OneByOne, Own
+from twoafc.distances import ALIASES, DISTANCES, Deep, Distance, LibraryDistance, OneByOne, Own, as_array
 from twoafc.errors import DataError
 from twoafc.images import ImageError, read_bytes, trace
 
@@ -59,7 +59,7 @@ class UnidentifiedError(Exception):
 
 
 def identity_of(text: str | None, distance: Distance, device: str, *, name: str = "") -> dict[str, Any]:
-    """Return what the values of a distance depend on beside the images.
+    """Return what the values of a distance depend on, apart from the images.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def _settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
         text = repr(value)
         yield name, text if len(text) <= 200 else _sha256(text.encode())
     elif isinstance(value, np.ndarray) or _is_tensor(value):
-        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        array = as_array(value)
         if array.dtype.hasobject:
             raise UnidentifiedError(f"{name or 'it'} is an array of objects, which cannot be written down")
         yield name, f"{array.dtype} {array.shape} {_sha256(array.tobytes())}"

@@ -152,23 +152,23 @@ def measure(
     out : path
         The table, .parquet or .csv.
     device : str, optional
-        Such as ``"cpu"`` or ``"cuda"``; by default a GPU where torch can use one, of a cluster all or none.
+        Such as ``"cpu"`` or ``"cuda"``; by default a GPU if torch can use one (on a cluster, all workers or none).
     precision : {"fp32", "tf32"}
         Of networks on a GPU; see `twoafc.distances.deep.Deep`.
     workers : int, optional
         Processes that decode images and, on the CPU, measure; by default one for each core.
     batch_size : int, optional
-        Items that are measured together; by default as many as memory takes with ease.
+        Items that are measured together; by default a number that needs little memory.
     shard : pair of int, optional
         (i, n) measures the i-th of n shares, counted from 1, and writes no table: the call without it does, when all
         shares are measured.
     client : dask.distributed.Client, optional
-        Of a cluster whose workers measure, each on its own device where none is named; see `docs/clusters.md`.
+        Measure on the workers of this cluster, each on its own device if none is given; see `docs/clusters.md`.
     allow_random : bool
-        Measure distances whose values depend on the batch or on chance, too, and say so on the card.
+        Also measure distances whose values depend on the batch or on chance, and note it on the card.
     channels : bool
-        Of one LPIPS distance, write what its heads weigh, channel by channel, to a file .npz from which `twoafc.fuse`
-        fits heads of your own.
+        Write the channels of one LPIPS distance, which its heads weigh, to a file .npz from which `twoafc.fuse` fits
+        heads of your own.
     progress : callable, optional
         Called with the items done, the items in all, and what they are.
     """
