@@ -6,14 +6,13 @@ import contextlib
 import errno
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from twoafc.errors import DataError
-from twoafc.files import whole_file
+from twoafc.files import write_text
 
 CHUNK = 2**20
 # Disk full, quota exceeded, file larger than the system allows: the remedy is the same.
@@ -117,7 +116,4 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, note: dict[str, Any]) -> None:
     """Write a note completely or not at all."""
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as stream:
-        json.dump(note, stream, indent=1)
-        stream.flush()
-        os.fsync(stream.fileno())
+    write_text(json.dumps(note, indent=1), path)

@@ -280,14 +280,32 @@ def find_damage(archive: Archive, folder: Path, *, progress: Progress | None = N
 
     The result is noted, so that a damaged data set is fetched again on request.
     """
-    problem = _compare_files(archive, folder, progress)
+    receipt, lines = read_receipt(archive, folder) or {}, list[str]()
+    with contextlib.suppress(OSError, UnicodeError):
+        lines = (folder / HIDDEN / f"{archive.name}.sha256").read_text(encoding="utf-8").splitlines()
+    damage: dict[str, list[str]] = {"missing": [], "changed": []}
+    for done, line in enumerate(lines, start=1):
+        sha256, _, name = line.partition("  ")
+        try:
+            with (folder / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                    damage["changed"].append(name)
+        except OSError:
+            damage["missing"].append(name)
+        if progress:
+            progress(done, len(lines), f"checking {archive.name}")
+    problems = [
+        f"{len(names)} of {len(lines)} files {what}, first {names[0]}" for what, names in damage.items() if names
+    ]
+    if receipt.get("files") != len(lines):
+        problems = [f"its list of files is damaged: {len(lines)} of {receipt.get('files')} are in it"]
     note = _damage_note(archive, folder)
     with contextlib.suppress(OSError):  # where nothing can be written, nothing can be fetched either
-        if problem:
-            note.write_text(problem, encoding="utf-8")
+        if problems:
+            note.write_text("; ".join(problems), encoding="utf-8")
         else:
             note.unlink(missing_ok=True)
-    return problem
+    return "; ".join(problems)
 
 
 def noted_damage(archive: Archive, folder: Path) -> str:
@@ -300,31 +318,6 @@ def noted_damage(archive: Archive, folder: Path) -> str:
 
 def _damage_note(archive: Archive, folder: Path) -> Path:
     return folder / HIDDEN / f"{archive.name}.damaged"
-
-
-def _compare_files(archive: Archive, folder: Path, progress: Progress | None) -> str:
-    receipt = read_receipt(archive, folder) or {}
-    try:
-        lines = (folder / HIDDEN / f"{archive.name}.sha256").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError):
-        lines = []
-    missing, changed = [], []
-    for done, line in enumerate(lines):
-        sha256, _, name = line.partition("  ")
-        try:
-            with (folder / name).open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                    changed.append(name)
-        except OSError:
-            missing.append(name)
-        if progress:
-            progress(done + 1, len(lines), f"checking {archive.name}")
-    if receipt.get("files") != len(lines):
-        return f"its list of files is damaged: {len(lines)} of {receipt.get('files')} are in it"
-    problems = [(missing, "missing"), (changed, "changed")]
-    return "; ".join(
-        f"{len(names)} of {len(lines)} files {what}, first {names[0]}" for names, what in problems if names
-    )
 
 
 def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:

@@ -1,15 +1,14 @@
 from .archive import read_archive as read_archive
 from .archive import save_archive as save_archive
+from .reading import BREAKS as BREAKS
 from .reading import NotAFileError as NotAFileError
+from .reading import legible as legible
 from .reading import open_file as open_file
 from .reading import quiet_polars as quiet_polars
 from .reading import reading_parquet as reading_parquet
 from .reading import require_file as require_file
 from .reading import require_utf8 as require_utf8
 from .reading import unprinted as unprinted
-from .text import BREAKS as BREAKS
-from .text import legible as legible
-from .text import strict_json as strict_json
 from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
@@ -18,6 +17,7 @@ from .writing import lock as lock
 from .writing import open_locked as open_locked
 from .writing import recover as recover
 from .writing import replaced as replaced
+from .writing import strict_json as strict_json
 from .writing import whole_file as whole_file
 from .writing import write_text as write_text
 from .writing import written as written

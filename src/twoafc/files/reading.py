@@ -1,4 +1,7 @@
-"""Open users' files. Only regular files are accepted: pipes and devices may block, or never end."""
+"""Open users' files, and make their text safe to show.
+
+Only regular files are accepted: pipes and devices may block, or never end.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import codecs
 import ctypes
 import errno
 import os
+import re
 import signal
 import stat
 import sys
@@ -17,8 +21,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from twoafc.errors import DataError, first_line
-from twoafc.files.text import legible
 
+# Control characters (C0, DEL, C1), surrogates, and the two codes that are never characters.
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+BREAKS = "\t\n\r"
 _PRINTING = threading.RLock()
 """Standard error belongs to the whole process."""
 
@@ -156,3 +162,14 @@ def _require_regular(state: os.stat_result, path: str | Path) -> None:
     for is_kind, kind in SPECIAL:
         if is_kind(state.st_mode):
             raise NotAFileError(errno.EINVAL, kind, str(path))
+
+
+def legible(text: str, keep: str = "") -> str:
+    r"""Replace control characters and other invisible codes, except those to keep, by a replacement sign.
+
+    Examples
+    --------
+    >>> legible("ssim\x1b[31m\n"), legible("ssim\x07\n", keep=BREAKS)
+    ('ssim�[31m�', 'ssim�\n')
+    """
+    return STEERING.sub(lambda match: match[0] if match[0] in keep else "\ufffd", text)

@@ -7,6 +7,7 @@ killed, on this machine or another, and is removed by the next process that writ
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import secrets
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from twoafc.errors import DataError
-from twoafc.files.text import strict_json
 
 PARTIAL = r"\.[0-9a-f]+\.part"
 """Pattern of the end of the hidden name of an unfinished file or folder."""
@@ -69,6 +69,25 @@ def write_text(text: str, path: Path) -> None:
     """Write a text file atomically and durably."""
     with durable_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def strict_json(value: Any, indent: int | None = None) -> str:
+    """Write standard JSON: numbers that are not finite become null.
+
+    Examples
+    --------
+    >>> strict_json({"nll": float("inf"), "group": "é"})
+    '{"nll": null, "group": "é"}'
+    """
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
