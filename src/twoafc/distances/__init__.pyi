@@ -8,6 +8,7 @@ from .custom import Own as Own
 from .custom import as_array as as_array
 from .custom import call_with_copies as call_with_copies
 from .custom import detect_kind as detect_kind
+from .custom import is_network as is_network
 from .custom import own as own
 from .custom import wrong_shape as wrong_shape
 from .deep import Deep as Deep

@@ -129,7 +129,7 @@ def own(function: Any, *, name: str | None = None, takes: Kind | None = None, de
     label = name or getattr(function, "__name__", None) or type(function).__name__
     if not callable(function):
         raise TypeError(f"a distance must be callable, (ref, x) -> (B,); {label} is of type {type(function).__name__}")
-    if _is_module(function):
+    if is_network(function):
         function = function.to(device).eval()
     takes = takes or detect_kind(function, device=device)
     return Own(label, function, takes, "cpu" if takes == "numpy" else device)
@@ -186,7 +186,7 @@ def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
     declared: Kind | None = getattr(function, "takes", None)
     if declared is not None:
         return declared
-    if _is_module(function):
+    if is_network(function):
         return "torch"
     first, second = get_args(Kind) if device == "cpu" else reversed(get_args(Kind))
     if _accepts(function, first, device) or not _accepts(function, second, device):
@@ -266,7 +266,8 @@ def _accepts(function: Any, takes: Kind, device: str) -> bool:
     return True
 
 
-def _is_module(function: Any) -> bool:
+def is_network(function: Any) -> bool:
+    """Return whether an object is a ``torch.nn.Module``."""
     # If torch has not been imported, nothing can be one of its modules, and there is no need to wait for the import.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(function, torch.nn.Module)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import twoafc
 from twoafc.distances import Distance, Own, own
@@ -33,7 +33,10 @@ from twoafc.errors import first_line, require
 from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.executors import Job, Outcomes, Processes, Ready, raise_interruption
-from twoafc.measurement.identity import Progress, identity_of
+from twoafc.measurement.identity import identity_of
+
+if TYPE_CHECKING:  # workers start faster without polars
+    from twoafc.datasets import Progress
 
 T = TypeVar("T")
 AHEAD = 2
@@ -88,11 +91,11 @@ class ClusterExecutor:
         with contextlib.ExitStack() as stack:
             stack.push(self)
             self._wait_for_workers()
+            self.device, known, _ = next(iter(self.ready.values()))
+            sent = {one.name: one.distance for one in self.requested if one.name not in known}
+            identities = known | {name: identity_of(None, made, self.device, name=name) for name, made in sent.items()}
+            self.candidates = [replace(one, identity=identities[one.name]) for one in self.requested]
             stack.pop_all()
-        self.device, known, _ = next(iter(self.ready.values()))
-        sent = {one.name: one.distance for one in self.requested if one.name not in known}
-        identities = known | {name: identity_of(None, made, self.device, name=name) for name, made in sent.items()}
-        self.candidates = [replace(one, identity=identities[one.name]) for one in self.requested]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,7 +18,7 @@ import inspect
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,17 +30,16 @@ from numpy.typing import NDArray
 
 import twoafc
 from twoafc.arrays import IntArray
-from twoafc.distances import ALIASES, DISTANCES, Deep, Distance, LibraryDistance, OneByOne, Own, as_array
+from twoafc.distances import ALIASES, DISTANCES, Deep, Distance, LibraryDistance, OneByOne, Own, as_array, is_network
 from twoafc.errors import DataError
 from twoafc.images import ImageError, read_bytes, trace
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # workers start faster without polars
+    from twoafc.datasets import Progress
     from twoafc.measurement.plan import Plan
 
 Identity = Mapping[str, Any]
 TraceArray = NDArray[np.uint64]
-Progress = Callable[[int, int, str], None]
-"""Called with the items done, the items in all, and what they are."""
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Path, np.generic, np.dtype)
 MAX_DEPTH, MAX_SETTINGS = 12, 20
@@ -163,7 +162,7 @@ def _made_from_text(function: Any) -> dict[str, Any]:
     result: dict[str, Any] = {}
     with contextlib.suppress(UnidentifiedError):
         result["source"] = _source(inspect.unwrap(function))
-    networks = [value for value in (function, *getattr(function, "__dict__", {}).values()) if _is_network(value)]
+    networks = [value for value in (function, *getattr(function, "__dict__", {}).values()) if is_network(value)]
     return result | ({"weights": " ".join(map(_weights, networks))} if networks else {})
 
 
@@ -196,7 +195,7 @@ def _settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, PLAIN):
         text = repr(value)
         yield name, text if len(text) <= 200 else _sha256(text.encode())
-    elif isinstance(value, np.ndarray) or _is_tensor(value):
+    elif isinstance(value, np.ndarray) or ("torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)):
         array = as_array(value)
         if array.dtype.hasobject:
             raise UnidentifiedError(f"{name or 'it'} is an array of objects, which cannot be written down")
@@ -262,7 +261,7 @@ def _object_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, s
             if not Path(method.__code__.co_filename).is_file():
                 raise UnidentifiedError(f"the code of {kind.__name__} is in no file")
             yield from _all_settings(_closure(method), _under(name, key), depth)
-    if not _is_network(value):
+    if not is_network(value):
         yield from _all_settings(vars(value), name, depth)
         return
     yield _under(name, "weights"), _weights(value)
@@ -312,15 +311,6 @@ def _weights(network: Any) -> str:
         digest.update(f"{name} {array.dtype} {tuple(array.shape)}\n".encode())
         digest.update(array.reshape(-1).view(byte).numpy().tobytes())
     return f"sha256 {digest.hexdigest()}"
-
-
-# If torch has not been imported, no value is a network or a tensor, and there is no need to wait for the import.
-def _is_network(value: Any) -> bool:
-    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module)
-
-
-def _is_tensor(value: Any) -> bool:
-    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
 
 
 def _sha256(content: bytes) -> str:

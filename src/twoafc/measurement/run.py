@@ -15,7 +15,7 @@ import polars as pl
 
 import twoafc
 from twoafc.arrays import BoolArray
-from twoafc.datasets import Dataset, open_dataset, require_images
+from twoafc.datasets import Dataset, Progress, open_dataset, require_images
 from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
@@ -48,7 +48,7 @@ from twoafc.measurement.executors import (
     raise_interruption,
     rehearse,
 )
-from twoafc.measurement.identity import Progress, digest_of_traces, require_identified, require_same
+from twoafc.measurement.identity import digest_of_traces, require_identified, require_same
 from twoafc.measurement.journal import (
     ItemFailure,
     Journal,
