@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple
 from twoafc.errors import DataError
 from twoafc.fetch.disk import CHUNK, Progress, new_folder, read_json, require_space, write_error, write_json
 from twoafc.fetch.registry import HIDDEN, Archive, digest_source
-from twoafc.files import lock, whole_file
+from twoafc.files import lock, write_text
 
 # Images hardly compress, tables of votes some twenty times; a bomb compresses a thousand times.
 RATIO, AT_LEAST = 100, 2**24
@@ -35,6 +35,8 @@ FORBIDDEN = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]", flags=re.
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeError, NotImplementedError, OSError)
 
 Receipt = dict[str, Any]
+Names = dict[tuple[str, ...], tuple[tuple[str, ...], bool]]
+"""By a name as a system may fold it: the name itself, and whether it is a folder."""
 
 
 class ArchiveError(DataError):
@@ -70,8 +72,7 @@ def unpack(
     """
     into.mkdir(parents=True)
     most_bytes = min(most_bytes, max(AT_LEAST, RATIO * archive.stat().st_size))
-    names: dict[tuple[str, ...], tuple[tuple[str, ...], bool]] = {}
-    files, total = {}, 0
+    names, files, total = Names(), {}, 0
     try:
         with _members(archive, into, most_bytes) as members:
             for count, member in enumerate(members, start=1):
@@ -114,13 +115,10 @@ def _write(member: Member, path: Path) -> Unpacked | None:
     return Unpacked(size, digest.hexdigest())
 
 
-def _name_problem(
-    member: Member, parts: tuple[str, ...], names: dict[tuple[str, ...], tuple[tuple[str, ...], bool]]
-) -> str:
-    """Return why a member's name is refused, or ""; add the name, and those of the folders above it, to the others.
+def _name_problem(member: Member, parts: tuple[str, ...], names: Names) -> str:
+    """Return why a member's name is refused, or ""; add the name, and those of the folders above it, to `names`.
 
-    No two names may mean the same file on any system: `names` maps a name as a system may fold it, which does not
-    distinguish case or Unicode forms of an accent, to the name itself, and whether it is a folder.
+    No two names may mean the same file on any system: some do not distinguish case, or Unicode forms of an accent.
     """
     odd = member.name.startswith("/") or any(sign in member.name for sign in "\\:") or not member.name.isprintable()
     if odd or any(FORBIDDEN.fullmatch(part) for part in parts) or not (parts or member.is_folder):
@@ -261,9 +259,8 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
                 "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             }
             # The receipt comes before the files: a run killed in between leaves a data set that is missing.
-            with whole_file(hidden / f"{archive.name}.sha256") as partial:
-                lines = (f"{file.sha256}  {name}\n" for name, file in used.items())
-                partial.write_text("".join(lines), encoding="utf-8")
+            lines = (f"{file.sha256}  {name}\n" for name, file in used.items())
+            write_text("".join(lines), hidden / f"{archive.name}.sha256")
             write_json(hidden / f"{archive.name}.json", receipt)
             for entry, source in entries.items():
                 _move(source, folder / entry, hidden)
