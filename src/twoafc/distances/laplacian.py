@@ -229,17 +229,9 @@ def _pyramid(
 ) -> Iterator[Batch]:
     """Yield the bands of a Laplacian pyramid from fine to coarse, and then the low-pass image.
 
-    A band is what is lost when an image is reduced and expanded again; the next band is that of the reduced image.
-
-    Parameters
-    ----------
-    images : array or tensor, shape (B, C, H, W)
-    levels : int
-        Number of bands.
-    reduce, expand : callable
-        From the length of the finer side to the operator that reduces it, and to the one that expands it again.
-    trim : int
-        Pixels that a reduced image has beyond each border for `expand` only.
+    A band is an image minus itself reduced and expanded again; the next band is that of the reduced image. `reduce` and
+    `expand` map the length of the finer side to an operator. `trim` is the number of pixels that a reduced image has
+    beyond each border for `expand` only.
     """
     for _ in range(levels):
         height, width = images.shape[2:]
@@ -288,20 +280,10 @@ def _banded(matrix: FloatArray) -> Operator:
 def _filtering(
     size: int, taps: tuple[float, ...], border: Border, *, pad: tuple[int, int] | None = None, stride: int = 1
 ) -> FloatArray:
-    """Make the banded matrix that correlates a side with taps.
+    """Make the banded matrix that correlates a side with taps, and keeps every stride-th pixel.
 
-    Parameters
-    ----------
-    size : int
-        Length of the side.
-    taps : tuple of float
-        Weights, in the order of the pixels.
-    border : {"constant", "symmetric", "reflect"}
-        Padding: zeros, the mirror image with the edge pixel repeated, or without.
-    pad : pair of int, optional
-        Length of the padding in front and behind; by default it keeps the length of the side.
-    stride : int
-        Keep every stride-th pixel, from the first.
+    The border is padded as by `numpy.pad`; `pad` is the padding in front and behind, by default such that the length of
+    the side stays the same.
 
     Examples
     --------

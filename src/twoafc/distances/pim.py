@@ -37,24 +37,12 @@ SETTINGS = {"multiscale": "Steerable", "steerable_filter_type": 1, "cnn": "Conv"
 
 @dataclass(frozen=True)
 class Architecture:
-    """The size of a PIM network; by default that of the published ones.
+    """The size of a PIM network; by default that of the published ones."""
 
-    Parameters
-    ----------
-    mixtures : int
-        Gaussians at each pixel: 1 for PIM-1, 5 for PIM-5.
-    levels : int
-        Levels of the steerable pyramid, which has 2 levels + 2 bands.
-    filters : tuple of int
-        Channels after each convolution of a band's network.
-    latent : int
-        Hidden numbers at each pixel.
-    """
-
-    mixtures: int = 1
-    levels: int = 3
-    filters: tuple[int, ...] = (64, 64, 64, 3)
-    latent: int = 10
+    mixtures: int = 1  # Gaussians at each pixel: 1 for PIM-1, 5 for PIM-5
+    levels: int = 3  # of the steerable pyramid, which has 2 levels + 2 bands
+    filters: tuple[int, ...] = (64, 64, 64, 3)  # channels after each convolution of a band's network
+    latent: int = 10  # hidden numbers at each pixel
 
     @property
     def bands(self) -> int:
@@ -162,16 +150,9 @@ def _functions(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0)
 
 
 def read_variables(content: bytes, name: str, architecture: Architecture) -> dict[str, NDArray[np.float32]]:
-    """Read the variables of an archive in the published layout: ``NAME/config.json``, ``NAME/weights.index``, data.
+    """Read the variables of a zip file in the published layout: ``NAME/config.json``, ``NAME/weights.index``, data.
 
-    Parameters
-    ----------
-    content : bytes
-        The zip file, whose digest the caller has compared with the published one.
-    name : str
-        The folder in it, such as ``"pim-1"``.
-    architecture : Architecture
-        Gives the names and shapes of the variables.
+    The caller has compared its digest with the published one. The name of the folder in it is such as ``"pim-1"``.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as opened:
@@ -239,19 +220,8 @@ def _layer(parameters: Tensors, name: str) -> tuple[Batch, Batch]:
 def pyramid(filters: Tensors, images: Batch, levels: int) -> list[Batch]:
     """Bands of a steerable pyramid with two orientations, from the low-pass image to the high-pass one.
 
-    Parameters
-    ----------
-    filters : dict of str to tensor
-        The filters, each of shape (1, 1, 9, 9) or (1, 1, 17, 17); other entries are ignored.
-    images : tensor, shape (N, C, H, W)
-        Channels are filtered separately.
-    levels : int
-        Number of halvings; each level has two bands.
-
-    Returns
-    -------
-    list of tensor
-        2 levels + 2 bands (N, C, h, w), with sides of ceil(H / 2^level).
+    The channels of images (N, C, H, W) are filtered separately by filters of shape (1, 1, 9, 9) or (1, 1, 17, 17). The
+    2 levels + 2 bands have shape (N, C, h, w), with sides of ceil(H / 2^level).
     """
     torch = require("torch", extra="torch")
 
@@ -285,18 +255,10 @@ def compare_mixtures(
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A mixture of Gaussians with unit covariance at each pixel of a batch.
+    """A mixture of K Gaussians in D dimensions, with unit covariance, at each pixel of a batch."""
 
-    Parameters
-    ----------
-    means : tensor, shape (B, K, D, H, W)
-        Means of the K Gaussians in D dimensions.
-    logits : tensor, shape (B, K, H, W)
-        Logarithms of the weights, up to a constant.
-    """
-
-    means: Batch
-    logits: Batch
+    means: Batch  # (B, K, D, H, W)
+    logits: Batch  # (B, K, H, W), logarithms of the weights up to a constant
 
     def heights(self) -> Batch:
         """Each Gaussian's part in the log density that does not depend on the point: shape (B, K, H, W)."""
@@ -327,14 +289,6 @@ def divergence(a: Mixture, b: Mixture, *, draws: int, seed: list[int]) -> Batch:
     Both directions, and all images of a batch, share the noise: so the estimate is symmetric, does not depend on the
     batch, and the noise of two estimates largely cancels in their difference. Draws come in pairs with opposite noise;
     if both mixtures are single Gaussians the errors of a pair cancel exactly.
-
-    Parameters
-    ----------
-    a, b : Mixture
-    draws : int
-        Even.
-    seed : list of int
-        Seed of the noise.
     """
     torch = require("torch", extra="torch")
     rng = np.random.default_rng(seed)

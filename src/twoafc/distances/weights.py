@@ -278,15 +278,8 @@ def read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Iterable[str]
 
     The index is a sorted table in LevelDB's format, from a variable's name to a protocol buffer with its type, shape
     and position in a data file. Its CRC-32C checksums are not compared: the digest of the whole archive has been.
-
-    Parameters
-    ----------
-    index : bytes
-        Content of the file ``*.index``.
-    shards : sequence of bytes
-        Contents of the files ``*.data-0000i-of-0000n``, in order.
-    wanted : iterable of str
-        Names of variables, without the suffix that they have on disk. Others are ignored.
+    `index` and `shards` are the contents of ``*.index`` and of ``*.data-0000i-of-0000n``, in order; `wanted` are names
+    of variables without the suffix that they have on disk.
     """
     try:
         entries = {key: _fields(value) for key, value in _table(index)}
