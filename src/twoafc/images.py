@@ -135,7 +135,11 @@ def _decode(content: bytes) -> Pixels:
         _check_png(content)
     try:
         image = _open(io.BytesIO(content))
-        _check_header(image)
+        frames = getattr(image, "n_frames", 1)
+        if frames > 1:
+            raise _RefusedError(f"the file holds {frames} pictures (an animation or pages); expected one")
+        if isinstance(image, TiffImagePlugin.TiffImageFile):
+            _check_orientation(image.tag_v2.get(ORIENTATION, 1))
         pixels = _sixteen_bits(content, image) if _is_deep(image) else _eight_bits(image)
         if "exif" in image.info:
             _check_orientation(image.getexif().get(ORIENTATION, 1))
@@ -176,14 +180,6 @@ def _check_png(content: bytes) -> None:
         if zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end]):
             raise _RefusedError(f"the image is damaged: the checksum of the PNG's chunk at byte {position} is wrong")
         position = end
-
-
-def _check_header(image: Image.Image) -> None:
-    frames = getattr(image, "n_frames", 1)
-    if frames > 1:
-        raise _RefusedError(f"the file holds {frames} pictures (an animation or pages); expected one")
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        _check_orientation(image.tag_v2.get(ORIENTATION, 1))
 
 
 def _check_orientation(orientation: int) -> None:

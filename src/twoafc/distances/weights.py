@@ -45,30 +45,17 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Published:
-    """A published file of weights.
+    """A published file of weights."""
 
-    Parameters
-    ----------
-    name : str
-        Its name in this package.
-    file, url, bytes, digest : str, str, int or None, str
-        The published file's name, source, size where it is known, and digest, such as ``sha256 7be5...``.
-    installed : tuple of pairs of str
-        Packages that include the same tensors, and the path inside each.
-    tensors : mapping of name to (shape, sha256)
-        The tensors that are read from it; empty for an archive, which is recognised by its digest.
-    terms : str
-        Its licence, in a word.
-    """
-
-    name: str
+    name: str  # in this package
     file: str
     url: str
-    bytes: int | None
-    digest: str
-    installed: tuple[tuple[str, str], ...]
+    bytes: int | None  # its size, if known
+    digest: str  # such as "sha256 7be5..."
+    installed: tuple[tuple[str, str], ...]  # packages that include the same tensors, and the path inside each
+    # Shape and sha256 of each tensor to read; empty for an archive, which is recognised by its digest.
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
-    terms: str = ""
+    terms: str = ""  # its licence
 
     def __str__(self) -> str:
         size = "" if self.bytes is None else f"{self.bytes} bytes, "

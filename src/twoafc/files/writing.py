@@ -92,21 +92,11 @@ def _finite(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """A kind of folder.
+    """A kind of folder that the package writes."""
 
-    Parameters
-    ----------
-    name : str
-        The file in it that holds its card, and in the card the list of its files.
-    what : str
-        What it holds, in a word: results, sweeps.
-    folders : tuple of str
-        Folders in it.
-    """
-
-    name: str
-    what: str
-    folders: tuple[str, ...] = ("figures",)
+    name: str  # the file in it with its card, which lists its files
+    what: str  # its contents, for errors: results, sweeps
+    folders: tuple[str, ...] = ("figures",)  # the folders in it
 
     def check(self, folder: str | Path, inputs: Iterable[Path] = ()) -> None:
         """Raise before any work is done if a folder has files that are not of an earlier result, or holds an input."""

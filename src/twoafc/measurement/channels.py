@@ -41,26 +41,12 @@ def channels_of(requested: Sequence[Requested] | Mapping[str, Requested]) -> dic
 
 @dataclass(frozen=True, eq=False)
 class MeasuredChannels(Earlier):
-    """A file of channels.
+    """A file of channels; `frame` has the names, votes and labels of its T rows."""
 
-    Parameters
-    ----------
-    frame : polars.DataFrame, T rows
-        Names, votes and labels of the rows.
-    means : array of float32, shape (pairs, C)
-        For each pair of images the mean over pixels of the squared difference, channel by channel.
-    pairs : array of int, shape (pairs,)
-        The number of each pair in the plan: that of its item, times the slots of an item, and the slot.
-    places : array of int, shape (T, 2)
-        The row of `means` of each triplet's (ref, x0), and of its (ref, x1).
-    heads : list of arrays, one for each layer
-        The published heads.
-    """
-
-    means: NDArray[np.float32]
-    pairs: IntArray
-    places: IntArray
-    heads: list[FloatArray]
+    means: NDArray[np.float32]  # (pairs, C), by channel the mean over pixels of the squared difference
+    pairs: IntArray  # (pairs,), the number of each pair in the plan: item times slots, plus slot
+    places: IntArray  # (T, 2), the row of `means` of each triplet's (ref, x0), and of its (ref, x1)
+    heads: list[FloatArray]  # the published heads, one for each layer
 
     @property
     def network(self) -> str:
