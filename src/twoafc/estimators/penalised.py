@@ -31,8 +31,8 @@ USUAL_LAPSE, SPREAD_LAPSE = -3.5, 1.5
 ROUNDS = 60
 PRECISE, VAGUE = 1e9, 1e-6
 SMOOTH = 100.0
-"""Precision of all parts but the first to start from. With 1 small tables end at rougher surfaces, and take longer; with
-1e5 some end at surfaces that are too smooth."""
+"""Precision that all parts but the first start from. From 1, small tables take longer and end at rougher surfaces; from
+1e5, some end at surfaces that are too smooth."""
 CERTAIN = 1e-10
 """P stays this far from 0 and 1 while fitting."""
 WIDE = 1e-2
@@ -198,7 +198,7 @@ class Problem:
         loss = self.loss(theta, penalty, dispersion)
         for share in 0.5 ** np.arange(12):
             if self.loss(theta + share * step, penalty, dispersion) <= loss:
-                return theta + share * step
+                return np.asarray(theta + share * step)
         return theta
 
     def smoothed(self, theta: FloatArray, covariance: FloatArray, precision: FloatArray) -> tuple[FloatArray, float]:
