@@ -15,8 +15,7 @@ LAYERS = (
     ("table", "metrics"),
     ("core", "images"),
     ("files",),
-    ("arrays", "errors"),
-    ("public",),
+    ("arrays", "errors", "public"),
 )
 WIDTH, HEIGHT, GAP = 720, 34, 10
 

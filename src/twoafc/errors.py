@@ -5,10 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from twoafc.public import public
 
-
-@public
 class DataError(ValueError):
     """Data or a file that cannot be used; the message names the rule, what was found and where.
 
@@ -19,6 +16,8 @@ class DataError(ValueError):
     ...
     twoafc.DataError: n must lie in [0, M]; row 17 has n=6, M=5 (3 of 36344 rows)
     """
+
+    __module__ = "twoafc"
 
 
 def first_line(error: BaseException) -> str:
