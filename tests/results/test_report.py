@@ -31,7 +31,7 @@ from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
 from twoafc.results import Pictures, Result, check_folder, report_page, short, summary_table, surprising
-from twoafc.results.report import drawings, parts
+from twoafc.results.report import parts, svg
 from twoafc.results.report.chart import brief, chart
 from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.verdict import ranking, verdict, with_error
@@ -171,7 +171,7 @@ def test_any_name_shows_as_it_is(name: str) -> None:
     text = render({"versions": {"twoafc": name}}, **nothing, **lists, heading=name, verdict=[name], caveats=[name])
     shown = html.escape(legible(name), quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
     assert text.count(f">{shown}<") >= 3
-    drawn = ElementTree.fromstring(drawings.interval(drawings.Axis(0, 1), (0.5, 0.4, 0.6), name))
+    drawn = ElementTree.fromstring(svg.interval(svg.Axis(0, 1), (0.5, 0.4, 0.6), name))
     assert drawn.attrib["aria-label"] == legible(name)
 
 
@@ -382,19 +382,19 @@ def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monk
 
 
 def test_marks_beyond_an_axis_are_named_with_an_arrow() -> None:
-    near = drawings.Axis.over([0.0, 1.0], [("floor", 1.5), ("ceiling", (-0.5, -0.2))])
+    near = svg.Axis.over([0.0, 1.0], [("floor", 1.5), ("ceiling", (-0.5, -0.2))])
     assert near.low < -0.5
     assert near.high > 1.5
-    far = drawings.Axis.over([0.0, 1.0], [("floor", 9.0), ("ceiling", (-9.0, -8.0))])
+    far = svg.Axis.over([0.0, 1.0], [("floor", 9.0), ("ceiling", (-9.0, -8.0))])
     assert (far.low, far.high) == pytest.approx((-0.04, 1.04))
-    assert "floor →" in drawings.names(far)
-    assert "← ceiling" in drawings.names(far)
-    assert "floor" not in drawings.interval(far, (0.5, np.nan, np.nan), "x")
+    assert "floor →" in svg.names(far)
+    assert "← ceiling" in svg.names(far)
+    assert "floor" not in svg.interval(far, (0.5, np.nan, np.nan), "x")
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
 def test_an_axis_has_a_few_round_ticks(low: float, width: float) -> None:
-    axis = drawings.Axis(low, low + width)
+    axis = svg.Axis(low, low + width)
     ticks = axis.ticks()
     assert 2 <= len(ticks) <= 8
     rounding = 1e-9 * (abs(low) + width)

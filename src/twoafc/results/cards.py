@@ -19,7 +19,7 @@ from twoafc.files import OutputFolder
 from twoafc.images import ImageError, decode, eight_bits
 from twoafc.results.failures import TELLING
 from twoafc.results.folder import plain
-from twoafc.results.pictures import Pictures
+from twoafc.results.image_folder import Pictures
 from twoafc.results.query import Answer, answer
 from twoafc.table import write_frame
 

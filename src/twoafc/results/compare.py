@@ -30,7 +30,7 @@ from twoafc.inference import (
     values_per_row,
 )
 from twoafc.metrics import Ties
-from twoafc.results.format import HALVES
+from twoafc.results.folder import HALVES
 from twoafc.results.tables import COLUMNS, Table, is_shown
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes, to_native
 

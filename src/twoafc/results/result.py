@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import html
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +16,16 @@ import polars as pl
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import Fit, FusionFit, HeadsFit, load
-from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
+from twoafc.files import write_text
+from twoafc.inference import Ceiling, Goodness, Record
 from twoafc.metrics import Ties, log_likelihood
 from twoafc.public import public
 from twoafc.results import folder as folders
 from twoafc.results import tables
 from twoafc.results.compare import Comparison, compare_results, known_name
-from twoafc.results.folder import Key
-from twoafc.results.format import HALVES, frame_problem
+from twoafc.results.folder import HALVES, Key
 from twoafc.results.verdict import verdict
-from twoafc.table import ENDS, UNNAMED, read_frame, to_native
+from twoafc.table import ENDS, UNNAMED, to_native
 
 if TYPE_CHECKING:
     from twoafc.results.figures import Figures
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 TESTED = ("distance", "estimator", "seed", "diverged", "P", "nll")
 COLUMNS = {"n", "M", *TESTED}
 """Columns of the tested rows, beside their names and distances."""
-INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
-"""Scores that may be infinite."""
 
 
 @dataclass(frozen=True)
@@ -130,28 +127,7 @@ class Result:
 
         Anything else raises a `DataError`.
         """
-        folder = Path(folder)
-        content = folders.read_json(folder)
-        try:
-            card, ceiling = content["card"], content.get("ceiling")
-            _ = card["settings"]["ties"]
-            return cls(
-                scores=[_with_infinity(record) for record in content["scores"]],
-                notes=card.get("notes") or [],
-                comparisons=content["comparisons"],
-                goodness={
-                    (record["distance"], record["estimator"]): Goodness.from_record(_goodness(record))
-                    for record in content.get("goodness") or []
-                },
-                error_bars=str(card["error_bars"]),
-                ceiling=None if ceiling is None else _ceiling(ceiling),
-                findings=[Finding(**_known(Finding, record)) for record in content.get("findings") or []],
-                row="pair" if card.get("kind") == "pairs" else "triplet",
-                card=card,
-                folder=folder,
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise folders.not_a_result(folder, f"its values do not fit ({error})", content) from error
+        return cls(**folders.read_result(Path(folder)))
 
     def write(
         self,
@@ -179,9 +155,10 @@ class Result:
         images : path, optional
             Folder of the images that the tested table names.
         """
-        from twoafc.results.report.page import report_page, write_page  # here, since it is slow to import
+        from twoafc.results.report.page import report_page  # here, since it is slow to import
 
-        return write_page(Path(path), report_page(self, images))
+        write_text(report_page(self, images), Path(path))
+        return Path(path)
 
     @property
     def plot(self) -> Figures:
@@ -205,26 +182,14 @@ class Result:
     @cached_property
     def triplets(self) -> pl.DataFrame | None:
         """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
-        return self._read(f"{self.row}s.parquet", COLUMNS | {self.row, *ENDS[self.k]})
+        assert self.folder is not None
+        return folders.read_rows(self.folder / f"{self.row}s.parquet", COLUMNS | {self.row, *ENDS[self.k]})
 
     @cached_property
     def votes(self) -> pl.DataFrame | None:
         """The single votes on the tested rows, where their observers are known."""
-        return self._read("votes.parquet", {self.row, "choice", "swapped", "observer"})
-
-    def _read(self, name: str, needed: set[str]) -> pl.DataFrame | None:
-        """Read a frame of the folder, and refuse one that no evaluation has written; None where there is none."""
         assert self.folder is not None
-        path = self.folder / name
-        if not path.is_file():
-            return None
-        frame, _ = read_frame(path)
-        if not set(frame.columns) >= needed:
-            missing = ", ".join(sorted(needed - set(frame.columns)))
-            raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
-        if problem := frame_problem(frame):
-            raise DataError(f"{path} was not written by twoafc evaluate; {problem}; run it again")
-        return frame
+        return folders.read_rows(self.folder / "votes.parquet", {self.row, "choice", "swapped", "observer"})
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -417,41 +382,3 @@ class Result:
         """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
         findings = [str(finding) for finding in self.findings if not finding.caveat]
         return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *findings]
-
-
-def _with_infinity(record: Record) -> Record:
-    """Restore an infinite NLL, which JSON cannot hold; that of runs that all diverged is unknown."""
-    if record.get("diverged") and record["diverged"] >= (record.get("runs") or 1):
-        return record
-    return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
-
-
-def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what a later version has added to a record."""
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
-    return {name: record[name] for name in names if name in record}
-
-
-def _goodness(record: Record) -> Record:
-    calibration, intraclass = _known(Calibration, record["calibration"]), record.get("intraclass")
-    calibration["bins"] = [_known(Bin, one) for one in calibration["bins"]]
-    calibration["slope"] = _known(Interval, calibration["slope"])
-    maps = record.get("residuals")
-    if maps and len({np.shape(maps[name]) for name in ("residual", "se", "p", "triplets")}) > 1:
-        raise ValueError("maps of residuals have one shape")
-    optional = dict.fromkeys(("residuals", "asymmetry", "lapses"))
-    return optional | record | {"calibration": calibration, "intraclass": intraclass and _known(Interval, intraclass)}
-
-
-def _ceiling(record: Mapping[str, Any]) -> Ceiling:
-    """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
-    by_votes = tuple(
-        VoteCeiling(**{name: _value(value) for name, value in _known(VoteCeiling, one).items()})
-        for one in record["by_votes"]
-    )
-    known = {name: _value(value) for name, value in _known(Ceiling, record).items() if name != "by_votes"}
-    return Ceiling(**known, by_votes=by_votes)
-
-
-def _value(value: Any) -> Any:
-    return Bounds(*map(_value, value)) if isinstance(value, list) else math.nan if value is None else value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twoafc import plots
 from twoafc.inference import Record
-from twoafc.results.report import drawings
+from twoafc.results.report import svg
 from twoafc.results.verdict import with_error
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Chart:
     kind: Literal["differences", "pairs", "scores"]
     label: str
     rows: list[plots.ForestRow]
-    reference: dict[str, drawings.Reference] = field(default_factory=dict)
+    reference: dict[str, svg.Reference] = field(default_factory=dict)
     to: str | None = None
     p: dict[str, str] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ def _difference(record: Record, first: str, name: str) -> plots.ForestRow:
     return plots.ForestRow(name, sign * record["difference"], low, high)
 
 
-def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str, drawings.Reference]:
+def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str, svg.Reference]:
     """Floor and ceiling of the NLL, less that of the distance which the others are compared with."""
     ceiling = result.ceiling
     if ceiling is None:
@@ -114,37 +114,37 @@ def p_text(record: Record) -> str:
 def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
     """The chart as the page shows it: line by line, with the bare distances beside it."""
     shown, records, (name, heading) = chart(result, ranked), _of_leading_estimator(ranked), BARE[result.k]
-    zero: dict[str, drawings.Reference] = {} if shown.kind == "scores" else {"zero": 0.0}
+    zero: dict[str, svg.Reference] = {} if shown.kind == "scores" else {"zero": 0.0}
     values = [0.0 for _ in zero] + [end for row in shown.rows for end in row[1:4]]
-    axis = drawings.Axis.over(values, {**zero, **shown.reference}.items())
+    axis = svg.Axis.over(values, {**zero, **shown.reference}.items())
     bare, ceiling = None, result.ceiling
     scores = {distance: ends(record, name) for distance, record in records.items() if record.get(name) is not None}
     if scores and shown.kind != "pairs":
-        marks: dict[str, drawings.Reference] = {}
+        marks: dict[str, svg.Reference] = {}
         if ceiling is not None and ceiling.known:
             marks = {
                 "ceiling": (ceiling.score_2afc_lowest, ceiling.score_2afc_highest),
                 "people": ceiling.human_triplets,
             }
-        bare = drawings.Axis.over([end for interval in scores.values() for end in interval], marks.items())
+        bare = svg.Axis.over([end for interval in scores.values() for end in interval], marks.items())
     narrowest = min((half for row in shown.rows if (half := (row.high - row.low) / 2) > 0), default=0.01)
     places = min(max(1 - math.floor(math.log10(narrowest)), 2), 6)
     lines = []
     for row in shown.rows:
         words, score = _words(row, shown, records, places), scores.get(row.name)
         line = {"name": row.name, "words": words, "p": shown.p.get(row.name, ""), "score": ""}
-        line["drawing"] = drawings.interval(axis, row[1:4], f"{row.name}: {words}")
+        line["drawing"] = svg.interval(axis, row[1:4], f"{row.name}: {words}")
         if bare is not None and score is not None:
             text = f"{score[0]:.1f} %"
-            line |= {"score": text, "bare": drawings.interval(bare, score, f"{row.name}: {text}")}
+            line |= {"score": text, "bare": svg.interval(bare, score, f"{row.name}: {text}")}
         lines.append(line)
     return {
         "shown": shown,
         "lines": lines,
-        "names": drawings.names(axis),
-        "scale": drawings.scale(axis),
+        "names": svg.names(axis),
+        "scale": svg.scale(axis),
         "corrected": all("low_holm" in record for record in result.comparisons),
-        "bare": bare and {"label": heading, "names": drawings.names(bare), "scale": drawings.scale(bare)},
+        "bare": bare and {"label": heading, "names": svg.names(bare), "scale": svg.scale(bare)},
     }
 
 
@@ -154,5 +154,5 @@ def _words(row: plots.ForestRow, shown: Chart, records: Mapping[str, Record], pl
         record = records[row.name]
         return f"NLL {with_error(record['nll'], record.get('nll_se', record.get('nll_sd')))}"
     sign = "" if shown.kind == "scores" else "+"
-    value, low, high = (f"{end:{sign}.{places}f}".replace("-", drawings.MINUS) for end in row[1:4])
+    value, low, high = (f"{end:{sign}.{places}f}".replace("-", svg.MINUS) for end in row[1:4])
     return f"{value} ({low} to {high})" if math.isfinite(row.low) else value

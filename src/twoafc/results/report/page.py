@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from twoafc.files import BREAKS, legible, whole_file
+from twoafc.files import BREAKS, legible
 from twoafc.inference import Record
 from twoafc.results import tables
-from twoafc.results.pictures import Pictures
+from twoafc.results.image_folder import Pictures
 from twoafc.results.report import parts
 from twoafc.results.report.chart import brief
 from twoafc.results.verdict import ranking
@@ -19,7 +19,6 @@ from twoafc.results.verdict import ranking
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
-REPORT = "report.html"
 SHOWN = ("seed", "tie_rule", "simulated", "machine", "created")
 """Parts of the card that are shown beside versions, tables, estimators and settings; scores.json has all of them."""
 BIBTEX = """\
@@ -107,13 +106,6 @@ def render(card: Mapping[str, Any], **values: Any) -> str:
 def _shown(value: Any) -> Any:
     """Text that steers nothing: names of distances may hold control characters."""
     return legible(value, keep=BREAKS) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def write_page(path: Path, text: str) -> Path:
-    """Write a page whole, in the place of an earlier one."""
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-    return path
 
 
 def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:

@@ -23,8 +23,8 @@ from twoafc.inference import Goodness, Record
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
 from twoafc.results.failures import disagreements, most_surprising
-from twoafc.results.pictures import Pictures
-from twoafc.results.report import drawings
+from twoafc.results.image_folder import Pictures
+from twoafc.results.report import svg
 from twoafc.results.report.chart import BARE, number, p_text
 from twoafc.results.verdict import with_error
 from twoafc.table import ENDS, Pairs
@@ -201,13 +201,13 @@ def fusion(result: Result) -> dict[str, Any] | None:
         thin = np.unique(np.linspace(0, len(d) - 1, NODES).astype(int))
         cost = without.get(name)
         note = f"to {d[-1]:.3g}" + ("" if cost is None else f"; without it NLL {signed(cost)}")
-        panels.append((name, drawings.function(d[thin], f[thin], top, f"Contribution of {name}"), note))
+        panels.append((name, svg.function(d[thin], f[thin], top, f"Contribution of {name}"), note))
     return {"name": about["name"], "panels": panels, "idle": [name for name in about["of"] if name not in fused.parts]}
 
 
 def signed(cost: Mapping[str, float]) -> str:
     """A difference with its sign, and its interval."""
-    value, low, high = (f"{cost[key]:+.3f}".replace("-", drawings.MINUS) for key in ("difference", "low", "high"))
+    value, low, high = (f"{cost[key]:+.3f}".replace("-", svg.MINUS) for key in ("difference", "low", "high"))
     return f"{value} ({low} to {high})"
 
 
@@ -224,9 +224,7 @@ def _fitted(result: Result, record: Record) -> list[Panel]:
             return [("curve", None, "not saved")]
         rows = result.rows.filter(distance=name, estimator=record["estimator"]).select("n", "M", "d")
         values = plots.curve_values(fit, Pairs.from_frame(rows))
-        return [
-            ("curve", drawings.curve(values, f"Chance of same by {name}"), f"P {values.P[0]:.2f} to {values.P[-1]:.2f}")
-        ]
+        return [("curve", svg.curve(values, f"Chance of same by {name}"), f"P {values.P[0]:.2f} to {values.P[-1]:.2f}")]
     tested = None if result.triplets is None else result.outcome_rows(*_key(record))
     uniform = None if fit is None else map_of(fit, tested)
     if uniform is None:
@@ -235,12 +233,12 @@ def _fitted(result: Result, record: Record) -> list[Panel]:
     if tested is not None:
         some = tested[np.sort(np.random.default_rng(0).permutation(len(tested))[:DOTS])]
         dots = (uniform(some["d0"].to_numpy()), uniform(some["d1"].to_numpy()))
-    panels: list[Panel] = [("surface", drawings.surface(P, dots, f"P by {name}"), f"P {P.min():.2f} to {P.max():.2f}")]
+    panels: list[Panel] = [("surface", svg.surface(P, dots, f"P by {name}"), f"P {P.min():.2f} to {P.max():.2f}")]
     error = getattr(fit, "standard_error", None)
     if error is None:
         return [*panels, ("standard error", None, "not known")]
     se = over_plane(error, uniform, ERROR_NODES)
-    drawn = drawings.error(se, f"Standard error of P by {name}")
+    drawn = svg.error(se, f"Standard error of P by {name}")
     return [*panels, ("standard error", drawn, f"median {np.nanmedian(se):.3f}")]
 
 
@@ -249,7 +247,7 @@ def _reliability(record: Record, goodness: Goodness | None) -> list[Panel]:
         return []
     slope = goodness.calibration.slope
     note = f"slope {with_error(slope.value, slope.se)}" if math.isfinite(slope.low) else ""
-    drawn = drawings.reliability(goodness.calibration.bins, f"Share of votes against P, by {record['distance']}")
+    drawn = svg.reliability(goodness.calibration.bins, f"Share of votes against P, by {record['distance']}")
     return [("reliability", drawn, note)]
 
 
@@ -354,7 +352,7 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
     values = [*(value for value, _, _ in ends.values()), *(value for nlls in others.values() for value in nlls)]
     # Intervals of small groups may be far wider than the groups are apart: these are cut at the ends of the axis.
     near = [("", end) for interval in ends.values() for end in _finite(interval)]
-    axis = replace(drawings.Axis.over(values, near), marks=())
+    axis = replace(svg.Axis.over(values, near), marks=())
     named = known if len(known) <= NAMED_GROUPS else [*known[:AT_AN_END], *known[-AT_AN_END:]]
     lines = []
     for group, by_distance in named:
@@ -362,10 +360,10 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
         words = with_error(record["nll"], record.get("nll_se", record.get("nll_sd")))
         label = f"{group}: {words}"
         count = record.get("triplets", record.get("pairs"))
-        lines.append((group, count, words, drawings.interval(axis, ends[group], label, others[group])))
+        lines.append((group, count, words, svg.interval(axis, ends[group], label, others[group])))
     between = [ends[group] for group, _ in known[AT_AN_END:-AT_AN_END]] if named is not known else []
     label = f"{len(between)} groups from {between[0][0]:.3f} to {between[-1][0]:.3f}" if between else ""
-    crowd = drawings.crowd(axis, between, min(CROWD[0] * len(between), CROWD[1]), label) if between else None
+    crowd = svg.crowd(axis, between, min(CROWD[0] * len(between), CROWD[1]), label) if between else None
     return {
         "distance": name,
         "estimator": estimator,
@@ -374,7 +372,7 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
         "crowd": crowd,
         "between": len(between),
         "at_an_end": AT_AN_END,
-        "scale": drawings.scale(axis),
+        "scale": svg.scale(axis),
         "others": any(others.values()),
     }
 
