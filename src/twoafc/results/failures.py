@@ -1,8 +1,10 @@
-"""Where a distance fails: the triplets that surprise it most, and those on which two distances disagree most."""
+"""Where a distance fails: the triplets that surprise it most, or on which two distances disagree; and their cards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +14,15 @@ from numpy.typing import ArrayLike
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
-from twoafc.table import ENDS
+from twoafc.files import OutputFolder
+from twoafc.results.folder import plain
+from twoafc.results.image_folder import Pictures
+from twoafc.results.query import DPI, TELLING, answer, draw_card, save_card
+from twoafc.table import ENDS, write_frame
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from twoafc.results.result import Result
 
 AT_ONCE = 2**20
@@ -22,9 +30,9 @@ LEAST = -1e300
 """Below any logarithm of a chance but that of 0."""
 ALIKE = 1e-7
 """Counts whose likelihoods differ by less than this share are equally likely: those of j and M - j at P = 1/2."""
-TELLING = 10.0
-"""Votes tell two distances apart where they are so many times as likely under one as under the other. Were the other
-true, that would happen at most one time in ten, and mostly far more rarely."""
+FOLDER = OutputFolder("failures.json", "failures")
+NAME_LENGTH = 60
+"""Letters of a triplet's name in a file's name, at most."""
 
 
 def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
@@ -190,3 +198,57 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
 def _require(top: int) -> None:
     if top < 1:
         raise ValueError(f"top must be at least 1; found {top}")
+
+
+def failure_cards(result: Result, rows: pl.DataFrame, pictures: Pictures | None) -> Iterator[tuple[str, Figure]]:
+    """Draw the card of each row of `surprising` or `disagreements`, with a name for its file."""
+    sides = ("",) if "distance" in rows.columns else ("_a", "_b")
+    columns = ("distance",) if sides == ("",) else ("a", "b")
+    names = [rows[column][0] for column in columns]
+    fits = [result.model(name, rows["estimator"][0]) for name in names]
+    for place, row in enumerate(rows.iter_rows(named=True), start=1):
+        answers = {
+            name: answer(row | {key: row[f"{key}{side}"] for key in ("d0", "d1", "P", "nll")}, fit)
+            for name, side, fit in zip(names, sides, fits, strict=True)
+        }
+        remark = f"surprise {row['surprise']:.1f} bits" if "surprise" in row else f"P differs by {row['apart']:.2f}"
+        figure = draw_card(row, answers, pictures, remark=remark)
+        yield f"{place:03d}-{plain(row['triplet'])[:NAME_LENGTH]}", figure
+
+
+def check_failures_folder(folder: Path, results: Path) -> None:
+    """Raise a `DataError` if a folder holds anything but an earlier list, or lies in the results."""
+    if folder.resolve().is_relative_to(results.resolve()):
+        raise DataError(
+            f"{folder} lies in {results}, which is replaced as a whole by twoafc evaluate; name another folder"
+        )
+    FOLDER.check(folder, [results])
+
+
+def write_failures(
+    result: Result,
+    rows: pl.DataFrame,
+    folder: str | Path,
+    *,
+    pictures: Pictures | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> None:
+    """Write a list of failures as a table, each card as SVG, and all cards as one PDF; an earlier list is replaced."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    with FOLDER.whole(folder) as partial:
+        write_frame(rows, partial / "failures.csv")
+        with (
+            rc_context({"pdf.fonttype": 42}),
+            PdfPages(partial / "cards.pdf", metadata={"CreationDate": None}) as pages,
+            warnings.catch_warnings(),
+        ):
+            # Matplotlib's font lacks some scripts; a missing glyph in a name needs no warning.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            for done, (name, figure) in enumerate(failure_cards(result, rows, pictures)):
+                if progress:
+                    progress(done, len(rows), name)
+                save_card(figure, partial / "figures" / f"{name}.svg")
+                pages.savefig(figure, dpi=DPI)
+        FOLDER.write_card(partial, {"kind": "failures", "results": result.card}, {"failures": rows.to_dicts()})

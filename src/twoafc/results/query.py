@@ -1,21 +1,39 @@
-"""Queries of a fitted model, and of the result of an evaluation: how likely each count of M votes is."""
+"""Ask a model or a result about one triplet: P, how likely each count of votes is, and a card with its images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.estimators import Fit
+from twoafc.images import ImageError, decode, eight_bits
 from twoafc.metrics import log_likelihood
+from twoafc.results.image_folder import Pictures
 from twoafc.table import ENDS, LABELS
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from twoafc.results.result import Result
 
 MOST_VOTES = 10_000
+TELLING = 10.0
+"""Votes favour one of two distances if they are this many times as likely under it. Were the other one true, that would
+happen at most one time in ten, and mostly far more rarely."""
+IMAGES = ("x0", "ref", "ref0", "ref1", "x1")
+LARGEST = 256
+"""Pixels along a side of an image on a card, at most."""
+DPI = 160
+"""Dots per inch of cards."""
+ENDINGS = (".svg", ".pdf", ".png")
+Image = NDArray[np.uint8]
 Answer = dict[str, Any]
 """P, its standard error where known, d0, d1, votes, and for each count j its probability and NLL."""
 
@@ -129,3 +147,93 @@ def _row(result: Result, triplet: str, distance: str, estimator: str | None) -> 
         some = ", ".join(rows["triplet"].head(3))
         raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")
     return named.row(0, named=True)
+
+
+def draw_card(
+    labels: Mapping[str, Any],
+    answers: Mapping[str, Answer],
+    pictures: Pictures | None,
+    *,
+    remark: str = "",
+) -> Figure:
+    """Draw the card of a triplet under one distance, or under several beside one another.
+
+    Parameters
+    ----------
+    labels : mapping
+        ``triplet``, ``estimator`` and, where known, the names of the images.
+    answers : mapping of distance to answer
+        Of `twoafc.results.answer`.
+    pictures : Pictures or None
+        Where the images are; without them there are grey boxes.
+    remark : str
+        Written after the triplet's name.
+    """
+    shown = triplet_images(labels, pictures)
+    of = [*(answers if len(answers) == 1 else []), labels["estimator"]]
+    title = f"{labels['triplet']} ({', '.join(of)}){remark and f': {remark}'}"
+    if len(answers) == 1:
+        return plots.triplet_card(shown, next(iter(answers.values())), title=title)
+    return plots.disagreement_card(shown, answers, title=title, right=best_distance(answers))
+
+
+def best_distance(answers: Mapping[str, Answer]) -> str:
+    """Return the distance that the votes favour, or "" if the second best is about as likely."""
+    (least, name), (next_least, _), *_ = sorted((values["nll"], name) for name, values in answers.items())
+    return name if next_least - least >= math.log(TELLING) else ""
+
+
+def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list[Image | None]:
+    """Return x0, the reference and x1 of a triplet, reduced in size; None for each that is missing or not an image.
+
+    The two references of a quadruple are put side by side if they have the same height.
+    """
+    if pictures is None:
+        return [None, None, None]
+    read = {name: _image(pictures, labels.get(name)) for name in IMAGES}
+    ref, other = (read["ref"], None) if read["ref"] is not None else (read["ref0"], read["ref1"])
+    if ref is not None and other is not None and len(ref) == len(other):
+        ref = np.concatenate([ref, other], axis=1)
+    return [read["x0"], ref, read["x1"]]
+
+
+def _image(pictures: Pictures, name: str | None) -> Image | None:
+    content = pictures.read(name) if name else None
+    if not name or content is None:
+        return None
+    try:
+        pixels = eight_bits(decode(content, name))
+    except ImageError:
+        return None
+    step = -(-max(pixels.shape[1:]) // LARGEST)
+    return np.ascontiguousarray(pixels[:, ::step, ::step].transpose(1, 2, 0))
+
+
+def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
+    """Return the images of a folder, for a result that names images; None where no folder is given."""
+    if folder is None:
+        return None
+    if not {"x0", "x1"} <= set(result.rows.columns):
+        raise DataError(f"{result.name} names no images; the table that was tested had no columns ref, x0, x1")
+    return Pictures(folder)
+
+
+def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
+    """State how many images of some triplets are not in the folder, and name one of them."""
+    if pictures is None:
+        return []
+    names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
+    absent = [name for name in names if pictures.path(name) is None]
+    return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []
+
+
+def check_ending(path: Path) -> None:
+    """Raise a `ValueError` unless a file name ends as a picture does."""
+    if path.suffix not in ENDINGS:
+        raise ValueError(f"a card is written as {', '.join(ENDINGS)}; found {path.name}")
+
+
+def save_card(figure: Figure, path: Path) -> None:
+    """Write a card as SVG, PDF or PNG, by the ending of its name."""
+    check_ending(path)
+    plots.save(figure, path, dpi=DPI)
