@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray
-from twoafc.core import uniformise
+from twoafc.core import Uniform, uniformise
 from twoafc.inference import share_interval
 from twoafc.plots.style import (
     COLOURS,
@@ -58,6 +58,27 @@ CURVE_BINS = 20
 """Points of votes along a curve, at most."""
 OTHER_PANELS = 6
 """Panels of the worked example besides those of the M + 1 counts."""
+
+
+def surface_values(function: Callable[..., Any], uniform: Uniform, size: int = 101) -> FloatArray:
+    """Evaluate a function of d0 and d1 over the uniformised plane.
+
+    Parameters
+    ----------
+    function : callable (d0, d1) -> array
+        `probability` or `standard_error` of a fit.
+    uniform : Uniform
+        The map of the distances to [0, 1].
+    size : int
+        Nodes along each axis.
+
+    Returns
+    -------
+    array, shape (size, size)
+        Row i has u0 = i / (size - 1), column j has u1 = j / (size - 1).
+    """
+    d0, d1 = np.meshgrid(*[uniform.inverse(np.linspace(0, 1, size))] * 2, indexing="ij")
+    return np.asarray(function(d0.ravel(), d1.ravel()), dtype=np.float64).reshape(size, size)
 
 
 def surface(P: FloatArray, ax: Axes, *, density: FloatArray | None = None) -> Axes:

@@ -12,8 +12,7 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import Goodness
-from twoafc.results.report import parts
-from twoafc.results.report.chart import chart
+from twoafc.results.report.sections import NODES, chart, map_of
 from twoafc.results.verdict import ranking
 from twoafc.table import Pairs
 
@@ -53,7 +52,7 @@ class Figures:
 
     def _surfaces(self, estimator: str, distances: Sequence[str]) -> Figure | None:
         runs = self._runs(estimator, distances)
-        return plots.surfaces(surfaces_of(runs, parts.NODES, rows=self._result.triplets))
+        return plots.surfaces(surfaces_of(runs, NODES, rows=self._result.triplets))
 
     def curves(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(same | d) of pairs, with the tested pairs."""
@@ -170,7 +169,7 @@ def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None 
         if not run.diverged and run.distance not in surfaces:
             saved = rows if hasattr(run.fit, "save") else None
             tested = None if saved is None else saved.filter(distance=run.distance, estimator=run.estimator)
-            uniform = parts.map_of(run.fit, tested)
+            uniform = map_of(run.fit, tested)
             if uniform is not None:
-                surfaces[run.distance] = parts.over_plane(run.fit.probability, uniform, size)
+                surfaces[run.distance] = plots.surface_values(run.fit.probability, uniform, size)
     return surfaces

@@ -220,7 +220,7 @@ def read_rows(path: Path, needed: set[str]) -> pl.DataFrame | None:
 
 def _with_infinity(record: Record) -> Record:
     """Restore an infinite NLL, for which JSON has null; if all runs diverged, the NLL is unknown."""
-    if record.get("diverged") and record["diverged"] >= (record.get("runs") or 1):
+    if tables.all_diverged(record):
         return record
     return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
 

@@ -154,6 +154,11 @@ def is_shown(record: Record, scores: Sequence[Record]) -> bool:
     return bool(record.get("runs")) or not over
 
 
+def all_diverged(record: Record) -> bool:
+    """Whether every run behind a record diverged."""
+    return bool(record.get("diverged")) and record["diverged"] >= (record.get("runs") or 1)
+
+
 def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
     """Records of one split and group; where there are several seeds, their summary alone."""
     records = [record for record in scores if record["split"] == split and record["group"] == group]

@@ -12,8 +12,7 @@ from twoafc.files import BREAKS, legible
 from twoafc.inference import Record
 from twoafc.results import tables
 from twoafc.results.image_folder import Pictures
-from twoafc.results.report import parts
-from twoafc.results.report.chart import brief
+from twoafc.results.report import sections
 from twoafc.results.verdict import ranking
 
 if TYPE_CHECKING:
@@ -57,11 +56,11 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         heading=heading(ranked, result.card),
         verdict=[sentence for sentence in result.verdict() if sentence not in cautions],
         caveats=list(dict.fromkeys(caveats)),
-        brief=brief(result, ranked) if ranked else None,
-        examples=parts.examples(result, ranked, pictures) if ranked else [],
-        fusion=parts.fusion(result),
-        profiles=parts.profiles(result, ranked, pictures) if ranked else [],
-        dots=0 if result.triplets is None or not ranked else min(parts.DOTS, ranked[0].get("triplets", 0)),
+        brief=sections.brief(result, ranked) if ranked else None,
+        examples=sections.examples(result, ranked, pictures) if ranked else [],
+        fusion=sections.fusion(result),
+        profiles=sections.profiles(result, ranked, pictures) if ranked else [],
+        dots=0 if result.triplets is None or not ranked else min(sections.DOTS, ranked[0].get("triplets", 0)),
         reading=[
             tables.reading(result.scores),
             f"error bars: {result.error_bars}",
@@ -69,8 +68,8 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         ],
         explained=result.ceiling is not None and result.ceiling.known,
         goodness=[] if best is None else best.sentences(),
-        matrices=parts.matrices(result, ranked),
-        groups=parts.groups(result, ranked) if ranked else None,
+        matrices=sections.matrices(result, ranked),
+        groups=sections.groups(result, ranked) if ranked else None,
         remarks=[*result.notes, *(_finding(finding) for finding in result.findings if finding.level != "warning")],
     )
 
