@@ -30,7 +30,7 @@ from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
-from twoafc.results import Pictures, Result, check_folder, report_page, short, summary_table, surprising
+from twoafc.results import Pictures, Result, check_folder, report_page, summary_table, surprising
 from twoafc.results.report import sections, svg
 from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.verdict import ranking, verdict, with_error
@@ -86,7 +86,7 @@ def test_the_page_holds_what_the_result_holds(finished: Path, result: Result) ->
     said = body((finished / "report.html").read_text(encoding="utf-8"))
     assert "6 distances on 400 triplets and 2,000 votes fitted to 300 triplets" in said
     ranked = ranking(result)
-    table = summary_table(result.scores, columns=short(result.scores))
+    table = summary_table(result.scores, short=True)
     for row in table.rows:
         for name, value in zip(table.header[2:], row[2:], strict=True):
             assert f"{name} {value}" in said
@@ -402,7 +402,7 @@ def test_an_axis_has_a_few_round_ticks(low: float, width: float) -> None:
 
 def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(result: Result) -> None:
     past = [record | {"explained_low": -20.0, "explained_high": 130.0} for record in result.scores]
-    shown = summary_table(past, columns=short(past))
+    shown = summary_table(past, short=True)
     assert {row[shown.header.index("explained %")] for row in shown.rows} == {"0 to 100"}
 
 

@@ -80,11 +80,11 @@ def unread() -> Iterator[None]:
 def print_result(result: Result) -> None:
     """Print the verdict, the table of scores and the notes."""
     from twoafc.inference import COMPARED
-    from twoafc.results import ceiling_sentences, reading, short, summary_table
+    from twoafc.results import ceiling_sentences, reading, summary_table
 
     verdict = result.verdict()
     say(*verdict)
-    table = summary_table(result.scores, columns=short(result.scores))
+    table = summary_table(result.scores, short=True)
     print_table(table.caption, table.header, table.rows)
     if result.card.get("planned"):
         compared = result.compare()

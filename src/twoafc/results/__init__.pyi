@@ -55,6 +55,5 @@ from .tables import markdown as markdown
 from .tables import note_lines as note_lines
 from .tables import paper_table as paper_table
 from .tables import reading as reading
-from .tables import short as short
 from .tables import summary_table as summary_table
 from .verdict import ranking as ranking

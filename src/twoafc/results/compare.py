@@ -115,7 +115,7 @@ class Comparison:
             )
             caption = f"{column.heading}{f', {label}' if len(labels) > 1 else ''}"
             header = ("distance", "mean", *(str(number) for number in range(1, len(order))))
-            matrices.append(Table(caption, header, rows, names=1))
+            matrices.append(Table(caption, header, rows))
         return matrices
 
     def _order(self, measure: str, estimator: str) -> list[tuple[str, float]]:

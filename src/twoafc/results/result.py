@@ -113,11 +113,11 @@ class Result:
             self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 
     def __repr__(self) -> str:
-        table = tables.summary_table(self.scores, columns=tables.short(self.scores))
+        table = tables.summary_table(self.scores, short=True)
         return "\n".join([*self.verdict(), "", tables.plain_text(table)])
 
     def _repr_html_(self) -> str:
-        table = tables.summary_table(self.scores, columns=tables.short(self.scores))
+        table = tables.summary_table(self.scores, short=True)
         verdict = "".join(f"<p>{html.escape(line)}</p>" for line in self.verdict())
         return f"{verdict}{tables.plain_html(table)}"
 

@@ -293,11 +293,7 @@ def _thumbnail(name: str, pictures: Pictures | None, side: int) -> str | None:
 
 def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> list[dict[str, Any]]:
     """Describe each fit, the best first: scores, panels, and the triplet that surprised it most."""
-    columns = [
-        column
-        for column in tables.short(result.scores)
-        if column.name != "explained" or any("explained_low" in record for record in ranked)
-    ]
+    columns = tables.columns_of(result.scores, short=True)
     several = len({record["estimator"] for record in ranked}) > 1
     shown = []
     for record in ranked:
