@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import twoafc
-from twoafc.cli.show import Several, Switch, hushed, listed, print_table, say
+from twoafc.cli.show import Several, Switch, listed, print_json, print_table, say
 
 
 def query(
@@ -60,13 +60,12 @@ def query(
     """
     of_results: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
     of_model = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
-    with hushed(quiet and not json):
-        if triplet is None:
-            _refuse(of_results, "is asked of a folder of results; give --triplet too")
-            _ask_model(model, d, (d0, d1), votes, observed, json)
-        else:
-            _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
-            _ask_results(model, triplet, listed(distance), estimator, images, out, json)
+    if triplet is None:
+        _refuse(of_results, "is asked of a folder of results; give --triplet too")
+        _ask_model(model, d, (d0, d1), votes, observed, json=json, quiet=quiet)
+    else:
+        _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
+        _ask_results(model, triplet, listed(distance), estimator, images, out, json=json, quiet=quiet)
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:
@@ -81,9 +80,10 @@ def _ask_model(
     triplet: tuple[float | None, ...],
     votes: int | None,
     observed: int | None,
+    *,
     json: bool,
+    quiet: bool,
 ) -> None:
-    from twoafc.files import strict_json
     from twoafc.results import ask
 
     if model.is_dir():
@@ -101,7 +101,8 @@ def _ask_model(
     if votes is None:
         answer = {name: value for name, value in answer.items() if name in ("d", "d0", "d1", "P", "standard_error")}
     if json:
-        print(strict_json(answer))
+        print_json(answer)
+    if json or quiet:
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
@@ -129,9 +130,10 @@ def _ask_results(
     estimator: str | None,
     images: Path | None,
     out: Path | None,
+    *,
     json: bool,
+    quiet: bool,
 ) -> None:
-    from twoafc.files import strict_json
     from twoafc.results import (
         Result,
         ask_triplet,
@@ -155,7 +157,8 @@ def _ask_results(
     if out is not None:
         save_card(draw_card(asked, drawn, pictures), out)
     if json:
-        print(strict_json(asked, indent=1))
+        print_json(asked, indent=1)
+    if json or quiet:
         return
     _print_triplet(asked, asked["answers"])
     say(*(f"note: {note}" for note in missing_images([asked], pictures)))
