@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import plots
-from twoafc.arrays import FloatArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError
 from twoafc.estimators import Model
@@ -28,7 +27,6 @@ from twoafc.table import Triplets
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NODES = 101
 PANELS = 5
 """Panels in a row of the figure of votes."""
 EXAMPLES = {
@@ -130,15 +128,11 @@ def _draw_example() -> Figure:
 
 
 def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: str) -> Figure:
-    surfaces = {item.heading: _surface(results.fit(item.name, estimator)) for item in chosen}
+    fits = {item.heading: results.fit(item.name, estimator) for item in chosen}
+    surfaces = {name: plots.surface_values(fit.probability, _uniform(fit)) for name, fit in fits.items()}
     figure = plots.surfaces(surfaces, across=3 if len(surfaces) > 4 else 4)
     assert figure is not None  # there is always a distance
     return figure
-
-
-def _surface(fit: Model) -> FloatArray:
-    d = _uniform(fit).inverse(np.linspace(0, 1, NODES))
-    return np.asarray(fit.probability(d[:, None], d[None, :]))
 
 
 def _uniform(fit: Model) -> Uniform:

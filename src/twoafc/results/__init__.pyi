@@ -41,6 +41,7 @@ from .query import pictures_of as pictures_of
 from .query import save_card as save_card
 from .query import triplet_images as triplet_images
 from .report.page import bibtex as bibtex
+from .report.page import fill_template as fill_template
 from .report.page import report_page as report_page
 from .result import Result as Result
 from .result import Run as Run

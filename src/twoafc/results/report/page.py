@@ -80,20 +80,11 @@ def _finding(finding: Any) -> str:
 
 
 def render(card: Mapping[str, Any], **values: Any) -> str:
-    """Fill the template; text is escaped, whatever it holds."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("twoafc.results.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """Fill the template of the report."""
     version = card.get("versions", {}).get("twoafc", "?")
-    return environment.get_template("report.html").render(
-        style=Markup((Path(__file__).parent / "style.css").read_text(encoding="utf-8")),
+    return fill_template(
+        Path(__file__).with_name("report.html"),
+        Path(__file__).with_name("style.css"),
         card=card_lines(card),
         meta=" · ".join([*_fitted_to(card), f"twoafc {version}", *filter(None, [str(card.get("created", ""))[:10]])]),
         version=version,
@@ -102,9 +93,23 @@ def render(card: Mapping[str, Any], **values: Any) -> str:
     )
 
 
-def _shown(value: Any) -> Any:
-    """Text that steers nothing: names of distances may hold control characters."""
-    return legible(value, keep=BREAKS) if isinstance(value, str) and not isinstance(value, Markup) else value
+def fill_template(template: Path, style: Path, **values: Any) -> str:
+    """Fill a template of a page; all text is escaped, and control characters are replaced."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    def shown(value: Any) -> Any:
+        return legible(value, keep=BREAKS) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    values["style"] = Markup(style.read_text(encoding="utf-8"))
+    return environment.get_template(template.name).render(**values)
 
 
 def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
