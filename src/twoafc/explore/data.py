@@ -53,30 +53,28 @@ class Fitted(NamedTuple):
     grid: int = 0
 
 
-class Tested(NamedTuple):
-    """The tested rows under one fit: k distances, P and NLL, each of shape (T,), and the fit, or None if not saved."""
-
-    d: tuple[FloatArray, ...]
-    P: FloatArray
-    nll: FloatArray
-    fit: Fit | None
-
-
 @dataclass(frozen=True, eq=False)
 class Points:
     """The tested rows under one fit, as points on the plane.
 
-    ``d`` and ``u`` are k arrays of shape (T,): distances, raw and uniformised. ``fit``, to the whole training table, is
-    None if it was not saved, and ``uniform`` is None if the distances have no map.
+    ``n``, ``M``, ``P`` and ``nll`` are arrays of shape (T,), ``d`` and ``u`` are k of them: distances, raw and
+    uniformised. ``fit``, to the whole training table, is None if it was not saved, and ``uniform`` is None if the
+    distances have no map.
     """
 
+    n: IntArray
+    M: IntArray
     d: tuple[FloatArray, ...]
     u: tuple[FloatArray, ...]
     P: FloatArray
     nll: FloatArray
-    surprise: FloatArray
     uniform: Uniform | None
     fit: Fit | None
+
+    @cached_property
+    def surprise(self) -> FloatArray:
+        """Surprise of the votes in bits, shape (T,)."""
+        return surprise(self.n, self.M, self.P)
 
     @cached_property
     def surface(self) -> FloatArray | None:
@@ -169,7 +167,6 @@ class Explored:
         self.estimators = (*labels, *((REFIT,) if isinstance(self.refits, Refits) else ()))
         # Requests that come at once need the same fit: it is computed once.
         self._locks = {name: RLock() for name in self.distances}
-        self._tested = lru_cache(CACHED)(self._test)
         self._points = lru_cache(CACHED)(self._compute)
         self._places = lru_cache(CACHED)(self._refit_places)
 
@@ -224,8 +221,7 @@ class Explored:
         """Return for one row, by fit: distances, P, NLL and surprise as tested, and P of the saved model."""
         answers = {}
         for name, fitted in fits.items():
-            with self._locks[name]:
-                tested = self._tested(fitted)
+            tested = self.points(fitted)
             d, P, fit = [float(column[row]) for column in tested.d], float(tested.P[row]), tested.fit
             error = getattr(fit, "standard_error", None)
             answers[name] = {
@@ -258,31 +254,25 @@ class Explored:
         return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
 
     def _compute(self, fitted: Fitted) -> Points:
-        d, P, nll, fit = self._tested(fitted)
-        if fitted.estimator == REFIT:
-            uniform, _, u = self._places(fitted.distance)
-            return Points(d, u, P, nll, surprise(self.n, self.M, P), uniform, fit)
-        own = getattr(fit, "uniform", None)
-        if self.result.triplets is None:
-            return Points(d, d, P, nll, P, own if isinstance(own, Uniform) else None, fit)
-        uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
-        return Points(d, tuple(map(uniform, d)), P, nll, surprise(self.n, self.M, P), uniform, fit)
-
-    def _test(self, fitted: Fitted) -> Tested:
         distance, estimator, sigma, grid = fitted
         if estimator == REFIT:
             if isinstance(self.refits, str):
                 raise DataError(self.refits)
-            _, d, u = self._places(distance)
+            uniform, d, u = self._places(distance)
             P = self.refits.tested(distance, sigma, grid, *u)
-            return Tested(d, P, -log_likelihood(self.n, self.M, P), self.refits.fit(distance, sigma, grid))
+            nll = -log_likelihood(self.n, self.M, P)
+            return Points(self.n, self.M, d, u, P, nll, uniform, self.refits.fit(distance, sigma, grid))
         fit = self.result.model(distance, estimator)
+        own = getattr(fit, "uniform", None)
+        own = own if isinstance(own, Uniform) else None
         if self.result.triplets is None:
             none = np.zeros(0)
-            return Tested((none,) * self.k, none, none, fit)
+            return Points(self.n, self.M, (none,) * self.k, (none,) * self.k, none, none, own, fit)
         rows = self.result.outcome_rows(distance, estimator)
         d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
-        return Tested(d, rows["P"].to_numpy(), rows["nll"].to_numpy(), fit)
+        uniform = own or Uniform.learn(*d)
+        P, nll = rows["P"].to_numpy(), rows["nll"].to_numpy()
+        return Points(self.n, self.M, d, tuple(map(uniform, d)), P, nll, uniform, fit)
 
     def _refit_places(self, distance: str) -> tuple[Uniform, tuple[FloatArray, ...], tuple[FloatArray, ...]]:
         """Return the map of the training table to the plane, and the tested triplets: distances, raw and mapped."""
