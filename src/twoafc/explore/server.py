@@ -29,7 +29,7 @@ from twoafc.arrays import BoolArray
 from twoafc.explore.data import GRIDS, REFIT, SIGMAS, Explored, Fitted, packed
 from twoafc.files import legible
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.results import REPORT, Pictures, Result
+from twoafc.results import REPORT, Pictures
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
@@ -65,16 +65,6 @@ REPORT_POLICY = (
     "frame-ancestors 'none'"
 )
 """The report has its style and its pictures inside, and no script."""
-
-
-def serve(
-    folder: str | Path, *, images: str | Path | None = None, train: str | Path | None = None, port: int | None = None
-) -> BaseWSGIServer:
-    """Make the server: see `twoafc.explore.explorer`."""
-    result = Result.read(folder)
-    pictures = None if images is None else Pictures(Path(images))
-    explored = Explored(result, None if train is None else Path(train))
-    return listen(application(explored, pictures), port)
 
 
 def application(explored: Explored, pictures: Pictures | None = None) -> Flask:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray
 from twoafc.core import Uniform, uniformise
-from twoafc.inference import share_interval
+from twoafc.inference import ResidualMap, share_interval
 from twoafc.plots.style import (
     COLOURS,
     COLUMN,
@@ -229,14 +229,7 @@ def _raw_axes(ax: Axes, top: float, *, ticks: int) -> Axes:
     return ax
 
 
-class _Residuals(Protocol):
-    @property
-    def residual(self) -> FloatArray: ...
-    @property
-    def p(self) -> FloatArray: ...
-
-
-def residual_map(found: _Residuals, ax: Axes) -> Axes:
+def residual_map(found: ResidualMap, ax: Axes) -> Axes:
     """Draw the share of votes for x1 beyond P over the plane of uniformised distances.
 
     Cells with p < 0.05 have the sign of their residual, for print without colour, too.
@@ -244,7 +237,7 @@ def residual_map(found: _Residuals, ax: Axes) -> Axes:
     Parameters
     ----------
     found : ResidualMap
-        Of `twoafc.diagnostics.residuals`: residuals and their p-values, each of shape (G, G).
+        Residuals and their p-values, each of shape (G, G).
     """
     cells = len(found.residual)
     percent = 100 * found.residual.T
@@ -261,7 +254,7 @@ def residual_map(found: _Residuals, ax: Axes) -> Axes:
     return uniform_axes(ax)
 
 
-def residual_maps(named: Mapping[str, _Residuals], *, across: int = 5) -> Figure | None:
+def residual_maps(named: Mapping[str, ResidualMap], *, across: int = 5) -> Figure | None:
     """Draw several residual maps side by side under their names, with one colour bar; None if there are none."""
     return side_by_side(named, residual_map, "votes for x1 beyond P, %", across=across)
 

@@ -46,12 +46,12 @@ class Comparison:
     comparisons : list of records
         One for each pair of distances, estimator and measure: see `twoafc.inference.comparisons.compare`.
     letters : list of records
-        ``distance``, ``estimator``, ``measure``, ``value``, ``letters`` (none where comparisons were planned, which
-        are not all); the best first.
+        ``distance``, ``estimator``, ``measure``, ``value``, ``letters`` (None if comparisons were planned), the best
+        first.
     notes : list of str
         Which rows were left out, and by what they are clustered.
     planned : bool
-        Whether the comparisons are those that were asked for, instead of all.
+        Whether only some comparisons were asked for.
     native : str or None
         Library of the frame that `frame` returns; default polars.
     """
@@ -75,7 +75,7 @@ class Comparison:
         return to_native(pl.DataFrame(self.comparisons, infer_schema_length=None), self.native)
 
     def sentences(self, measure: str = "nll") -> list[str]:
-        """Comparisons of the leader with all others under one measure, or those that were planned; the best first."""
+        """Return sentences that compare the leader with all others, or the planned pairs; the best distance first."""
         records = [record for record in self.comparisons if record["measure"] == measure]
         labels = dict.fromkeys(record["estimator"] for record in records)
         sentences = []
@@ -91,7 +91,7 @@ class Comparison:
         return sentences
 
     def matrices(self, measure: str) -> list[Table]:
-        """How far every distance is behind those above it under one measure, one table for each estimator."""
+        """Tabulate how far every distance is behind those above it, one table for each estimator."""
         column = next(c for columns in COLUMNS.values() for c in columns if c.name == measure)
         places = 3 if measure == "nll" else 1
         matrices = []
@@ -118,7 +118,7 @@ class Comparison:
         return matrices
 
     def _order(self, measure: str, estimator: str) -> list[tuple[str, float]]:
-        """Distances with their scores, the best first."""
+        """Return distances with their scores, the best first."""
         wanted = (measure, estimator)
         return [(r["distance"], r["value"]) for r in self.letters if (r["measure"], r["estimator"]) == wanted]
 
@@ -134,7 +134,7 @@ def known_name(name: str, known: Collection[str]) -> str:
 
 
 def known_names(known: Collection[str], baseline: str | None, pairs: Sequence[Any]) -> tuple[str | None, list[Any]]:
-    """Apply `known_name` to what is to be compared."""
+    """Apply `known_name` to the names of planned comparisons."""
     named = [pair if isinstance(pair, str) else [known_name(name, known) for name in pair] for pair in pairs]
     return None if baseline is None else known_name(baseline, known), named
 

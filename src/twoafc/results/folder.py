@@ -32,7 +32,7 @@ RESULTS = OutputFolder("scores.json", "results", ("models", "figures"))
 check_folder = RESULTS.check
 REPORT = "report.html"
 HALVES = "P_halves"
-"""Column of the tested rows with P by fits to complementary halves of the training table, where its noise counts."""
+"""Column of the tested rows with P by fits to complementary halves of the training table, if its noise counts."""
 INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
 """Scores that may be infinite."""
 
@@ -122,7 +122,7 @@ def write_report(result: Result, images: str | Path | None = None) -> Path:
 
 
 def model_files(fits: Iterable[Key]) -> list[str]:
-    """Name a file for each fit: distance-estimator.npz, with the seed where there are several.
+    """Name a file for each fit: distance-estimator.npz, with the seed if there are several.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def model_files(fits: Iterable[Key]) -> list[str]:
 
 
 def file_names(stems: Sequence[str]) -> list[str]:
-    """Turn names of models into names of files; names that differ in special characters alone get a number.
+    """Turn names of models into file names; names that differ only in special characters get a number.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 def read_json(folder: Path) -> Any:
-    """Read scores.json of a folder; a `DataError` where it is missing or has another form than `FORM`."""
+    """Read scores.json of a folder; a `DataError` if it is missing or differs from `FORM`."""
     path = folder / RESULTS.name
     recover(folder)
     if not path.is_file():

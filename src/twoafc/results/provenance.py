@@ -25,7 +25,7 @@ LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
 
 
 def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
-    """Describe a table: its size, a hash of its contents and, where it came from files, of these."""
+    """Describe a table: its size, a hash of its contents and of the files that it came from, if any."""
     digest = hashlib.sha256()
     own = {} if table.weight is None else {"weight": table.weight}
     for name, column in ({"n": table.n, "M": table.M} | own).items():

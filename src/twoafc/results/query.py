@@ -35,7 +35,7 @@ DPI = 160
 ENDINGS = (".svg", ".pdf", ".png")
 Image = NDArray[np.uint8]
 Answer = dict[str, Any]
-"""P, its standard error where known, d0, d1, votes, and for each count j its probability and NLL."""
+"""P, its standard error if known, d0, d1, votes, and for each count j its probability and NLL."""
 
 
 def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
@@ -93,7 +93,7 @@ def _error(fit: Fit, *d: float) -> float | None:
 def ask_triplet(
     result: Result, triplet: str, *, names: Sequence[str] | None = None, estimator: str | None = None
 ) -> dict[str, Any]:
-    """Return what a result says of one tested triplet under each distance.
+    """Return the votes on one tested triplet, and P and NLL under each distance.
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ def ask_triplet(
     -------
     dict
         The triplet's labels, ``n``, ``M``, ``estimator``, and ``answers``: by distance an answer as `ask` gives it,
-        with ``nll``. Its P is the tested one; ``P_model`` is that of the model in the folder, or None where there is
-        none. They differ where the triplet was left out of the fit that it was tested on, as in cross-validation, and
-        where there are several seeds. The standard error is that of the model.
+        with ``nll``. Its P is the tested one; ``P_model`` is that of the model in the folder, or None if there is none.
+        They differ in cross-validation, where the tested fit has not seen the triplet, and with several seeds. The
+        standard error is that of the model.
     """
     result.require_triplets("query --triplet")
     answers: dict[str, Answer] = {}
@@ -121,12 +121,12 @@ def ask_triplet(
 
 
 def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
-    """Return what was tested of one triplet, a row of `Result.outcomes`, beside the P of a model.
+    """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model.
 
     Parameters
     ----------
     votes : int
-        Number of votes to list the counts of; 0 for as many as there were.
+        Number of votes whose counts are listed; 0 for as many as there were.
     """
     d0, d1, M = row["d0"], row["d1"], row["M"]
     votes = votes or M
@@ -156,7 +156,7 @@ def draw_card(
     *,
     remark: str = "",
 ) -> Figure:
-    """Draw the card of a triplet under one distance, or under several beside one another.
+    """Draw the card of a triplet under one distance, or under several side by side.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def draw_card(
     answers : mapping of distance to answer
         Of `twoafc.results.answer`.
     pictures : Pictures or None
-        Where the images are; without them there are grey boxes.
+        The images; without them there are grey boxes.
     remark : str
         Written after the triplet's name.
     """
@@ -210,7 +210,7 @@ def _image(pictures: Pictures, name: str | None) -> Image | None:
 
 
 def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
-    """Return the images of a folder, for a result that names images; None where no folder is given."""
+    """Open a folder of images for a result that names images; None if no folder is given."""
     if folder is None:
         return None
     if not {"x0", "x1"} <= set(result.rows.columns):
@@ -219,7 +219,7 @@ def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
 
 
 def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
-    """State how many images of some triplets are not in the folder, and name one of them."""
+    """Report how many images of some triplets are not in the folder, and name one of them."""
     if pictures is None:
         return []
     names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
@@ -228,7 +228,7 @@ def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None)
 
 
 def check_ending(path: Path) -> None:
-    """Raise a `ValueError` unless a file name ends as a picture does."""
+    """Raise a `ValueError` unless a card can be written to a file of this name."""
     if path.suffix not in ENDINGS:
         raise ValueError(f"a card is written as {', '.join(ENDINGS)}; found {path.name}")
 

@@ -75,7 +75,7 @@ class Result:
     findings : list of Finding
         Problems and remarks about the tables: see `twoafc.check`.
     votes : polars.DataFrame or None
-        The single votes on the tested rows, where their observers are known.
+        The single votes on the tested rows, if their observers are known.
     row : "triplet" or "pair"
         Kind of the rows of the tables.
     card : dict
@@ -83,7 +83,7 @@ class Result:
     folder : Path, optional
         Folder to read `triplets`, `votes` and `runs` from when they are first used.
     native : str, optional
-        Library of the frames that `summary`, `frame` and `outcomes` return, that of the training table; default polars.
+        Library of the frames that `summary`, `frame` and `outcomes` return: that of the training table, or polars.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The folder, for messages."""
+        """Name of the folder, for messages."""
         return "the result" if self.folder is None else str(self.folder)
 
     @cached_property
@@ -187,7 +187,7 @@ class Result:
 
     @cached_property
     def votes(self) -> pl.DataFrame | None:
-        """The single votes on the tested rows, where their observers are known."""
+        """The single votes on the tested rows, if their observers are known."""
         assert self.folder is not None
         return folders.read_rows(self.folder / "votes.parquet", {self.row, "choice", "swapped", "observer"})
 
@@ -198,7 +198,7 @@ class Result:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """`triplets`; a `DataError` where there are none, as for counts."""
+        """`triplets`; a `DataError` if there are none, as for counts."""
         if self.triplets is None:
             raise DataError(
                 f"single {self.row}s are needed; {self.name} has no {self.row}s.parquet (results of counts have none)"
@@ -218,7 +218,7 @@ class Result:
 
     @property
     def caveats(self) -> list[str]:
-        """What qualifies every score and comparison: few references, images or observers, references also in train."""
+        """Caveats on all scores and comparisons: few references, images or observers, references also in train."""
         return [*(self.card.get("caveats") or []), *(finding.caveat for finding in self.findings if finding.caveat)]
 
     @property
@@ -251,7 +251,7 @@ class Result:
             )
 
     def model(self, distance: str, estimator: str) -> Fit | None:
-        """Return the fit of a distance and estimator, or None where none was saved; with several seeds, the first."""
+        """Return the fit of a distance and estimator, or None if none was saved; with several seeds, the first."""
         if "runs" not in self.__dict__:
             paths = (path for key, path in self._models.items() if key[:2] == (distance, estimator))
             return next(map(load, paths), None)
@@ -259,7 +259,7 @@ class Result:
         return next((fit for fit in fits if hasattr(fit, "save")), None)
 
     def fit(self, distance: str, estimator: str) -> Any:
-        """Return the fit of a distance and estimator as `model` does; a `DataError` where there is none."""
+        """Return the fit of a distance and estimator as `model` does; a `DataError` if there is none."""
         fit = self.model(distance, estimator)
         if fit is None:
             raise DataError(f"{self.name} has no model of {distance}, {estimator}")
@@ -274,7 +274,7 @@ class Result:
 
     @property
     def fused(self) -> Any:
-        """The distance that `twoafc.fuse` made, fitted to all of the training table: functions of its parts, or heads.
+        """The distance that `twoafc.fuse` fitted to the whole training table: functions of its parts, or heads.
 
         Returns
         -------
@@ -289,23 +289,23 @@ class Result:
         return fit.fused
 
     def table(self) -> Any:
-        """The tested rows as a table that `twoafc.evaluate` reads: labels, n, M, and columns of every distance.
+        """Return the tested rows as a table for `twoafc.evaluate`: labels, n, M, and columns of every distance.
 
-        Of a fused distance that was cross-validated each row has the value by the fit that has not seen it.
+        If a fused distance was cross-validated, its value in each row is that of the fit that has not seen the row.
         """
         return to_native(self.wide(), self._native)
 
     def wide(self, estimator: str | None = None) -> pl.DataFrame:
-        """`table` as a polars frame; the rows are those of an estimator, the first by default."""
+        """Return `table` as a polars frame; the rows are those of an estimator, by default the first."""
         by_name = {name: self.outcome_rows(name, estimator) for name in self.distances}
         prefix = {name: "" if name == UNNAMED else f"{name}_" for name in by_name}
         columns = [rows[end].alias(f"{prefix[name]}{end}") for name, rows in by_name.items() for end in ENDS[self.k]]
         return next(iter(by_name.values())).drop(TESTED, ENDS[self.k], strict=False).with_columns(columns)
 
     def outcomes(self, distance: str | None = None, estimator: str | None = None) -> Any:
-        """Every tested row with its votes, distances, P and NLL; by default for the first distance and estimator.
+        """Return every tested row with its votes, distances, P and NLL, by default of the first distance and estimator.
 
-        With several seeds P is the mean over those that did not diverge, and the NLL is that of this P.
+        With several seeds, P is the mean over those that did not diverge, and the NLL is that of this P.
 
         Returns
         -------
@@ -315,7 +315,7 @@ class Result:
         return to_native(self.outcome_rows(distance, estimator), self._native)
 
     def outcome_rows(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
-        """`outcomes` as a polars frame."""
+        """Return `outcomes` as a polars frame."""
         distance = self._known("distance", self.distances, distance)
         estimator = self._known("estimator", self.estimators, estimator)
         rows = self.rows.drop(HALVES, strict=False).filter(distance=distance, estimator=estimator)
@@ -356,7 +356,7 @@ class Result:
         return to_native(pl.DataFrame(tables.summary_records(self.scores), infer_schema_length=None), self._native)
 
     def verdict(self) -> list[str]:
-        """State the result in a few sentences, the most important first: who leads, how surely, and what to beware."""
+        """State the result in a few sentences, the most important first: which distance leads, how clearly, caveats."""
         return verdict(self)
 
     def compare(
@@ -379,6 +379,6 @@ class Result:
         return replace(compare_results(results, baseline=baseline, pairs=pairs), native=self._native)
 
     def remarks(self) -> list[str]:
-        """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
+        """Return the notes below the tables: caveats, floor and ceiling, notes, findings about the tables."""
         findings = [str(finding) for finding in self.findings if not finding.caveat]
         return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *findings]

@@ -1,4 +1,4 @@
-"""The verdict in words: which distance explains the votes best, how well, how surely, and what to beware of."""
+"""The verdict in words: which distance explains the votes best, how well and how clearly, and caveats."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def nll_text(record: Record) -> str:
 
 
 def _lead(best: Record, ranked: Sequence[Record], result: Result) -> list[str]:
-    """Answer what was asked: the planned comparisons, or else which distances lead."""
+    """State the planned comparisons or, if none were planned, which distances lead."""
     tested = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", best["estimator"])]
     if not result.card.get("planned"):
         return [_leading(best, ranked, tested)]
@@ -157,17 +157,17 @@ def _number(number: int) -> str:
 
 
 def _ahead(record: Record, k: int) -> str:
-    """The advantage of the better of two distances in NLL."""
+    """Write the advantage of the better of two distances in NLL."""
     if record["p_holm"] is None:
         return "an unknown amount (no error bar)"
     interval = [record["difference"], record["se"], record.get("low_holm"), record.get("high_holm")]
-    if interval[2] is None:  # of a folder of results without corrected intervals
+    if interval[2] is None:  # folders of earlier versions have no corrected intervals
         interval[2:] = [record["low"], record["high"]]
     return advantage(COMPARED[k]["nll"], interval, record["p_holm"], tests=record.get("tests", 2))
 
 
 def _score(best: Record) -> str:
-    """The leader's score, and its share of what can be explained."""
+    """Write the leader's score and its explained share."""
     row = "pair" if "pairs" in best else "triplet"
     share = explained(best.get("explained_low"), best.get("explained_high"))
     first = f"{best['distance']} has NLL {nll_text(best)} nats per {row}, fitted by {best['estimator']}"
@@ -179,16 +179,18 @@ def _score(best: Record) -> str:
 
 
 def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:
-    sentences = []
-    for label in dict.fromkeys(record["estimator"] for record in ranked):
-        first = next(record for record in ranked if record["estimator"] == label)
-        if label != best["estimator"]:
-            sentences.append(f"Under {label} the best is {first['distance']}, with NLL {nll_text(first)}.")
-    return sentences
+    firsts: dict[str, Record] = {}
+    for record in ranked:
+        firsts.setdefault(record["estimator"], record)
+    return [
+        f"Under {label} the best is {first['distance']}, with NLL {nll_text(first)}."
+        for label, first in firsts.items()
+        if label != best["estimator"]
+    ]
 
 
 def _choices(ranked: Sequence[Record], ceiling: Ceiling | None) -> list[str]:
-    """How often the bare distances choose as people do, and people as each other."""
+    """Write the 2AFC scores of the bare distances, and the agreement between people."""
     best = ranked[0]
     same = [r for r in ranked if r["estimator"] == best["estimator"] and r.get("score_2afc_distance") is not None]
     if best not in same:

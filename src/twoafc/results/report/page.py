@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from twoafc.results.result import Result
 
 SHOWN = ("seed", "tie_rule", "simulated", "machine", "created")
-"""Parts of the card that are shown beside versions, tables, estimators and settings; scores.json has all of them."""
+"""Parts of the card that are shown besides versions, tables, estimators and settings; scores.json has all of it."""
 BIBTEX = """\
 @article{hepburn2024evaluating,
   author  = {Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier},
@@ -49,7 +49,7 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None
     caveats = [*result.caveats, *(_finding(finding) for finding in result.findings if finding.level == "warning")]
-    cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # these have a strip of their own
+    cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # shown separately
     return render(
         result.card,
         row=result.row,
@@ -113,7 +113,7 @@ def fill_template(template: Path, style: Path, **values: Any) -> str:
 
 
 def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
-    """State on which data what was tested."""
+    """State which distances were tested on which data."""
     if not ranked:
         return "No scores"
     data = card.get("data") or {}
@@ -126,7 +126,7 @@ def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
 
 
 def _fitted_to(card: Mapping[str, Any]) -> list[str]:
-    """What P was fitted to, where it is another table than the tested one; or that it was cross-validated."""
+    """Name the training table, if it is not the tested one; otherwise state the cross-validation."""
     data = card.get("data") or {}
     train, folds = data.get("train") or {}, (card.get("settings") or {}).get("folds")
     if "test" not in data:
@@ -137,7 +137,7 @@ def _fitted_to(card: Mapping[str, Any]) -> list[str]:
 
 
 def _file(table: Mapping[str, Any]) -> str:
-    """The file of a table, the first of several, or nothing."""
+    """Name the file of a table, or the first of several; empty if it came from no file."""
     several = [Path(path).name for path in table.get("files_sha256") or ()]
     first = str(table.get("file") or (several[0] if several else ""))
     return f"{first} and {len(several) - 1} more" if len(several) > 1 else first
@@ -148,17 +148,17 @@ def _count(number: int, what: str) -> str:
 
 
 def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Turn a card into pairs of a name and a value; what is empty is left out.
+    """Turn a card into pairs of a name and a value; empty values are left out.
 
     Examples
     --------
     >>> card_lines({"seed": 0, "tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
     [('table, test', 'file t.csv, votes 1200'), ('seed', '0'), ('tie rule', 'a tie counts one half')]
     """
-    named = [("versions", card.get("versions")), *((f"table, {k}", v) for k, v in (card.get("data") or {}).items())]
-    named = [
-        (name, {k: v for k, v in (fields or {}).items() if k != "path"}) for name, fields in named
-    ]  # of this machine alone
+    named = [("versions", card.get("versions"))]
+    for role, table in (card.get("data") or {}).items():
+        # The path is valid on this machine only.
+        named.append((f"table, {role}", {name: value for name, value in (table or {}).items() if name != "path"}))
     named += [(f"estimator, {name}", settings) for name, settings in (card.get("estimators") or {}).items()]
     named += [("settings", card.get("settings")), *((name.replace("_", " "), card.get(name)) for name in SHOWN)]
     return [(name, text) for name, value in named if value is not None and (text := _listed(value))]
