@@ -160,13 +160,14 @@ def _ask_results(
         print_json(asked, indent=1)
     if json or quiet:
         return
-    _print_triplet(asked, asked["answers"])
+    _print_triplet(asked)
     say(*(f"note: {note}" for note in missing_images([asked], pictures)))
     say(f"Card of {', '.join(drawn)}: {out}")
 
 
-def _print_triplet(triplet: dict[str, Any], answers: dict[str, dict[str, Any]]) -> None:
-    """Print what each distance says of a triplet, and the NLL of every count under each."""
+def _print_triplet(triplet: dict[str, Any]) -> None:
+    """Print P and NLL of a triplet under each distance, and the NLL of every count."""
+    answers: dict[str, dict[str, Any]] = triplet["answers"]
     labels = {name: triplet[name] for name in ("group", "ref", "ref0", "x0", "ref1", "x1") if name in triplet}
     say(f"Triplet {triplet['triplet']}: {triplet['n']} of {triplet['M']} chose x1")
     if labels:
@@ -183,14 +184,10 @@ def _print_triplet(triplet: dict[str, Any], answers: dict[str, dict[str, Any]]) 
         print(
             "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
         )
-    counts = [
-        (
-            str(j),
-            *(f"{answer['counts'][j]['nll']:.4f}" for answer in answers.values()),
-            "observed" * (j == triplet["n"]),
-        )
-        for j in range(triplet["M"] + 1)
-    ]
+    counts = []
+    for j in range(triplet["M"] + 1):
+        nll = [f"{answer['counts'][j]['nll']:.4f}" for answer in answers.values()]
+        counts.append((str(j), *nll, "observed" if j == triplet["n"] else ""))
     print_table(f"NLL of each count j of {_votes(triplet['M'])} for x1", ("j", *answers, ""), counts)
 
 

@@ -7,17 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import (
-    Several,
-    Switch,
-    changed_tables,
-    listed,
-    print_table,
-    progress,
-    refuse_folds,
-    renaming,
-    say,
-)
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, refuse_folds, renaming, say
 
 
 def sweep(

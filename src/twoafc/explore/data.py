@@ -175,9 +175,11 @@ class Explored:
 
     def about(self, *, images: bool = False) -> dict[str, Any]:
         """Return what the page needs at the start, for JSON: names, votes, labels and the ranking."""
-        result, start = self.result, self._settings(Fitted(self.distances[0], self.estimators[0]))
-        sigma, grid = start or (PAPER_SIGMA, PAPER_GRID)
-        score = SCORES[self.k]
+        result, score = self.result, SCORES[self.k]
+        fit = result.model(self.distances[0], self.estimators[0])
+        sigma, grid = PAPER_SIGMA, PAPER_GRID
+        if isinstance(fit, DensityFit):
+            sigma, grid = float(fit.settings.sigma), fit.settings.grid_size
         labels = {name: _coded(self.labels[name]) for name in self.labels.columns if name != result.row}
         return {
             "name": Path(result.name).absolute().name,
@@ -248,10 +250,6 @@ class Explored:
                     return {**record, "rows": len(self), "evaluated": True}
         P = {fitted.distance: self.points(fitted).P for fitted in (one, other)}
         return compare_rows(self.result, P, keep, estimator=self.estimators[0])
-
-    def _settings(self, fitted: Fitted) -> tuple[float, int] | None:
-        fit = self.result.model(fitted.distance, fitted.estimator)
-        return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
 
     def _compute(self, fitted: Fitted) -> Points:
         distance, estimator, sigma, grid = fitted

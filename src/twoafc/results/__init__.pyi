@@ -28,13 +28,10 @@ from .provenance import describe_files as describe_files
 from .provenance import describe_table as describe_table
 from .provenance import make_card as make_card
 from .query import TELLING as TELLING
-from .query import Answer as Answer
-from .query import answer as answer
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
 from .query import best_distance as best_distance
 from .query import check_ending as check_ending
-from .query import count_table as count_table
 from .query import draw_card as draw_card
 from .query import missing_images as missing_images
 from .query import pictures_of as pictures_of
@@ -45,9 +42,7 @@ from .report.page import fill_template as fill_template
 from .report.page import report_page as report_page
 from .result import Result as Result
 from .result import Run as Run
-from .tables import COLUMNS as COLUMNS
 from .tables import Table as Table
-from .tables import all_tables as all_tables
 from .tables import ceiling_sentences as ceiling_sentences
 from .tables import group_table as group_table
 from .tables import is_shown as is_shown

@@ -346,7 +346,7 @@ FORM = {
 }
 
 
-class Column(NamedTuple):
+class ColumnForm(NamedTuple):
     """The form of a column of single triplets or votes: in words, by its type, and by its values."""
 
     words: str
@@ -355,17 +355,19 @@ class Column(NamedTuple):
 
 
 WHOLE, DECIMAL = (lambda kind: kind.is_integer()), (lambda kind: kind.is_float())
-COLUMNS = {
-    **dict.fromkeys((*LABELS, *PAIR_LABELS, "distance", "estimator"), Column("text", lambda kind: kind == pl.String)),
-    **dict.fromkeys(("diverged", "swapped"), Column("true or false", lambda kind: kind == pl.Boolean)),
-    **dict.fromkeys(("d", "d0", "d1"), Column("finite numbers", DECIMAL, pl.Expr.is_finite)),
-    "seed": Column("whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
-    "choice": Column("0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
-    "M": Column(f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
-    "n": Column("whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
-    "weight": Column("positive numbers", DECIMAL, lambda weight: weight.is_finite() & (weight > 0)),
-    "P": Column("numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
-    "nll": Column("numbers", DECIMAL, pl.Expr.is_not_nan),
+COLUMN_FORMS = {
+    **dict.fromkeys(
+        (*LABELS, *PAIR_LABELS, "distance", "estimator"), ColumnForm("text", lambda kind: kind == pl.String)
+    ),
+    **dict.fromkeys(("diverged", "swapped"), ColumnForm("true or false", lambda kind: kind == pl.Boolean)),
+    **dict.fromkeys(("d", "d0", "d1"), ColumnForm("finite numbers", DECIMAL, pl.Expr.is_finite)),
+    "seed": ColumnForm("whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
+    "choice": ColumnForm("0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
+    "M": ColumnForm(f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
+    "n": ColumnForm("whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
+    "weight": ColumnForm("positive numbers", DECIMAL, lambda weight: weight.is_finite() & (weight > 0)),
+    "P": ColumnForm("numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
+    "nll": ColumnForm("numbers", DECIMAL, pl.Expr.is_not_nan),
 }
 
 
@@ -377,7 +379,7 @@ def frame_problem(frame: pl.DataFrame) -> str | None:
     >>> frame_problem(pl.DataFrame({"M": [2, 3], "n": [2, 4]}))
     'n must be whole numbers from 0 to M'
     """
-    for name, column in COLUMNS.items():
+    for name, column in COLUMN_FORMS.items():
         if name in frame.columns and not (
             column.is_kind(frame.schema[name])
             and frame.select(column.is_right(pl.col(name)).fill_null(False).all()).item()

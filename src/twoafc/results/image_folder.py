@@ -13,6 +13,8 @@ from twoafc.images import ENDINGS
 
 MOST_BYTES = 64 * 2**20
 """Size of the largest file that is read."""
+IMAGES = ("x0", "ref", "ref0", "ref1", "x1", "x")
+"""Labels that name images, in the order in which they are shown."""
 FORMS = tuple(form for ending in ENDINGS for form in (ending, ending.upper(), ending.title()))
 """Endings as they are written."""
 

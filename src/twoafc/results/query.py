@@ -15,7 +15,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Fit
 from twoafc.images import ImageError, decode, eight_bits
 from twoafc.metrics import log_likelihood
-from twoafc.results.image_folder import Pictures
+from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.table import ENDS, LABELS
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ MOST_VOTES = 10_000
 TELLING = 10.0
 """Votes favour one of two distances if they are this many times as likely under it. Were the other one true, that would
 happen at most one time in ten, and mostly far more rarely."""
-IMAGES = ("x0", "ref", "ref0", "ref1", "x1")
 LARGEST = 256
 """Pixels along a side of an image on a card, at most."""
 DPI = 160

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from twoafc.results.figures import Figures
 
 TESTED = ("distance", "estimator", "seed", "diverged", "P", "nll")
-COLUMNS = {"n", "M", *TESTED}
-"""Columns of the tested rows, beside their names and distances."""
+"""Columns of the tested rows, besides their labels, votes and distances."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,8 @@ class Result:
     def triplets(self) -> pl.DataFrame | None:
         """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
         assert self.folder is not None
-        return folders.read_rows(self.folder / f"{self.row}s.parquet", COLUMNS | {self.row, *ENDS[self.k]})
+        needed = {self.row, "n", "M", *ENDS[self.k], *TESTED}
+        return folders.read_rows(self.folder / f"{self.row}s.parquet", needed)
 
     @cached_property
     def votes(self) -> pl.DataFrame | None:

@@ -22,7 +22,7 @@ from twoafc.inference import Goodness, Record
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
 from twoafc.results.failures import disagreements, most_surprising
-from twoafc.results.image_folder import Pictures
+from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.results.report import svg
 from twoafc.results.verdict import nll_text, with_error
 from twoafc.table import ENDS, Pairs
@@ -43,8 +43,6 @@ NAMED_CELLS = 14
 NAMED_GROUPS, AT_AN_END, CROWD = 24, 8, (3.0, 480.0)
 """Up to so many groups all have a line with a name; of more, so many at either end. The others have lines of so many
 pixels, and so many together at most."""
-SIDES = ("x0", "ref", "ref0", "ref1", "x1", "x")
-"""Labels that name images, in the order in which they are shown."""
 Panel = tuple[str, Markup | None, str]
 """Heading, drawing (None if there is nothing to draw), and a note below it."""
 
@@ -263,7 +261,7 @@ def _images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> lis
     """List the images of a row: part, name, and thumbnail (None if it is not available)."""
     return [
         {"part": part, "name": row[part], "address": _thumbnail(row[part], pictures, side), "by": []}
-        for part in SIDES
+        for part in IMAGES
         if row.get(part)
     ]
 
