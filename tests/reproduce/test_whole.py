@@ -206,7 +206,8 @@ def test_one_split_of_one_data_set_and_then_the_other_data_set(
     """BAPPS's validation set alone is cross-validated and not compared with the paper's; a later run adds CLIC."""
     trees.write_bapps(tmp_path / "bapps", 12, subsets={"val": ("cnn", "color")}, size=16)
     trees.write_clic(tmp_path / "clic" / "clic2021_valid", originals=12, size=(16, 16))
-    monkeypatch.setattr(run, "_figures", lambda *_: iter(()))
+    monkeypatch.setattr(run.figures, "set_figures", lambda *_: iter(()))
+    monkeypatch.setattr(run.figures, "robustness_figures", lambda *_: iter(()))
     monkeypatch.setattr(experiments, "vary_settings", lambda *_, **__: run.Sweep([], *2 * [experiments.Density()], {}))
     out, options = tmp_path / "out", Options(("rmse",), None, 1)
     found = reproduce(out, bapps=tmp_path / "bapps", options=options)

@@ -18,7 +18,7 @@ from drawing import plain_results
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
 from twoafc.results import Result
-from twoafc.results.format import FORM, problem
+from twoafc.results.folder import FORM, problem
 
 DEEP = "[" * 100_000 + "]" * 100_000
 ALTERED: dict[str, tuple[str, Any, str]] = {

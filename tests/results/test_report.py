@@ -30,9 +30,8 @@ from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
-from twoafc.results import Pictures, Result, check_folder, report_page, short, summary_table, surprising
-from twoafc.results.report import drawings, parts
-from twoafc.results.report.chart import brief, chart
+from twoafc.results import Pictures, Result, check_folder, report_page, summary_table, surprising
+from twoafc.results.report import sections, svg
 from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.verdict import ranking, verdict, with_error
 from twoafc.table import Triplets
@@ -87,7 +86,7 @@ def test_the_page_holds_what_the_result_holds(finished: Path, result: Result) ->
     said = body((finished / "report.html").read_text(encoding="utf-8"))
     assert "6 distances on 400 triplets and 2,000 votes fitted to 300 triplets" in said
     ranked = ranking(result)
-    table = summary_table(result.scores, columns=short(result.scores))
+    table = summary_table(result.scores, short=True)
     for row in table.rows:
         for name, value in zip(table.header[2:], row[2:], strict=True):
             assert f"{name} {value}" in said
@@ -171,7 +170,7 @@ def test_any_name_shows_as_it_is(name: str) -> None:
     text = render({"versions": {"twoafc": name}}, **nothing, **lists, heading=name, verdict=[name], caveats=[name])
     shown = html.escape(legible(name), quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
     assert text.count(f">{shown}<") >= 3
-    drawn = ElementTree.fromstring(drawings.interval(drawings.Axis(0, 1), (0.5, 0.4, 0.6), name))
+    drawn = ElementTree.fromstring(svg.interval(svg.Axis(0, 1), (0.5, 0.4, 0.6), name))
     assert drawn.attrib["aria-label"] == legible(name)
 
 
@@ -299,7 +298,7 @@ def slow_difference(result: Result, a: str, b: str) -> tuple[float, float, float
 def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     ranked = ranking(result)
     order = [record["distance"] for record in ranked]
-    shown = chart(result, ranked)
+    shown = sections.chart(result, ranked)
     assert shown.to == order[0]
     assert [row.name for row in shown.rows] == order
     assert shown.rows[0].value == 0
@@ -310,13 +309,13 @@ def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     first = ranked[0]["nll"]
     assert shown.reference["P = 1/2"] == pytest.approx(ceiling.floor_nll - first)
     assert shown.reference["ceiling"] == pytest.approx((ceiling.nll_lowest - first, ceiling.nll_highest - first))
-    assert [line["name"] for line in brief(result, ranked)["lines"]] == order
+    assert [line["name"] for line in sections.brief(result, ranked)["lines"]] == order
 
 
 def test_intervals_that_belong_to_the_corrected_p_are_drawn_where_there_are_any(result: Result) -> None:
     plain = [{k: v for k, v in r.items() if k not in ("low_holm", "high_holm")} for r in result.comparisons]
     older = result.replace(comparisons=plain)
-    narrow, wide = (chart(each, ranking(result)) for each in (older, result))
+    narrow, wide = (sections.chart(each, ranking(result)) for each in (older, result))
     different = {frozenset((r["a"], r["b"])): r["different"] for r in result.comparisons if r["measure"] == "nll"}
     for one, other in zip(narrow.rows[1:], wide.rows[1:], strict=True):
         assert other.low <= one.low < one.high <= other.high
@@ -336,27 +335,27 @@ def test_planned_comparisons_are_drawn_and_nothing_else(result: Result) -> None:
         return result.replace(comparisons=kept, card=card)
 
     against = planned([{"worse", other} for other in order if other != "worse"], "worse")
-    shown = chart(against, ranked)
+    shown = sections.chart(against, ranked)
     assert (shown.to, [row.name for row in shown.rows]) == ("worse", order)
     assert shown.rows[0][1:4] == pytest.approx(slow_difference(result, order[0], "worse"))
     pairs = [{"good", "alike"}, {"worse", order[2]}]
-    shown = chart(planned(pairs), ranked)
+    shown = sections.chart(planned(pairs), ranked)
     assert shown.to is None
     assert [set(row.name.split(" – ")) for row in shown.rows] == pairs
     assert not shown.reference
-    single = chart(planned(pairs[1:]), ranked)
+    single = sections.chart(planned(pairs[1:]), ranked)
     assert [set(row.name.split(" – ")) for row in single.rows] == pairs[1:]
     assert [["(Holm)" in p for p in each.p.values()] for each in (shown, single)] == [[True, True], [False]]
     for each in (against, planned(pairs), planned(pairs[1:])):
-        assert parts.matrices(each, ranked) == []
+        assert sections.matrices(each, ranked) == []
         assert "All pairs" not in body(report_page(each))
-    scores = chart(result.replace(comparisons=[]), ranked)
+    scores = sections.chart(result.replace(comparisons=[]), ranked)
     assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
 
 
 def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = ranking(result)
-    (shown,) = parts.matrices(result, ranked)
+    (shown,) = sections.matrices(result, ranked)
     order = [record["distance"] for record in ranked]
     assert [name for name, _ in shown["rows"]] == order
     scores = {record["distance"]: record for record in ranked}
@@ -374,27 +373,27 @@ def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monk
             pair = {better, other}
             (record,) = [r for r in result.comparisons if r["measure"] == measure and {r["a"], r["b"]} == pair]
             assert cell["differ"] == record["different"]
-    assert parts.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
-    monkeypatch.setattr(parts, "NAMED_CELLS", 5)
-    (marked,) = parts.matrices(result, ranked)
+    assert sections.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
+    monkeypatch.setattr(sections, "NAMED_CELLS", 5)
+    (marked,) = sections.matrices(result, ranked)
     for (_, cells), (_, marks) in zip(shown["rows"], marked["rows"], strict=True):
         assert [each and "●○"[not each["differ"]] for each in cells] == [each and each["text"] for each in marks]
 
 
 def test_marks_beyond_an_axis_are_named_with_an_arrow() -> None:
-    near = drawings.Axis.over([0.0, 1.0], [("floor", 1.5), ("ceiling", (-0.5, -0.2))])
+    near = svg.Axis.over([0.0, 1.0], [("floor", 1.5), ("ceiling", (-0.5, -0.2))])
     assert near.low < -0.5
     assert near.high > 1.5
-    far = drawings.Axis.over([0.0, 1.0], [("floor", 9.0), ("ceiling", (-9.0, -8.0))])
+    far = svg.Axis.over([0.0, 1.0], [("floor", 9.0), ("ceiling", (-9.0, -8.0))])
     assert (far.low, far.high) == pytest.approx((-0.04, 1.04))
-    assert "floor →" in drawings.names(far)
-    assert "← ceiling" in drawings.names(far)
-    assert "floor" not in drawings.interval(far, (0.5, np.nan, np.nan), "x")
+    assert "floor →" in svg.names(far)
+    assert "← ceiling" in svg.names(far)
+    assert "floor" not in svg.interval(far, (0.5, np.nan, np.nan), "x")
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
 def test_an_axis_has_a_few_round_ticks(low: float, width: float) -> None:
-    axis = drawings.Axis(low, low + width)
+    axis = svg.Axis(low, low + width)
     ticks = axis.ticks()
     assert 2 <= len(ticks) <= 8
     rounding = 1e-9 * (abs(low) + width)
@@ -403,13 +402,13 @@ def test_an_axis_has_a_few_round_ticks(low: float, width: float) -> None:
 
 def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(result: Result) -> None:
     past = [record | {"explained_low": -20.0, "explained_high": 130.0} for record in result.scores]
-    shown = summary_table(past, columns=short(past))
+    shown = summary_table(past, short=True)
     assert {row[shown.header.index("explained %")] for row in shown.rows} == {"0 to 100"}
 
 
 def test_groups_are_ranked_whatever_their_number(result: Result) -> None:
     ranked = ranking(result)
-    shown = parts.groups(result, ranked)
+    shown = sections.groups(result, ranked)
     assert shown is not None
     best = ranked[0]["distance"]
     of = [
@@ -419,9 +418,9 @@ def test_groups_are_ranked_whatever_their_number(result: Result) -> None:
     assert shown["crowd"] is None
     assert shown["lines"][0][3].count('class="other"') == 5
     one = [record for record in result.scores if record["group"] != SCRIPT]
-    assert parts.groups(result.replace(scores=one), ranked) is None
+    assert sections.groups(result.replace(scores=one), ranked) is None
     many = [r | {"group": f"g{k}", "nll": r["nll"] + k} for k in range(300) for r in of]
-    shown = parts.groups(result.replace(scores=[*result.scores, *many]), ranked)
+    shown = sections.groups(result.replace(scores=[*result.scores, *many]), ranked)
     assert shown is not None
     assert (shown["count"], len(shown["lines"]), shown["between"]) == (302, 16, 286)
     assert shown["crowd"].count("<circle") == 286
@@ -442,7 +441,7 @@ def test_caveats_and_warnings_stand_before_the_chart(result: Result) -> None:
 def test_three_triplets_are_a_success_a_failure_and_a_disagreement(result: Result) -> None:
     ranked = ranking(result)
     success, failure, apart = (
-        each | {"triplet": each["name"].removeprefix("triplet ")} for each in parts.examples(result, ranked, None)
+        each | {"triplet": each["name"].removeprefix("triplet ")} for each in sections.examples(result, ranked, None)
     )
     rows = {name: result.outcomes(name, "density") for name in (r["distance"] for r in ranked[:2])}
     first, second = rows.values()
@@ -606,7 +605,7 @@ def test_three_pairs_are_a_success_a_failure_and_a_disagreement(tmp_path: Path) 
     votes = {"n": rng.binomial(4, 1 - d[0]), "M": [4] * 120, "a_d": d[0], "b_d": d[1]}
     Image.new("RGB", (40, 30), "red").save(tmp_path / "r.png")
     result = evaluate(pl.DataFrame(names | votes), folds=2)
-    success, failure, apart = parts.examples(result, ranking(result), Pictures(tmp_path))
+    success, failure, apart = sections.examples(result, ranking(result), Pictures(tmp_path))
     rows = {name: result.outcomes(name).with_row_index() for name in ("a", "b")}
     n, P = rows["a"]["n"].to_numpy(), rows["a"]["P"].to_numpy()
     floor = n.sum() / 480

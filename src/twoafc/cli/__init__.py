@@ -43,7 +43,7 @@ COMMANDS = (
     "reproduce",
 )
 LONGEST = 300
-"""Signs of a path or a word that are shown in an error; a folder that leads to itself gives thousands."""
+"""Characters of a path or a word that are shown in an error; a folder that links to itself gives thousands."""
 for place, command in enumerate(COMMANDS):
     function = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
     if isinstance(function, App):  # a command with commands of its own
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; a mistake gets one line on standard error and exit code 2."""
     if sys.stdout is None or sys.stderr is None:
         _open_streams()
-    # A terminal that knows no arrows gets question marks, not an error.
+    # A terminal that has no arrows gets question marks instead of an error.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         with unread():  # flushes here, where a full disk is reported, and not at exit
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _end_threads() -> None:
-    """End the program if somebody's code has left threads behind: Python would wait for them, maybe for ever."""
+    """End the program if a user's code has left threads running: Python would wait for them, maybe for ever."""
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return
     kind, error, trace = sys.exc_info()
@@ -87,14 +87,14 @@ def _end_threads() -> None:
 
 
 def _require_text(arguments: list[str]) -> None:
-    """Refuse names of files that are no text, which no table or card could hold."""
+    """Refuse file names that are not text: no table or card could contain them."""
     for argument in arguments:
         if argument != argument.encode(errors="replace").decode():
             raise ValueError(f"names must be text in UTF-8; {os.fsencode(argument)!r} is not: rename the file")
 
 
 def _open_streams() -> None:
-    """Send to nowhere what the caller has closed; otherwise the next file that is opened would get it."""
+    """Open standard streams that the caller has closed, so that no other file takes their place."""
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(handle)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
-from twoafc.cli.show import Several, Switch, changed_tables, renaming, say
+from twoafc.cli.show import Several, Switch, changed_tables, print_json, renaming, say
 
 LOOKED_AT = (
     "looked for flipped votes, similarities, shuffled rows, constant, repeated and tied values, other units, repeated "
@@ -38,19 +39,15 @@ def check(
     quiet
         Print nothing but errors, and JSON where it is asked for; with --strict the exit code says it.
     """
-    from twoafc.diagnostics import check as look
+    from twoafc.diagnostics import check as run
     from twoafc.inference import clustering_of
     from twoafc.table import read_votes
 
     given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
     tables = [read_votes(paths, rename=renaming(rename)) for paths in given.values()]
-    findings = [*changed_tables(given), *look(*tables)]
+    findings = [*changed_tables(given), *run(*tables)]
     if json:
-        import dataclasses
-
-        from twoafc.files import strict_json
-
-        print(strict_json([dataclasses.asdict(finding) for finding in findings]))
+        print_json([asdict(finding) for finding in findings])
     elif not quiet:
         sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
         say(*map(str, findings) if findings else (*sizes, f"Nothing wrong was found; {LOOKED_AT}."))

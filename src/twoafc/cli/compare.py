@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch, print_table, say
-
-if TYPE_CHECKING:
-    from twoafc.results import Comparison
+from twoafc.cli.show import Switch, print_json, print_table, say
 
 Measure = Literal["nll", "score_2afc", "score_2afc_distance", "average_precision"]
 Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative="")]
@@ -50,10 +46,8 @@ def compare(
         raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
     compared = compare_results([Result.read(folder) for folder in results], baseline=baseline, pairs=pair)
     if json:
-        from twoafc.files import strict_json
-
         content = {"comparisons": compared.comparisons, "letters": compared.letters, "notes": compared.notes}
-        print(strict_json(content, indent=1))
+        print_json(content, indent=1)
     if json or quiet:
         return
     known = dict.fromkeys(record["measure"] for record in compared.comparisons)
@@ -61,19 +55,15 @@ def compare(
     if wrong:
         raise ValueError(f"--measure must be one of {', '.join(known)} for these results; found {wrong[0]}")
     default = [name for name in known if name != "score_2afc"] if compared.planned else ["nll"]
-    print_comparison(compared, measure or default)
-    say(*(f"note: {note}" for note in compared.notes))
-
-
-def print_comparison(compared: Comparison, measures: Sequence[str]) -> None:
-    """Print planned comparisons as sentences; else a matrix for each measure, and the leader's sentences."""
+    measures = measure or default
     if compared.planned:
-        say(*(sentence for measure in measures for sentence in compared.sentences(measure)))
-        return
-    for measure in measures:
-        for table in compared.matrices(measure):
-            print_table(table.caption, table.header, table.rows)
-    say(
-        *compared.sentences(measures[0]),
-        "Cells: how far the row is behind the column; * significant (paired test, Holm, 5 %).",
-    )
+        say(*(sentence for name in measures for sentence in compared.sentences(name)))
+    else:
+        for name in measures:
+            for table in compared.matrices(name):
+                print_table(table.caption, table.header, table.rows)
+        say(
+            *compared.sentences(measures[0]),
+            "Cells: how far the row is behind the column; * significant (paired test, Holm, 5 %).",
+        )
+    say(*(f"note: {note}" for note in compared.notes))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, say
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_json, print_table, progress, say
 
 
 def count(
@@ -41,7 +39,6 @@ def count(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc.files import strict_json
     from twoafc.results import file_names
     from twoafc.scale import Source
     from twoafc.scale import count as run
@@ -63,31 +60,24 @@ def count(
             progress=show,
         )
     files = dict(zip(file_names(list(counted)), counted.values(), strict=True))
-    with _folder(out):
+    made = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
         for name, counts in files.items():
             counts.save(out / name)
+    except OSError:
+        if made and not any(out.iterdir()):
+            out.rmdir()
+        raise
     written = [
         {"file": str(out / name), "distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
         | {"cells": len(counts.cells)}
         for name, counts in files.items()
     ]
     if json:
-        print(strict_json(written))
+        print_json(written)
     elif not quiet:
         rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in written]
         print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
         notes = dict.fromkeys(note for counts in files.values() for note in counts.vote_notes)
         say(*map(str, changed), *(f"note: {note}" for note in notes), f"Counts: {out}")
-
-
-@contextmanager
-def _folder(out: Path) -> Iterator[None]:
-    """Make a folder, which does not stay where nothing could be written to it."""
-    made = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except OSError:
-        if made and not any(out.iterdir()):
-            out.rmdir()
-        raise

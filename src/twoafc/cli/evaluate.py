@@ -8,24 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from twoafc.cli.compare import Pairs
-from twoafc.cli.show import (
-    Several,
-    Switch,
-    changed_tables,
-    listed,
-    present,
-    progress,
-    renaming,
-)
+from twoafc.cli.show import Several, Switch, changed_tables, listed, present, progress, refuse_folds, renaming
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from twoafc.diagnostics import Finding
-    from twoafc.estimators import Estimator
-    from twoafc.evaluation import Settings
-    from twoafc.results import Result
-    from twoafc.scale import Counting, Source
     from twoafc.table import Votes
 
 
@@ -127,17 +115,9 @@ def evaluate(
     from twoafc.scale import Counting, Source
     from twoafc.table import read_votes
 
-    if test and folds is not None:
-        raise ValueError("--folds cross-validates a single table; there is a test table too")
+    refuse_folds(test, folds)
     distance = listed(distance)
-    settings = Settings(
-        folds=folds,
-        seeds=seeds,
-        seed=seed,
-        ties=ties,
-        error_bars=error_bars,
-        draws=draws,
-    )
+    settings = Settings(folds=folds, seeds=seeds, seed=seed, ties=ties, error_bars=error_bars, draws=draws)
     given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
     chosen = {name: find(name) for name in estimator or (("density",) if given else ("auto",))}
     if given and "density" not in chosen:
@@ -148,78 +128,53 @@ def evaluate(
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
     check_folder(out, [path for files in parts.values() for path in files])
     counting, changed = Counting(engine, per_octave, keep_refs), changed_tables(parts)
-    if counting != Counting() or any(source.is_large() for source in sources.values()):
-        if baseline is not None or pair:
-            raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
-        if images is not None:
-            raise ValueError("--images are shown of single triplets; there are none for counts")
-        if rename:
-            raise ValueError("--rename is for tables that are read; counted ones must have our names")
-        if strict:
-            raise ValueError("--strict asks for the checks of triplets; there are none for counts")
-        result = _evaluate_counts(sources, chosen, settings, counting, distances=distance, quiet=quiet)
-    else:
+    counted = counting != Counting() or any(source.is_large() for source in sources.values())
+    tables: dict[str, Any] = {}
+    if not counted:
         tables = {role: read_votes(files, rename=renaming(rename)) for role, files in parts.items()}
         if strict:
             _refuse_warnings(tables, distance, changed)
-        with progress(quiet) as show:
-            result = run(
-                **tables,
-                distances=distance,
-                estimators=chosen,
-                baseline=baseline,
-                pairs=pair,
-                settings=settings,
-                progress=show,
-            )
-        for role, paths in parts.items():
-            result.card["data"][role] |= describe_files(*paths)
-    result = result.replace(findings=[*changed, *result.findings])
-    present(result, out, images=images, json=json, quiet=quiet)
-
-
-def _evaluate_counts(
-    sources: Mapping[str, Source],
-    estimators: Mapping[str, Estimator],
-    settings: Settings,
-    counting: Counting,
-    *,
-    distances: tuple[str, ...] | None,
-    quiet: bool,
-) -> Result:
-    """Count the tables, and fit and score from the counts."""
-    from twoafc.evaluation import evaluate
-
+    elif baseline is not None or pair:
+        raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
+    elif images is not None:
+        raise ValueError("--images are shown of single triplets; there are none for counts")
+    elif rename:
+        raise ValueError("--rename is for tables that are read; counted ones must have our names")
+    elif strict:
+        raise ValueError("--strict asks for the checks of triplets; there are none for counts")
     with progress(quiet) as show:
-        counts = counting.count(sources, distances, show)
-        result = evaluate(
-            counts["train"],
-            counts.get("test"),
-            distances=distances,
-            estimators=estimators,
+        if counted:
+            tables = counting.count(sources, distance, show)
+        result = run(
+            **tables,
+            distances=distance,
+            estimators=chosen,
+            baseline=baseline,
+            pairs=pair,
             settings=settings,
             progress=show,
         )
-    result = result.replace(notes=[*counting.notes(sources, counts), *result.notes])
     for role, source in sources.items():
-        result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}
-    return result
+        if counted:
+            result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}
+        else:
+            result.card["data"][role] |= describe_files(*parts[role])
+    notes = counting.notes(sources, tables) if counted else []
+    result = result.replace(notes=[*notes, *result.notes], findings=[*changed, *result.findings])
+    present(result, out, images=images, json=json, quiet=quiet)
 
 
-def _refuse_warnings(
-    tables: dict[str, Votes], distances: tuple[str, ...] | None, changed: Sequence[Finding] = ()
-) -> None:
-    """Raise DataError if the tables have what `twoafc check` warns of, before any work is done."""
+def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None, changed: Sequence[Finding]) -> None:
+    """Raise a `DataError` if `twoafc check` warns of the tables, before any work is done."""
     from dataclasses import replace
 
     from twoafc.diagnostics import check
     from twoafc.errors import DataError
 
-    # Those that will be evaluated: asked for, or in all tables.
+    # Only distances that will be evaluated: those asked for, or those in all tables.
     shared = set.intersection(*(set(table.distances) for table in tables.values()))
-    names = [name for name in next(iter(tables.values())).distances if name in (distances or shared)]
     asked: dict[str, Any] = {
-        role: replace(table, distances={name: table.distances[name] for name in names if name in table.distances})
+        role: replace(table, distances={k: v for k, v in table.distances.items() if k in (distances or shared)})
         for role, table in tables.items()
     }
     warnings = [finding for finding in [*changed, *check(*asked.values())] if finding.level == "warning"]

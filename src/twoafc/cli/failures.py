@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twoafc.cli.show import Switch, print_table, progress, say
+from twoafc.cli.show import Switch, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +48,6 @@ def failures(
     quiet
         Print nothing but errors, and JSON where it is asked for.
     """
-    from twoafc.files import strict_json
     from twoafc.results import (
         Result,
         check_failures_folder,
@@ -70,75 +69,52 @@ def failures(
     name = distance or ranking(result)[0]["distance"]
     if versus is None:
         rows = surprising(result, name, estimator=estimator, top=top)
+        notes = _surprise_notes(result, rows)
     else:
         rows = disagreements(result, name, versus, estimator=estimator, top=top)
-    notes = _surprised(result, rows) if versus is None else _disagreed(rows, name, versus)
+        notes = _disagreement_notes(rows, name, versus)
     notes += missing_images(rows.iter_rows(named=True), pictures)
     if out is not None:
         with progress(quiet) as show:
             write_failures(result, rows, out, pictures=pictures, progress=show)
     if json:
-        print(strict_json({"failures": rows.to_dicts(), "notes": notes}, indent=1))
+        print_json({"failures": rows.to_dicts(), "notes": notes}, indent=1)
     elif not quiet:
-        print_table(*(_surprises(rows, name) if versus is None else _disagreements(rows, name, versus)))
+        _print_rows(rows, name, versus)
         say(*notes)
         if out is not None:
             print(f"Failures: {out}")
 
 
-Printed = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+def _print_rows(rows: pl.DataFrame, a: str, b: str | None) -> None:
+    """Print the triplets that surprise a distance, or on which two disagree."""
+    grouped = ["group"] if "group" in rows.columns else []
+    if b is None:
+        title, numbers = f"Most surprising under {a}", ["d0", "d1", "P", "NLL", "surprise", "by chance"]
+    else:
+        title, numbers = f"Where {a} and {b} disagree most", [f"P, {a}", f"P, {b}", "ratio", "right"]
+    lines = []
+    for r in rows.iter_rows(named=True):
+        line = [r["triplet"], *(r[name] for name in grouped), f"{r['n']} of {r['M']}"]
+        if b is None:
+            line += [f"{r['d0']:.4g}", f"{r['d1']:.4g}", f"{r['P']:.4f}", f"{r['nll']:.4f}"]
+            line += [f"{r['surprise']:.1f}", f"{r['by_chance']:.2g}"]
+        else:
+            line += [f"{r['P_a']:.4f}", f"{r['P_b']:.4f}", f"{r['ratio']:.3g}", r["right"] or "–"]
+        lines.append(line)
+    print_table(f"{title}, {rows['estimator'][0]}", ["triplet", *grouped, "votes for x1", *numbers], lines)
 
 
-def _surprises(rows: pl.DataFrame, name: str) -> Printed:
-    grouped = "group" in rows.columns
-    header = (
-        "triplet",
-        *(("group",) if grouped else ()),
-        "votes for x1",
-        "d0",
-        "d1",
-        "P",
-        "NLL",
-        "surprise",
-        "by chance",
-    )
-    lines = [
-        (
-            *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
-            *(f"{r[column]:.4g}" for column in ("d0", "d1")),
-            *(f"{r['P']:.4f}", f"{r['nll']:.4f}", f"{r['surprise']:.1f}", f"{r['by_chance']:.2g}"),
-        )
-        for r in rows.iter_rows(named=True)
-    ]
-    return f"Most surprising under {name}, {rows['estimator'][0]}", header, lines
-
-
-def _surprised(result: Result, rows: pl.DataFrame) -> list[str]:
-    """How surprise is to be read."""
+def _surprise_notes(result: Result, rows: pl.DataFrame) -> list[str]:
     tested = result.rows.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
-    seeds = tested["seed"].n_unique()
-    count = len(tested) // seeds
+    count = len(tested) // tested["seed"].n_unique()
     return [
         "surprise: -log2 of the mid p-value of the count, in bits; ten bits are as surprising as ten heads in a row",
         f"by chance: how many of all {count} triplets would surprise as much, on average, if P were true",
     ]
 
 
-def _disagreements(rows: pl.DataFrame, a: str, b: str) -> Printed:
-    grouped = "group" in rows.columns
-    header = ("triplet", *(("group",) if grouped else ()), "votes for x1", f"P, {a}", f"P, {b}", "ratio", "right")
-    lines = [
-        (
-            *(r["triplet"], *((r["group"],) if grouped else ()), f"{r['n']} of {r['M']}"),
-            *(f"{r['P_a']:.4f}", f"{r['P_b']:.4f}", f"{r['ratio']:.3g}", r["right"] or "–"),
-        )
-        for r in rows.iter_rows(named=True)
-    ]
-    return f"Where {a} and {b} disagree most, {rows['estimator'][0]}", header, lines
-
-
-def _disagreed(rows: pl.DataFrame, a: str, b: str) -> list[str]:
-    """Who was right how often."""
+def _disagreement_notes(rows: pl.DataFrame, a: str, b: str) -> list[str]:
     from twoafc.results import TELLING
 
     right = {name: int((rows["right"] == name).sum()) for name in (a, b)}

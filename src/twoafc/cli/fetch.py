@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch, say
+from twoafc.cli.show import Switch, print_json, progress, say
 
 if TYPE_CHECKING:
     from twoafc.fetch import File, Got, Progress, State
@@ -58,7 +57,7 @@ def fetch(
         else:
             return _get_files(names, to, show, json, quiet)
     if json:
-        _print_json([_record(state.file, state.state, state.where, state.note) for state in states])
+        print_json([_record(state.file, state.state, state.where, state.note) for state in states], indent=1)
     elif not quiet:
         _print_table(states)
     damaged = [state.file.name for state in states if state.state == "damaged"]
@@ -85,7 +84,9 @@ def _get_files(names: tuple[str, ...], to: Path | None, show: Progress | None, j
 
 def _report_files(results: list[Got], json: bool, quiet: bool) -> None:
     if json:
-        _print_json([_record(got.file, "fetched" if got.new else "there", got.where, got.note) for got in results])
+        print_json(
+            [_record(got.file, "fetched" if got.new else "there", got.where, got.note) for got in results], indent=1
+        )
         return
     for got in () if quiet else results:
         note = f" ({got.note})" if got.note else ""
@@ -113,12 +114,6 @@ def _record(file: File, state: str, where: Path | None, note: str) -> dict[str, 
         "worth": digest_source(file),
         "terms": file.terms,
     }
-
-
-def _print_json(records: list[dict[str, Any]]) -> None:
-    import json
-
-    print(json.dumps(records, indent=1, ensure_ascii=False))
 
 
 def _print_table(states: list[State]) -> None:
@@ -180,26 +175,8 @@ def _archive_rows(states: list[State]) -> list[tuple[str, ...]]:
     return rows
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Progress | None]:
-    """Show a progress bar if standard error is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
+def _progress(quiet: bool) -> AbstractContextManager[Progress | None]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def show(done: int, total: int | None, what: str) -> None:
-            if what not in tasks:
-                for task in tasks.values():
-                    bar.remove_task(task)
-                tasks.clear()
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield show
+    description = TextColumn("{task.description}")
+    return progress(quiet, description, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())

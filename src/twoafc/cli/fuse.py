@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from twoafc.cli.evaluate import DATA, METHOD, OUTPUT
-from twoafc.cli.show import (
-    Several,
-    Switch,
-    changed_tables,
-    listed,
-    present,
-    progress,
-    renaming,
-)
+from twoafc.cli.show import Several, Switch, changed_tables, listed, present, progress, refuse_folds, renaming
 
 
 def fuse(
@@ -72,8 +64,7 @@ def fuse(
     from twoafc.results import check_folder, describe_files
     from twoafc.table import read_votes
 
-    if test and folds is not None:
-        raise ValueError("--folds cross-validates a single table; there is a test table too")
+    refuse_folds(test, folds)
     check_folder(out)
     paths = {"train": train} | ({} if test is None else {"test": test})
     heads = is_channels(train)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Several, Switch, listed, say
+from twoafc.cli.show import Several, Switch, listed, print_json, say
 
 
 def gate(
@@ -47,9 +47,7 @@ def gate(
 
     decision = decide(baseline, candidate, max_loss=max_loss, distance=listed(distance), estimator=estimator)
     if json:
-        from twoafc.files import strict_json
-
-        print(strict_json(decision.record(), indent=1))
+        print_json(decision.record(), indent=1)
     elif not quiet:
         say(str(decision))
     code = 0 if pass_undecided and decision.outcome == "undecided" else decision.exit_code

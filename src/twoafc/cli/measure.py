@@ -8,12 +8,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, listed, rate, renaming
+from twoafc.cli.show import Several, Switch, listed, print_json, rate, renaming
 
 if TYPE_CHECKING:
     from twoafc.measurement import Failure, Measured
@@ -97,15 +98,7 @@ def measure(
         faulthandler.enable()  # a crash in somebody's distance then says where it was
     quietly = rate(quiet or json)
     with ending_processes(), _interruptible(), _quiet_images(), quietly as show, _cluster(scheduler, workers) as client:
-        _check_options(
-            data,
-            {
-                "--images": ("folder", images),
-                "--rename": ("rename", rename),
-                "--split": ("split", split),
-                "--M": ("M", M),
-            },
-        )
+        _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
         opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
         result = run(
             remove_anchors(opened, progress=show) if without_anchors else opened,
@@ -123,7 +116,7 @@ def measure(
         )
     seconds = time.monotonic() - start
     if json:
-        print(_summary(result, out, seconds))
+        _print_summary(result, out, seconds)
     elif not quiet:
         _print_result(result, out, shard, seconds)
     if result.failures:
@@ -131,19 +124,20 @@ def measure(
         raise SystemExit(1)
 
 
-def _check_options(data: Path, given: dict[str, tuple[str, object]]) -> None:
+def _check_options(data: Path, given: dict[str, object]) -> None:
     """Refuse an option that means nothing for the data's layout, by its name on the command line."""
     from twoafc.datasets import options_of
 
     known = options_of(data)
-    for option, (name, value) in given.items():
+    options = {name: "--images" if name == "folder" else f"--{name}" for name in given}
+    for name, value in given.items():
         if value is not None and name not in known:
-            allowed = ", ".join(other for other, (name, _) in given.items() if name in known) or "none of these"
-            raise ValueError(f"{option} is not for data of this layout: {data} takes {allowed}")
+            allowed = ", ".join(option for other, option in options.items() if other in known) or "none of these"
+            raise ValueError(f"{options[name]} is not for data of this layout: {data} takes {allowed}")
 
 
 def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManager[Any]:
-    """Give a context with a client, before any slow work; None where no cluster is asked for."""
+    """Connect to a Dask cluster, before any slow work; the context gives None if there is none."""
     if scheduler is None:
         return nullcontext()
     if workers is not None:
@@ -156,7 +150,7 @@ def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManag
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Say what Ctrl-C leaves; the library that parses commands would end silently."""
+    """Report what Ctrl-C leaves behind; the library that parses commands would end silently."""
     from twoafc.measurement import interruptible
 
     try:
@@ -206,11 +200,7 @@ def _print_failures(failures: list[Failure], written: Path | None) -> None:
     sys.stderr.write(more + listed)
 
 
-def _summary(result: Measured, out: Path, seconds: float) -> str:
-    from dataclasses import asdict
-
-    from twoafc.files import strict_json
-
+def _print_summary(result: Measured, out: Path, seconds: float) -> None:
     summary = {
         "out": None if result.table is None else str(out),
         "rows": None if result.table is None else len(result.table),
@@ -222,4 +212,4 @@ def _summary(result: Measured, out: Path, seconds: float) -> str:
         "notes": result.notes,
         "card": result.card,
     }
-    return strict_json(summary, indent=1)
+    print_json(summary, indent=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, say
+from twoafc.cli.show import Switch, print_json, say
 
 
 def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) -> None:
@@ -34,11 +34,9 @@ def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) 
     merged.made.save(out)
     counts = merged.counts
     if json:
-        from twoafc.files import strict_json
-
         kind = "counts" if merged.made is counts else type(merged.made).__name__.removesuffix("Fit").lower()
         size = {"distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
-        print(strict_json({"file": str(out), "kind": kind, **size, "cells": len(counts.cells), "parts": counts.parts}))
+        print_json({"file": str(out), "kind": kind, **size, "cells": len(counts.cells), "parts": counts.parts})
     elif not quiet:
         say(*(f"note: {note}" for note in merged.notes))
         say(f"{out}: {counts.triplets:,} triplets, {counts.votes:,} votes of {len(files)} files ({counts.distance})")

@@ -7,14 +7,13 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from twoafc.cli.show import Switch, print_table, progress, say
+from twoafc.cli.compare import Pairs
+from twoafc.cli.show import Switch, print_json, print_table, progress, say
 
 plan = App(name="plan", help="Plan a study: how large, which triplets to ask next, when to stop.")
 
 Pair = Annotated[tuple[str, str] | None, Parameter(negative="")]
-Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative="")]
 Paths = Annotated[tuple[Path, ...], Parameter(negative="")]
-Figures = Annotated[tuple[Path, ...], Parameter(negative="")]
 
 
 @plan.command(sort_key=0)
@@ -35,7 +34,7 @@ def size(
     per_observer: float | None = None,
     cost_per_vote: float = 0.0,
     cost_per_observer: float = 0.0,
-    figure: Figures = (),
+    figure: Paths = (),
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
@@ -150,7 +149,7 @@ def choose(
     uniform: float = 0.1,
     repeats: float = 0.1,
     look_at: Path | None = None,
-    figure: Figures = (),
+    figure: Paths = (),
     seed: int = 0,
     json: Switch = False,
     quiet: Switch = False,
@@ -223,7 +222,7 @@ def status(
     difference: float | None = None,
     estimator: str = "auto",
     out: Path | None = None,
-    figure: Figures = (),
+    figure: Paths = (),
     json: Switch = False,
     quiet: Switch = False,
 ) -> None:
@@ -276,7 +275,7 @@ def status(
         say(f"All votes with their weights: {out}")
 
 
-def _save(result: Any, paths: Figures) -> None:
+def _save(result: Any, paths: Paths) -> None:
     if paths:
         from twoafc.plots import save
 
@@ -284,9 +283,7 @@ def _save(result: Any, paths: Figures) -> None:
 
 
 def _printed(record: dict[str, Any], json: bool, quiet: bool) -> bool:
-    """Print JSON where it is asked for; whether nothing else is to be printed."""
+    """Print JSON if it is asked for; return whether nothing else is to be printed."""
     if json:
-        from twoafc.files import strict_json
-
-        print(strict_json(record, indent=1))
+        print_json(record, indent=1)
     return json or quiet

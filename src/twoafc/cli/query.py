@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import twoafc
-from twoafc.cli.show import Several, Switch, hushed, listed, print_table, say
+from twoafc.cli.show import Several, Switch, listed, print_json, print_table, say
 
 
 def query(
@@ -60,13 +60,12 @@ def query(
     """
     of_results: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
     of_model = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
-    with hushed(quiet and not json):
-        if triplet is None:
-            _refuse(of_results, "is asked of a folder of results; give --triplet too")
-            _ask_model(model, d, (d0, d1), votes, observed, json)
-        else:
-            _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
-            _ask_results(model, triplet, listed(distance), estimator, images, out, json)
+    if triplet is None:
+        _refuse(of_results, "is asked of a folder of results; give --triplet too")
+        _ask_model(model, d, (d0, d1), votes, observed, json=json, quiet=quiet)
+    else:
+        _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
+        _ask_results(model, triplet, listed(distance), estimator, images, out, json=json, quiet=quiet)
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:
@@ -81,9 +80,10 @@ def _ask_model(
     triplet: tuple[float | None, ...],
     votes: int | None,
     observed: int | None,
+    *,
     json: bool,
+    quiet: bool,
 ) -> None:
-    from twoafc.files import strict_json
     from twoafc.results import ask
 
     if model.is_dir():
@@ -101,7 +101,8 @@ def _ask_model(
     if votes is None:
         answer = {name: value for name, value in answer.items() if name in ("d", "d0", "d1", "P", "standard_error")}
     if json:
-        print(strict_json(answer))
+        print_json(answer)
+    if json or quiet:
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
@@ -129,9 +130,10 @@ def _ask_results(
     estimator: str | None,
     images: Path | None,
     out: Path | None,
+    *,
     json: bool,
+    quiet: bool,
 ) -> None:
-    from twoafc.files import strict_json
     from twoafc.results import (
         Result,
         ask_triplet,
@@ -155,15 +157,17 @@ def _ask_results(
     if out is not None:
         save_card(draw_card(asked, drawn, pictures), out)
     if json:
-        print(strict_json(asked, indent=1))
+        print_json(asked, indent=1)
+    if json or quiet:
         return
-    _print_triplet(asked, asked["answers"])
+    _print_triplet(asked)
     say(*(f"note: {note}" for note in missing_images([asked], pictures)))
     say(f"Card of {', '.join(drawn)}: {out}")
 
 
-def _print_triplet(triplet: dict[str, Any], answers: dict[str, dict[str, Any]]) -> None:
-    """Print what each distance says of a triplet, and the NLL of every count under each."""
+def _print_triplet(triplet: dict[str, Any]) -> None:
+    """Print P and NLL of a triplet under each distance, and the NLL of every count."""
+    answers: dict[str, dict[str, Any]] = triplet["answers"]
     labels = {name: triplet[name] for name in ("group", "ref", "ref0", "x0", "ref1", "x1") if name in triplet}
     say(f"Triplet {triplet['triplet']}: {triplet['n']} of {triplet['M']} chose x1")
     if labels:
@@ -180,14 +184,10 @@ def _print_triplet(triplet: dict[str, Any], answers: dict[str, dict[str, Any]]) 
         print(
             "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
         )
-    counts = [
-        (
-            str(j),
-            *(f"{answer['counts'][j]['nll']:.4f}" for answer in answers.values()),
-            "observed" * (j == triplet["n"]),
-        )
-        for j in range(triplet["M"] + 1)
-    ]
+    counts = []
+    for j in range(triplet["M"] + 1):
+        nll = [f"{answer['counts'][j]['nll']:.4f}" for answer in answers.values()]
+        counts.append((str(j), *nll, "observed" if j == triplet["n"] else ""))
     print_table(f"NLL of each count j of {_votes(triplet['M'])} for x1", ("j", *answers, ""), counts)
 
 

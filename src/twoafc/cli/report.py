@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch
+from twoafc.cli.show import Switch, print_json
 
 
 def report(results: Path, *, images: Path | None = None, json: Switch = False, quiet: Switch = False) -> None:
@@ -25,8 +25,6 @@ def report(results: Path, *, images: Path | None = None, json: Switch = False, q
 
     path = write_report(Result.read(results), images)
     if json:
-        from twoafc.files import strict_json
-
-        print(strict_json({"report": str(path), "bytes": path.stat().st_size}))
+        print_json({"report": str(path), "bytes": path.stat().st_size})
     elif not quiet:
         print(f"Report: {path} ({path.stat().st_size / 1000:,.0f} kB)")

@@ -1,23 +1,23 @@
-"""Shared by commands: tables and progress on a terminal, and types of options."""
+"""Shared by commands: types of options, and printing of text, tables, JSON and progress."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from twoafc.files import legible
+from twoafc.files import legible, strict_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from twoafc.diagnostics import Finding
-    from twoafc.evaluation import Progress
+    from twoafc.fetch import Progress
     from twoafc.results import Result
 
 Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
@@ -25,7 +25,7 @@ Switch = Annotated[bool, Parameter(negative="")]
 
 
 def listed(given: Several) -> tuple[str, ...] | None:
-    """Names, each in an option of its own or several with commas between them.
+    """Split names at commas; each option may have one or several.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def listed(given: Several) -> tuple[str, ...] | None:
 
 
 def renaming(given: Several) -> dict[str, str]:
-    """Columns and their new names, from options OLD=NEW.
+    """Return columns and their new names, from options OLD=NEW.
 
     Examples
     --------
@@ -50,14 +50,25 @@ def renaming(given: Several) -> dict[str, str]:
     return {old: new for old, _, new in pairs}
 
 
+def refuse_folds(test: Any, folds: int | None) -> None:
+    """Raise a `ValueError` if folds are asked for beside a test table."""
+    if test and folds is not None:
+        raise ValueError("--folds cross-validates a single table; there is a test table too")
+
+
 LEADS = {"warning": "bold yellow", "Caution": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
-"""Words at the head of a line that a terminal shows in colour."""
+"""First words of lines that a terminal shows in colour."""
 AROUND = 3
-"""Signs between two columns of a table."""
+"""Characters between two columns of a table."""
+
+
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Print a value as JSON; numbers that are not finite become null."""
+    print(strict_json(value, indent=indent))
 
 
 def _console(**settings: Any) -> Console:
-    """Open a console; where nobody reads it, it raises `BrokenPipeError` instead of ending the program."""
+    """Open a console that raises `BrokenPipeError` when nobody reads it, instead of ending the program."""
     from rich.console import Console
 
     class Ours(Console):
@@ -69,7 +80,7 @@ def _console(**settings: Any) -> Console:
 
 @contextmanager
 def unread() -> Iterator[None]:
-    """Go on where the reader has seen enough (| head): what is left unsaid must not become an error."""
+    """Ignore that nobody reads standard output any more, as with ``| head``."""
     try:
         yield
         sys.stdout.flush()
@@ -80,11 +91,11 @@ def unread() -> Iterator[None]:
 def print_result(result: Result) -> None:
     """Print the verdict, the table of scores and the notes."""
     from twoafc.inference import COMPARED
-    from twoafc.results import ceiling_sentences, reading, short, summary_table
+    from twoafc.results import ceiling_sentences, reading, summary_table
 
     verdict = result.verdict()
     say(*verdict)
-    table = summary_table(result.scores, columns=short(result.scores))
+    table = summary_table(result.scores, short=True)
     print_table(table.caption, table.header, table.rows)
     if result.card.get("planned"):
         compared = result.compare()
@@ -100,7 +111,7 @@ def print_result(result: Result) -> None:
 
 
 def present(result: Result, out: Path, *, images: Path | None, json: bool, quiet: bool, made: str = "") -> None:
-    """Print a result and write its folder; then say where it is, and where what was made is, if anything."""
+    """Print a result, write its folder, and print where it is, and the line `made`, if any."""
     shown = not (json or quiet)
     if shown:  # before the files, which take as long as the statistics
         with unread():
@@ -115,7 +126,7 @@ def present(result: Result, out: Path, *, images: Path | None, json: bool, quiet
 
 
 def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:
-    """Warn of tables of `twoafc measure`, by their roles, that were changed since."""
+    """Warn of tables of `twoafc measure`, given by role, that were changed since they were measured."""
     from twoafc.diagnostics import Finding
     from twoafc.measurement import is_changed
 
@@ -135,7 +146,7 @@ def tell_where(out: Path) -> None:
 
 
 def say(*texts: str) -> None:
-    """Print texts: wrapped at words on a terminal, warnings and notes marked by colour; elsewhere as they are."""
+    """Print texts; on a terminal wrapped at words, with warnings and notes in colour."""
     if not sys.stdout.isatty():
         for text in texts:
             print(legible(text, keep="\n"))
@@ -152,15 +163,15 @@ def say(*texts: str) -> None:
 
 
 def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, every cell whole: in colour on a terminal, in parts where it is wider; elsewhere in one piece.
+    """Print a table with every cell whole; on a terminal in colour, and in several parts if it is too wide.
 
-    The columns that name a row, distance and estimator or else the first, begin every part.
+    Every part begins with the columns that name a row: distance and estimator, or else the first.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    # Names come from files, and must not steer the terminal.
+    # Names come from files, and may contain control characters.
     caption, header = legible(caption), [legible(name) for name in header]
     rows = [[legible(cell) for cell in row] for row in rows]
     named = header[0] == "distance"
@@ -176,12 +187,12 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
             table.add_column(Text(header[column]), min_width=widths[column] - AROUND, **kind)
         for row in rows:
             table.add_row(*(Text(row[column]) for column in columns))
-        # As wide as it is: a terminal with no room for two columns breaks lines, which is better than losing ends.
+        # At its own width: a terminal that is too narrow for two columns breaks lines, and nothing is cut off.
         _console(width=max(1 + sum(widths[column] for column in columns), room)).print(table)
 
 
 def parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
-    """Share columns among tables that are no wider than the room, each with the first few, which name the rows.
+    """Divide columns among tables that are no wider than the room; each begins with those that name the rows.
 
     Examples
     --------
@@ -201,7 +212,7 @@ def parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
 
 
 def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool) -> list[int]:
-    """Room that each column takes, with the space around it; a heading is broken at its words unless it is whole."""
+    """Return the width of each column with the space around it; headings are broken at words unless `whole`."""
     from rich.cells import cell_len
 
     heads = [[name] if whole else name.split() or [""] for name in header]
@@ -210,46 +221,18 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool
 
 
 @contextmanager
-def hushed(quiet: bool) -> Iterator[None]:
-    """Suppress standard output if quiet."""
-    with open(os.devnull, "w") if quiet else nullcontext(sys.stdout) as out, redirect_stdout(out):
-        yield
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Progress | None]:
-    """Show a progress bar on a terminal; nothing where standard error goes elsewhere."""
+def progress(quiet: bool, *columns: Any) -> Iterator[Progress | None]:
+    """Show a progress bar if standard error is a terminal; `columns` are those of `rich.progress`, or its defaults."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
-
-
-@contextmanager
-def rate(quiet: bool) -> Iterator[Progress | None]:
-    """Show a progress bar with rate and time left on a terminal; nothing where standard error goes elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
-
-    shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Bar(*shown, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def show(done: int, total: int, what: str) -> None:
+        def show(done: int, total: int | None, what: str) -> None:
             for name, task in tasks.items():
                 bar.update(task, visible=name == what)
             if what not in tasks:
@@ -258,3 +241,16 @@ def rate(quiet: bool) -> Iterator[Progress | None]:
             bar.update(tasks[what], completed=done, total=total)
 
         yield show
+
+
+def rate(quiet: bool) -> AbstractContextManager[Progress | None]:
+    """Show a progress bar with rate and time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+    description = TextColumn("{task.description}")
+    return progress(quiet, description, BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch
+from twoafc.cli.show import Switch, print_json
 
 
 def simulate(
@@ -62,9 +62,7 @@ def simulate(
     )
     write_frame(frame, out)
     if json:
-        from twoafc.files import strict_json
-
-        votes_cast = frame["M"].sum()
-        print(strict_json({"out": str(out), "world": world, "triplets": len(frame), "votes": votes_cast, "seed": seed}))
+        summary = {"out": str(out), "world": world, "triplets": len(frame), "votes": frame["M"].sum(), "seed": seed}
+        print_json(summary)
     elif not quiet:
         print(f"{len(frame)} simulated triplets of world {world}: {out}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, renaming, say
+from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, refuse_folds, renaming, say
 
 
 def sweep(
@@ -64,9 +64,9 @@ def sweep(
     from twoafc.results import describe_table, make_card
     from twoafc.table import Triplets, read_votes
 
-    if test and folds is not None:
-        raise ValueError("--folds cross-validates a single table; there is a test table too")
-    settings = Settings(folds=5 if folds is None else folds, seed=seed)
+    refuse_folds(test, folds)
+    folds = 5 if folds is None else folds
+    settings = Settings(folds=folds, seed=seed)
     paths = {"train": train} | ({"test": test} if test else {})
     SWEEP_FOLDER.check(out, paths.values())
     tables = {}
@@ -83,7 +83,7 @@ def sweep(
             distances=listed(distance),
             sigmas=sigma if sigma or alone else (),
             grid_sizes=grid_size if grid_size or alone else (),
-            folds=5 if folds is None else folds,
+            folds=folds,
             seed=seed,
             workers=workers,
             progress=show,

@@ -28,6 +28,11 @@ def explorer(
         By default the first free one from 8050 on.
     """
     require("flask", extra="explore")
-    from twoafc.explore.server import serve
+    from twoafc.explore.data import Explored
+    from twoafc.explore.server import application, listen
+    from twoafc.results import Pictures, Result
 
-    return serve(folder, images=images, train=train, port=port)
+    result = Result.read(folder)
+    pictures = None if images is None else Pictures(Path(images))
+    explored = Explored(result, None if train is None else Path(train))
+    return listen(application(explored, pictures), port)

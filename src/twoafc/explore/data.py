@@ -1,10 +1,11 @@
-"""What the explorer shows: the ranking, points and surfaces, fits with other settings, and all about one row."""
+"""What the explorer shows: the ranking, points and surfaces, fits with other settings, and details of one row."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -20,29 +21,31 @@ from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Fit, Sums, interpolate, kernel_sums, vote_products
 from twoafc.metrics import log_likelihood
+from twoafc.plots import surface_values
 from twoafc.results import REPORT, Result, compare_rows, describe_table, ranking, surprise
 from twoafc.table import ENDS, Triplets, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
 CACHED = 64
-"""Settings whose points and surfaces are in memory."""
+"""Settings whose points and surfaces are kept in memory."""
 CORES = 2
 FITS_CACHED = 32
-"""Fits in memory, for sliders that go to and fro."""
+"""Fits that are kept in memory, for sliders that are moved back and forth."""
 ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
 """Labels that name images, in the order in which they are shown."""
 REFIT = "refit"
-"""The estimator that the sliders make: density with their settings."""
+"""Name of the estimator that the sliders control: density with their settings."""
 PAPER_SIGMA, PAPER_GRID = 1 / 44, 20
 SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
 """Ends of the sliders."""
 SCORES = {2: "score_2afc_distance", 1: "average_precision"}
-"""What the ranking shows beside the NLL: of triplets (2) and of pairs (1)."""
+"""The second score of the ranking, for triplets (2) and for pairs (1)."""
+RANKED = ("distance", "estimator", "nll", "nll_se", "nll_low", "nll_high", "nll_letters")
 
 
 class Fitted(NamedTuple):
-    """A distance and what P is fitted by; sigma and grid size matter for a refit alone."""
+    """A distance and an estimator; sigma and grid size matter only for a refit."""
 
     distance: str
     estimator: str
@@ -50,30 +53,28 @@ class Fitted(NamedTuple):
     grid: int = 0
 
 
-class Tested(NamedTuple):
-    """The tested rows under one fit: k distances, P and NLL, each of shape (T,), and the saved fit, or None."""
-
-    d: tuple[FloatArray, ...]
-    P: FloatArray
-    nll: FloatArray
-    fit: Fit | None
-
-
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The tested rows under one fit, and what P comes from.
+    """The tested rows under one fit, as points on the plane.
 
-    ``d`` and ``u`` have k arrays of shape (T,), the distances and their places on the plane; ``fit``, to the whole
-    training table, is None where it was not saved, and ``uniform`` where the distances have no map.
+    ``n``, ``M``, ``P`` and ``nll`` are arrays of shape (T,), ``d`` and ``u`` are k of them: distances, raw and
+    uniformised. ``fit``, to the whole training table, is None if it was not saved, and ``uniform`` is None if the
+    distances have no map.
     """
 
+    n: IntArray
+    M: IntArray
     d: tuple[FloatArray, ...]
     u: tuple[FloatArray, ...]
     P: FloatArray
     nll: FloatArray
-    surprise: FloatArray
     uniform: Uniform | None
     fit: Fit | None
+
+    @cached_property
+    def surprise(self) -> FloatArray:
+        """Surprise of the votes in bits, shape (T,)."""
+        return surprise(self.n, self.M, self.P)
 
     @cached_property
     def surface(self) -> FloatArray | None:
@@ -89,11 +90,12 @@ class Points:
     def _over_plane(self, function: Any) -> FloatArray | None:
         if self.uniform is None:
             return None
-        d = self.uniform.inverse(np.linspace(0, 1, SIZE))
-        return np.asarray(function(d) if len(self.d) == 1 else function(d[:, None], d[None, :]), dtype=np.float64)
+        if len(self.d) == 2:
+            return surface_values(function, self.uniform, SIZE)
+        return np.asarray(function(self.uniform.inverse(np.linspace(0, 1, SIZE))), dtype=np.float64)
 
     def arrays(self) -> dict[str, FloatArray]:
-        """All that the page draws, by name."""
+        """Return everything that the page draws, by name."""
         ends = ("",) if len(self.d) == 1 else ("0", "1")
         named = {f"d{end}": array for end, array in zip(ends, self.d, strict=True)}
         named |= {f"u{end}": array for end, array in zip(ends, self.u, strict=True)}
@@ -125,7 +127,7 @@ class Explored:
     result : Result
         Read from a folder.
     train : Path, optional
-        The training table, where it is neither where it was nor in or beside the folder.
+        The training table, if it is neither where it was evaluated nor in or beside the folder.
 
     Attributes
     ----------
@@ -139,7 +141,7 @@ class Explored:
     weight : array, shape (T,), or None
         Sampling weights of the rows.
     refits : Refits or str
-        Fits with settings of the user's, or the reason why there are none.
+        Fits with the user's own settings, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:
@@ -165,7 +167,6 @@ class Explored:
         self.estimators = (*labels, *((REFIT,) if isinstance(self.refits, Refits) else ()))
         # Requests that come at once need the same fit: it is computed once.
         self._locks = {name: RLock() for name in self.distances}
-        self._tested = lru_cache(CACHED)(self._test)
         self._points = lru_cache(CACHED)(self._compute)
         self._places = lru_cache(CACHED)(self._refit_places)
 
@@ -173,9 +174,12 @@ class Explored:
         return len(self.n)
 
     def about(self, *, images: bool = False) -> dict[str, Any]:
-        """All that the page needs to know at the start, for JSON: names, votes, labels and the ranking."""
-        result, start = self.result, self._settings(Fitted(self.distances[0], self.estimators[0]))
-        sigma, grid = start or (PAPER_SIGMA, PAPER_GRID)
+        """Return what the page needs at the start, for JSON: names, votes, labels and the ranking."""
+        result, score = self.result, SCORES[self.k]
+        fit = result.model(self.distances[0], self.estimators[0])
+        sigma, grid = PAPER_SIGMA, PAPER_GRID
+        if isinstance(fit, DensityFit):
+            sigma, grid = float(fit.settings.sigma), fit.settings.grid_size
         labels = {name: _coded(self.labels[name]) for name in self.labels.columns if name != result.row}
         return {
             "name": Path(result.name).absolute().name,
@@ -187,7 +191,11 @@ class Explored:
             "verdict": result.verdict(),
             "distances": self.distances,
             "estimators": self.estimators,
-            "ranking": [_ranked(record, SCORES[self.k]) for record in ranking(result)],
+            "ranking": [
+                {name: record.get(name) for name in RANKED}
+                | {"score": record.get(score), "score_se": record.get(f"{score}_se")}
+                for record in ranking(result)
+            ],
             "refit": None if isinstance(self.refits, Refits) else self.refits,
             "sigma": min(max(sigma, SIGMAS[0]), SIGMAS[1]),
             "grid": min(max(grid, GRIDS[0]), GRIDS[1]),
@@ -202,7 +210,7 @@ class Explored:
         }
 
     def _key(self) -> str:
-        """Name the tested rows: notes on them outlast another evaluation of the same table."""
+        """Hash the tested rows; the user's notes on them remain valid after another evaluation of the same table."""
         names = "\0".join(["", *self.labels[self.result.row].to_list()])
         return sha256(self.n.tobytes() + self.M.tobytes() + names.encode()).hexdigest()[:16]
 
@@ -212,11 +220,10 @@ class Explored:
             return self._points(fitted)
 
     def answers(self, row: int, fits: Mapping[str, Fitted]) -> dict[str, dict[str, Any]]:
-        """What some fits say of one row: distances, P, NLL and surprise as tested, and P of the saved model."""
+        """Return for one row, by fit: distances, P, NLL and surprise as tested, and P of the saved model."""
         answers = {}
         for name, fitted in fits.items():
-            with self._locks[name]:
-                tested = self._tested(fitted)
+            tested = self.points(fitted)
             d, P, fit = [float(column[row]) for column in tested.d], float(tested.P[row]), tested.fit
             error = getattr(fit, "standard_error", None)
             answers[name] = {
@@ -230,54 +237,43 @@ class Explored:
         return answers
 
     def compared(self, one: Fitted, other: Fitted, keep: BoolArray) -> dict[str, Any]:
-        """Compare two fits on some rows: a record of `twoafc.results.compare_rows`, or, on all, the evaluated one.
+        """Compare two fits on some rows, as `twoafc.results.compare_rows` does.
 
-        The evaluated one, marked by ``evaluated``, has the noise of training and the correction of the result.
+        On all rows it is the comparison of the result, marked by ``evaluated``, with the noise of training and Holm's
+        correction.
         """
         pair = {one.distance, other.distance}
         if keep.all() and one.estimator != REFIT:
             for record in self.result.comparisons:
-                if (record["measure"], record["estimator"]) == ("nll", one.estimator) and {
-                    record["a"],
-                    record["b"],
-                } == pair:
+                same = (record["measure"], record["estimator"]) == ("nll", one.estimator)
+                if same and {record["a"], record["b"]} == pair:
                     return {**record, "rows": len(self), "evaluated": True}
         P = {fitted.distance: self.points(fitted).P for fitted in (one, other)}
         return compare_rows(self.result, P, keep, estimator=self.estimators[0])
 
-    def _settings(self, fitted: Fitted) -> tuple[float, int] | None:
-        fit = self.result.model(fitted.distance, fitted.estimator)
-        return (float(fit.settings.sigma), fit.settings.grid_size) if isinstance(fit, DensityFit) else None
-
     def _compute(self, fitted: Fitted) -> Points:
-        d, P, nll, fit = self._tested(fitted)
-        if fitted.estimator == REFIT:
-            uniform, _, u = self._places(fitted.distance)
-            return Points(d, u, P, nll, surprise(self.n, self.M, P), uniform, fit)
-        own = getattr(fit, "uniform", None)
-        if self.result.triplets is None:
-            return Points(d, d, P, nll, P, own if isinstance(own, Uniform) else None, fit)
-        uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
-        return Points(d, tuple(map(uniform, d)), P, nll, surprise(self.n, self.M, P), uniform, fit)
-
-    def _test(self, fitted: Fitted) -> Tested:
         distance, estimator, sigma, grid = fitted
         if estimator == REFIT:
             if isinstance(self.refits, str):
                 raise DataError(self.refits)
-            _, d, u = self._places(distance)
+            uniform, d, u = self._places(distance)
             P = self.refits.tested(distance, sigma, grid, *u)
-            return Tested(d, P, -log_likelihood(self.n, self.M, P), self.refits.fit(distance, sigma, grid))
+            nll = -log_likelihood(self.n, self.M, P)
+            return Points(self.n, self.M, d, u, P, nll, uniform, self.refits.fit(distance, sigma, grid))
         fit = self.result.model(distance, estimator)
+        own = getattr(fit, "uniform", None)
+        own = own if isinstance(own, Uniform) else None
         if self.result.triplets is None:
             none = np.zeros(0)
-            return Tested((none,) * self.k, none, none, fit)
+            return Points(self.n, self.M, (none,) * self.k, (none,) * self.k, none, none, own, fit)
         rows = self.result.outcome_rows(distance, estimator)
         d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
-        return Tested(d, rows["P"].to_numpy(), rows["nll"].to_numpy(), fit)
+        uniform = own or Uniform.learn(*d)
+        P, nll = rows["P"].to_numpy(), rows["nll"].to_numpy()
+        return Points(self.n, self.M, d, tuple(map(uniform, d)), P, nll, uniform, fit)
 
     def _refit_places(self, distance: str) -> tuple[Uniform, tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-        """The map of the training table to the plane, and the tested triplets on it; settings do not change them."""
+        """Return the map of the training table to the plane, and the tested triplets: distances, raw and mapped."""
         assert isinstance(self.refits, Refits)
         uniform = self.refits.placed(distance)[0]
         rows = self.result.outcome_rows(distance, self.estimators[0])
@@ -286,23 +282,14 @@ class Explored:
 
 
 def _coded(column: pl.Series) -> dict[str, Any]:
-    """A column of few names, each written once."""
+    """Encode a column of few names as names and codes."""
     names = column.cast(pl.String).fill_null("")
     known = names.unique(maintain_order=True)
     return {"names": known.to_list(), "codes": names.cast(pl.Enum(known)).to_physical().to_list()}
 
 
-def _ranked(record: Mapping[str, Any], score: str) -> dict[str, Any]:
-    """What the ranking shows of a distance."""
-    kept = ("distance", "estimator", "nll", "nll_se", "nll_low", "nll_high", "nll_letters")
-    return {name: record.get(name) for name in kept} | {
-        "score": record.get(score),
-        "score_se": record.get(f"{score}_se"),
-    }
-
-
 def _shown(result: Result) -> list[str]:
-    """Names of the estimators that have something to show of every distance: not only runs that diverged."""
+    """Return the estimators of which at least one run of every distance did not diverge."""
     if result.triplets is None:
         return list(dict.fromkeys(estimator for _, estimator, _ in result.fits))
     shown, why = [], DataError(f"{result.name} has no {result.row}s to show")
@@ -334,7 +321,7 @@ class Refits:
         self.placed = lru_cache(FITS_CACHED)(lambda distance: train[distance].uniformised())
 
     def _fit(self, distance: str, sigma: float, grid: int) -> DensityFit:
-        """Fit to the whole training table as `Density.fit` does, with a cached map, and on two cores."""
+        """Fit to the whole training table as `Density.fit` does, with a cached map and on two cores."""
         settings, (uniform, u0, u1) = Density(sigma=sigma, grid_size=grid), self.placed(distance)
         data = (u0, u1, self.train.n, self.train.M, self.train.mass)
         parts = [tuple(None if column is None else column[k::CORES] for column in data) for k in range(CORES)]
@@ -343,16 +330,16 @@ class Refits:
                 lambda part: kernel_sums(part[:2], *part[2:4], sigma=sigma, grid_size=grid, mass=part[4]), parts
             )
             total = Sums(*(sum(arrays) for arrays in zip(*sums, strict=True)))
-        # Sums of parts may differ from those of the whole in the last bit; the mirror image must not.
+        # Rounding in the last bit must not break the symmetry.
         total = total._replace(M=(total.M + total.M.T) / 2)
         return DensityFit.from_sums(
             settings, uniform, total, (u0, u1), vote_products(self.train.n, self.train.M, self.train.squared_mass)
         )
 
     def tested(self, distance: str, sigma: float, grid: int, u0: FloatArray, u1: FloatArray) -> FloatArray:
-        """Return P of the tested triplets, given their places on the plane, each from a fit that has not seen it."""
+        """Return P of the tested triplets, given their uniformised distances, each from a fit that has not seen it."""
         if self.fold is None:
-            # As `probability` does, without mapping distances to places, which settings do not change.
+            # As `probability` does, but the distances are uniformised already.
             excess = self.fit(distance, sigma, grid).surface - 0.5
             return np.clip(0.5 + interpolate(excess, u0, u1), 0.0, 1.0)
         seen = self.train[distance]
@@ -365,10 +352,10 @@ class Refits:
 
 
 def refits(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Refits | str:
-    """Find the training table of a result, by its contents, or return what is missing.
+    """Find the training table of a result by its contents, or return why there is none.
 
-    It is the file given, or the one that was evaluated, or one of its name in or beside the folder. Where the results
-    were cross-validated, the tested triplets, under an estimator that did not diverge, are the training table.
+    It is the file given, or the one that was evaluated, or one of the same name in or beside the folder. If the results
+    were cross-validated, it consists of the tested triplets, under an estimator that did not diverge.
     """
     if result.k == 1:
         return "pairs are shown as they were evaluated"
@@ -391,27 +378,22 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
     assert result.folder is not None
     places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
     for path in [*([result.folder / described["path"]] if "path" in described else []), *places]:
-        if path.is_file() and (train := _readable(path, contents)):
+        train = None
+        with suppress(DataError):  # the file may be anything
+            train = _same(path, contents) if path.is_file() else None
+        if train is not None:
             return _with_fused(result, train)
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
 
 
-def _readable(path: Path, contents: str) -> Triplets | None:
-    """Read what may be the table with these contents, and may be anything else."""
-    try:
-        return _same(path, contents)
-    except DataError:
-        return None
-
-
 def _same(path: Path, contents: str) -> Triplets | None:
-    """Read a table if it is the one with these contents."""
+    """Read a table, and return it if it has these contents."""
     table = Triplets.read(path)
     return table if describe_table(table)["contents_sha256"] == contents else None
 
 
 def _with_fused(result: Result, table: Triplets) -> Refits | str:
-    """Add the fused distance of a result to its training table; heads of LPIPS need channels, which it has not."""
+    """Add the fused distance of a result to its training table; heads of LPIPS would need channels."""
     about = result.card.get("fusion")
     if about is not None:
         fused = tuple(result.fused({name: d[end] for name, d in table.distances.items()}) for end in range(table.k))

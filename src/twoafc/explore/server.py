@@ -1,7 +1,7 @@
-"""The server: for this machine and its own page only, with images from one folder; it writes nothing.
+"""The server of the explorer: it answers its own page on this machine only, reads one image folder, writes nothing.
 
-The page is plain HTML, one style sheet and six scripts of our own. A plotting library of the browser would need WebGL
-and compiled scripts, and has buttons that upload; a canvas draws 36,000 points in a few hundredths of a second.
+The page is plain HTML, one style sheet and six scripts of our own, with no plotting library: these need WebGL and
+compiled scripts, and have buttons that upload. A canvas draws 36,000 points in a few hundredths of a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twoafc.arrays import BoolArray
 from twoafc.explore.data import GRIDS, REFIT, SIGMAS, Explored, Fitted, packed
 from twoafc.files import legible
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.results import REPORT, Pictures, Result
+from twoafc.results import REPORT, Pictures
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
@@ -40,12 +40,12 @@ ASSETS = {
     **dict.fromkeys(("page.js", "query.js", "plane.js", "shared.js", "side.js", "row.js"), "text/javascript"),
 }
 AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif", "BMP": "image/bmp"}
-"""Kinds of image that browsers show; others are sent as PNG."""
+"""Image formats that browsers show; others are sent as PNG."""
 MOST_PIXELS = 100_000_000
 MOST_BYTES = 4 * 2**20
-"""Of a request; those of the page have some kilobytes."""
+"""Largest request; those of the page have some kilobytes."""
 THUMBNAIL, THUMBNAILS = 320, 2048
-"""Longest side of a small image in pixels, and how many of them are in memory."""
+"""Longest side of a thumbnail in pixels, and how many of them are kept in memory."""
 NAMED = 5
 """Missing images that are named."""
 HEADERS = {
@@ -65,16 +65,6 @@ REPORT_POLICY = (
     "frame-ancestors 'none'"
 )
 """The report has its style and its pictures inside, and no script."""
-
-
-def serve(
-    folder: str | Path, *, images: str | Path | None = None, train: str | Path | None = None, port: int | None = None
-) -> BaseWSGIServer:
-    """Make the server: see `twoafc.explore.explorer`."""
-    result = Result.read(folder)
-    pictures = None if images is None else Pictures(Path(images))
-    explored = Explored(result, None if train is None else Path(train))
-    return listen(application(explored, pictures), port)
 
 
 def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
@@ -161,7 +151,7 @@ def _asset(name: str) -> Response:
 
 
 def _json(value: Any) -> Response:
-    """Send JSON; numbers that are not finite, which JSON has none of, as text."""
+    """Send JSON, with numbers that are not finite as text."""
     return Response(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False), mimetype="application/json")
 
 
@@ -170,12 +160,12 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    # Long lists hold names and counts, which need no look.
+    # Long lists contain only names and counts.
     return [_plain(item) for item in value] if isinstance(value, list | tuple) and len(value) < 1000 else value
 
 
 def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitted:
-    """Read which fit is asked for; the page asks for those that there are."""
+    """Read which fit is asked for, and check that it exists."""
     name, estimator = given.get(distance), given.get("estimator", explored.estimators[0])
     if not isinstance(name, str) or name not in explored.distances or estimator not in explored.estimators:
         abort(404, "no such distance or estimator")
@@ -191,7 +181,7 @@ def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitt
 
 
 def _mask(given: Any, rows: int) -> BoolArray:
-    """Read a mask of rows: bits, the first row's first, in base 64; all rows where none is given."""
+    """Read a mask of rows: bits in base 64, the first row first; all rows if none is given."""
     if given is None:
         return np.ones(rows, dtype=bool)
     try:
@@ -205,23 +195,20 @@ def _mask(given: Any, rows: int) -> BoolArray:
 
 def _refuse_strangers() -> None:
     """Refuse requests that do not come from this page on this machine."""
+    try:
+        name = urlsplit(f"//{request.host}").hostname
+    except ValueError:  # a bracket that does not close
+        name = None
     # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
-    if _hostname(request.host) not in HOSTS:
+    if name not in HOSTS:
         abort(403, f"this page is served as {HOST} or localhost alone")
     origin = request.headers.get("Origin")
     if origin is not None and origin != f"http://{request.host}":
         abort(403, "this page answers itself alone")
 
 
-def _hostname(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:  # a bracket that does not close
-        return None
-
-
 def _failed(error: Exception) -> Response | HTTPException:
-    """Answer what is not found or not understood in a word, and report failures of our own."""
+    """Answer a bad request in one line, and report our own failures."""
     if isinstance(error, HTTPException):
         return Response(f"{error.description}\n", error.code, mimetype="text/plain")
     failed = f"{type(error).__name__}: {error}"
@@ -246,8 +233,9 @@ def _shown(content: bytes | None) -> tuple[bytes, str] | None:
             if kind in AS_THEY_ARE:
                 opened.verify()
                 return content or b"", AS_THEY_ARE[kind]
-        return _encoded(_pixels(content), "PNG")
-    except Exception:  # damage makes Pillow raise whatever it happens to meet
+        pixels = eight_bits(decode(content or b"", "image"))
+        return _encoded(Image.fromarray(np.moveaxis(pixels, 0, -1)), "PNG")
+    except Exception:  # Pillow raises all kinds of errors on damaged files
         return None
 
 
@@ -264,12 +252,8 @@ def _small(content: bytes | None) -> tuple[bytes, str] | None:
             image = opened.convert("RGB")
         image.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.BICUBIC)
         return _encoded(image, "JPEG")
-    except Exception:  # cut short, which its header does not tell
+    except Exception:  # the file is cut short
         return None
-
-
-def _pixels(content: bytes | None) -> Image.Image:
-    return Image.fromarray(np.moveaxis(eight_bits(decode(content or b"", "image")), 0, -1))
 
 
 def _encoded(image: Image.Image, kind: str) -> tuple[bytes, str]:
@@ -279,7 +263,7 @@ def _encoded(image: Image.Image, kind: str) -> tuple[bytes, str]:
 
 
 class _Quiet(WSGIRequestHandler):
-    """Answers without a word in the terminal, and keeps the connection."""
+    """Prints nothing to the terminal, and keeps connections open."""
 
     protocol_version = "HTTP/1.1"
 
@@ -292,7 +276,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 def listen(application: Flask, port: int | None = None) -> BaseWSGIServer:
-    """Listen on this machine alone: at the port given, which must be free, or the first free one from 8050 on."""
+    """Listen on this machine only, at the given port, which must be free, or the first free one from 8050 on."""
     if port is not None and not 1 <= port <= MOST_PORTS:
         raise ValueError(f"a port is a number from 1 to {MOST_PORTS}; found {port}; choose another, or none")
     asked = port or next((candidate for candidate in range(PORT, PORT + TRIED) if _free(candidate)), 0)

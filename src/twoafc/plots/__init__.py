@@ -1,4 +1,4 @@
-"""Figures: functions `(values, ax) -> Axes` that draw given values and compute nothing."""
+"""Figures: functions `(values, ax) -> Axes` that draw given values, and two that compute values from a fit."""
 
 import lazy_loader
 

@@ -11,6 +11,7 @@ from .plane import scatter as scatter
 from .plane import standard_error as standard_error
 from .plane import standard_errors as standard_errors
 from .plane import surface as surface
+from .plane import surface_values as surface_values
 from .plane import surfaces as surfaces
 from .plane import worked_example as worked_example
 from .scores import ForestRow as ForestRow

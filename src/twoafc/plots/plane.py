@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray
-from twoafc.core import uniformise
-from twoafc.inference import share_interval
+from twoafc.core import Uniform, uniformise
+from twoafc.inference import ResidualMap, share_interval
 from twoafc.plots.style import (
     COLOURS,
     COLUMN,
@@ -58,6 +58,27 @@ CURVE_BINS = 20
 """Points of votes along a curve, at most."""
 OTHER_PANELS = 6
 """Panels of the worked example besides those of the M + 1 counts."""
+
+
+def surface_values(function: Callable[..., Any], uniform: Uniform, size: int = 101) -> FloatArray:
+    """Evaluate a function of d0 and d1 over the uniformised plane.
+
+    Parameters
+    ----------
+    function : callable (d0, d1) -> array
+        `probability` or `standard_error` of a fit.
+    uniform : Uniform
+        The map of the distances to [0, 1].
+    size : int
+        Nodes along each axis.
+
+    Returns
+    -------
+    array, shape (size, size)
+        Row i has u0 = i / (size - 1), column j has u1 = j / (size - 1).
+    """
+    d0, d1 = np.meshgrid(*[uniform.inverse(np.linspace(0, 1, size))] * 2, indexing="ij")
+    return np.asarray(function(d0.ravel(), d1.ravel()), dtype=np.float64).reshape(size, size)
 
 
 def surface(P: FloatArray, ax: Axes, *, density: FloatArray | None = None) -> Axes:
@@ -208,14 +229,7 @@ def _raw_axes(ax: Axes, top: float, *, ticks: int) -> Axes:
     return ax
 
 
-class _Residuals(Protocol):
-    @property
-    def residual(self) -> FloatArray: ...
-    @property
-    def p(self) -> FloatArray: ...
-
-
-def residual_map(found: _Residuals, ax: Axes) -> Axes:
+def residual_map(found: ResidualMap, ax: Axes) -> Axes:
     """Draw the share of votes for x1 beyond P over the plane of uniformised distances.
 
     Cells with p < 0.05 have the sign of their residual, for print without colour, too.
@@ -223,7 +237,7 @@ def residual_map(found: _Residuals, ax: Axes) -> Axes:
     Parameters
     ----------
     found : ResidualMap
-        Of `twoafc.diagnostics.residuals`: residuals and their p-values, each of shape (G, G).
+        Residuals and their p-values, each of shape (G, G).
     """
     cells = len(found.residual)
     percent = 100 * found.residual.T
@@ -240,7 +254,7 @@ def residual_map(found: _Residuals, ax: Axes) -> Axes:
     return uniform_axes(ax)
 
 
-def residual_maps(named: Mapping[str, _Residuals], *, across: int = 5) -> Figure | None:
+def residual_maps(named: Mapping[str, ResidualMap], *, across: int = 5) -> Figure | None:
     """Draw several residual maps side by side under their names, with one colour bar; None if there are none."""
     return side_by_side(named, residual_map, "votes for x1 beyond P, %", across=across)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from twoafc.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from twoafc.inference import Bin
 
 Reference = float | tuple[float, float]
 APART = 0.25
@@ -208,18 +210,7 @@ def _draw_curve(name: str, curve: SweepCurve, automatic: float | None, place: in
         ax.plot(automatic, at, "D", color=colour, markersize=4.5, markeredgecolor="white", markeredgewidth=0.6)
 
 
-class _Bin(Protocol):
-    @property
-    def P(self) -> float: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
-
-def reliability(bins: Sequence[_Bin], ax: Axes, *, of: str = "x1") -> Axes:
+def reliability(bins: Sequence[Bin], ax: Axes, *, of: str = "x1") -> Axes:
     """Draw the share of votes for x1 (of "same", for pairs) against P, with 95 % intervals.
 
     Parameters
@@ -235,7 +226,7 @@ def reliability(bins: Sequence[_Bin], ax: Axes, *, of: str = "x1") -> Axes:
     return tidy(ax)
 
 
-def reliabilities(named: Mapping[str, Sequence[_Bin]], *, across: int = 5, of: str = "x1") -> Figure | None:
+def reliabilities(named: Mapping[str, Sequence[Bin]], *, across: int = 5, of: str = "x1") -> Figure | None:
     """Draw several reliability curves side by side under their names; None if there are none."""
     return side_by_side(named, partial(reliability, of=of), None, across=across)
 

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc import plots
-from twoafc.arrays import FloatArray
-from twoafc.core import Uniform, uniformise
+from twoafc.core import uniformise
 from twoafc.errors import DataError
-from twoafc.estimators import Model
 from twoafc.evaluation import Sweep
 from twoafc.images import ImageError
 from twoafc.reproduce.example import worked_example
@@ -28,7 +26,6 @@ from twoafc.table import Triplets
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NODES = 101
 PANELS = 5
 """Panels in a row of the figure of votes."""
 EXAMPLES = {
@@ -130,20 +127,11 @@ def _draw_example() -> Figure:
 
 
 def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: str) -> Figure:
-    surfaces = {item.heading: _surface(results.fit(item.name, estimator)) for item in chosen}
+    fits = {item.heading: results.fit(item.name, estimator) for item in chosen}
+    surfaces = {name: plots.surface_values(fit.probability, fit.uniform) for name, fit in fits.items()}
     figure = plots.surfaces(surfaces, across=3 if len(surfaces) > 4 else 4)
     assert figure is not None  # there is always a distance
     return figure
-
-
-def _surface(fit: Model) -> FloatArray:
-    d = _uniform(fit).inverse(np.linspace(0, 1, NODES))
-    return np.asarray(fit.probability(d[:, None], d[None, :]))
-
-
-def _uniform(fit: Model) -> Uniform:
-    assert isinstance(fit.uniform, Uniform)  # both estimators learn one by default
-    return fit.uniform
 
 
 def _draw_scatter(table: Triplets, chosen: Sequence[PaperDistance]) -> Figure:
@@ -222,9 +210,9 @@ def _draw_card(data: Measured, split: str, triplet: str, answer: Mapping[str, An
     return plots.triplet_card(_images(data, split, triplet), answer)
 
 
-def find_examples(table: Triplets, fit: Model) -> list[int]:
+def find_examples(table: Triplets, fit: Any) -> list[int]:
     """Find three different triplets: one image near and P sharp; one far and P sharp; both far and P near 1/2."""
-    u0, u1 = _uniform(fit)(table.d0), _uniform(fit)(table.d1)
+    u0, u1 = fit.uniform(table.d0), fit.uniform(table.d1)
     P = np.asarray(fit.probability(table.d0, table.d1))
     sharp, near, far = abs(2 * P - 1), np.minimum(u0, u1), np.maximum(u0, u1)
     # The votes, too, should show what the figure is to show.

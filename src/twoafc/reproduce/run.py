@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,10 @@ def _write(
     with replaced(out / "tables") as folder:
         for table in reproduction.tables:
             table.write(folder, caution)
-    planned = list(_figures(done, chosen))
+    planned = [figures.example_figure()]
+    for name, data in done.measured.items():
+        planned += figures.set_figures(data, done.results[name], chosen)
+    planned += figures.robustness_figures(done.swept, chosen, SETS[done.main.name])
     drawn = []
     with replaced(out / "figures") as folder:
         for place, figure in enumerate(planned):
@@ -248,15 +251,8 @@ def _write(
     if progress:
         progress(len(planned), len(planned), "writing the page")
     with written(out / "index.html"):
-        data = {name: measured.tables for name, measured in done.measured.items()}
-        write_text(page(reproduction, chosen, drawn, data), out / "index.html")
-
-
-def _figures(done: _Experiments, chosen: Sequence[PaperDistance]) -> Iterator[figures.PaperFigure]:
-    yield figures.example_figure()
-    for name, data in done.measured.items():
-        yield from figures.set_figures(data, done.results[name], chosen)
-    yield from figures.robustness_figures(done.swept, chosen, SETS[done.main.name])
+        splits = {name: measured.tables for name, measured in done.measured.items()}
+        write_text(page(reproduction, chosen, drawn, splits), out / "index.html")
 
 
 def earlier_sets(folder: Path) -> dict[str, Path]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from markupsafe import Markup
 
 import twoafc
 from twoafc import plots
@@ -31,7 +30,7 @@ from twoafc.reproduce.printed import (
     slip_number,
     slips,
 )
-from twoafc.results import REPORT, Table, bibtex, latex, markdown, note_lines
+from twoafc.results import REPORT, Table, bibtex, fill_template, latex, markdown, note_lines
 from twoafc.table import Triplets, write_durably
 
 if TYPE_CHECKING:
@@ -191,15 +190,8 @@ class PaperTable:
 
         The first column says whether all our values of a row depend on the same data as the printed ones.
         """
-        values = {
-            "printed": "printed",
-            "printed_sd": "printed_sd",
-            "printed_corrected": "corrected",
-            "here": "ours",
-            "here_se": "se",
-            "here_sd": "sd",
-            "difference": "difference",
-        }
+        values = {"printed": "printed", "printed_sd": "printed_sd", "printed_corrected": "corrected"}
+        values |= {"here": "ours", "here_se": "se", "here_sd": "sd", "difference": "difference"}
         records: list[Record] = []
         for row in self.rows:
             head = {
@@ -406,17 +398,9 @@ def page(
     data: Mapping[str, Mapping[str, Triplets]],
 ) -> str:
     """Write one self-contained page of HTML, without scripts or other files; all text is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("twoafc.reproduce", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(
-        style=Markup(Path(__file__).with_name("page.css").read_text(encoding="utf-8")),
+    return fill_template(
+        Path(__file__).with_name("page.html"),
+        Path(__file__).with_name("page.css"),
         reproduction=reproduction,
         chosen=chosen,
         tables=[(table, _blocks(table)) for table in reproduction.tables],

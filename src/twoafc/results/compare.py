@@ -29,8 +29,7 @@ from twoafc.inference import (
     values_of,
     values_per_row,
 )
-from twoafc.metrics import Ties
-from twoafc.results.format import HALVES
+from twoafc.results.folder import HALVES
 from twoafc.results.tables import COLUMNS, Table, is_shown
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes, to_native
 
@@ -47,12 +46,12 @@ class Comparison:
     comparisons : list of records
         One for each pair of distances, estimator and measure: see `twoafc.inference.comparisons.compare`.
     letters : list of records
-        ``distance``, ``estimator``, ``measure``, ``value``, ``letters`` (none where comparisons were planned, which
-        are not all); the best first.
+        ``distance``, ``estimator``, ``measure``, ``value``, ``letters`` (None if comparisons were planned), the best
+        first.
     notes : list of str
         Which rows were left out, and by what they are clustered.
     planned : bool
-        Whether the comparisons are those that were asked for, instead of all.
+        Whether only some comparisons were asked for.
     native : str or None
         Library of the frame that `frame` returns; default polars.
     """
@@ -76,7 +75,7 @@ class Comparison:
         return to_native(pl.DataFrame(self.comparisons, infer_schema_length=None), self.native)
 
     def sentences(self, measure: str = "nll") -> list[str]:
-        """Comparisons of the leader with all others under one measure, or those that were planned; the best first."""
+        """Return sentences that compare the leader with all others, or the planned pairs; the best distance first."""
         records = [record for record in self.comparisons if record["measure"] == measure]
         labels = dict.fromkeys(record["estimator"] for record in records)
         sentences = []
@@ -92,7 +91,7 @@ class Comparison:
         return sentences
 
     def matrices(self, measure: str) -> list[Table]:
-        """How far every distance is behind those above it under one measure, one table for each estimator."""
+        """Tabulate how far every distance is behind those above it, one table for each estimator."""
         column = next(c for columns in COLUMNS.values() for c in columns if c.name == measure)
         places = 3 if measure == "nll" else 1
         matrices = []
@@ -115,17 +114,17 @@ class Comparison:
             )
             caption = f"{column.heading}{f', {label}' if len(labels) > 1 else ''}"
             header = ("distance", "mean", *(str(number) for number in range(1, len(order))))
-            matrices.append(Table(caption, header, rows, names=1))
+            matrices.append(Table(caption, header, rows))
         return matrices
 
     def _order(self, measure: str, estimator: str) -> list[tuple[str, float]]:
-        """Distances with their scores, the best first."""
+        """Return distances with their scores, the best first."""
         wanted = (measure, estimator)
         return [(r["distance"], r["value"]) for r in self.letters if (r["measure"], r["estimator"]) == wanted]
 
 
 def known_name(name: str, known: Collection[str]) -> str:
-    """Take a short name of a distance, such as lpips, for the full one where that is known, or the reverse."""
+    """Resolve a short name of a distance, such as lpips, to the full one if that is known, or the reverse."""
     if name in known:
         return name
     from twoafc.distances import ALIASES  # here, since results need no distances of images
@@ -135,7 +134,7 @@ def known_name(name: str, known: Collection[str]) -> str:
 
 
 def known_names(known: Collection[str], baseline: str | None, pairs: Sequence[Any]) -> tuple[str | None, list[Any]]:
-    """Apply `known_name` to what is to be compared."""
+    """Apply `known_name` to the names of planned comparisons."""
     named = [pair if isinstance(pair, str) else [known_name(name, known) for name in pair] for pair in pairs]
     return None if baseline is None else known_name(baseline, known), named
 
@@ -145,14 +144,14 @@ def compare_results(
 ) -> Comparison:
     """Compare the distances of some results under each estimator, on the rows that all of them have.
 
-    A single result gives the comparisons that it has. Between results errors are computed by formula, with the noise
-    of training where they have fits to halves.
+    For a single result these are the comparisons that it already has, if possible. Between results, standard errors
+    are computed by formula, with the noise of training if the results have fits to halves.
 
     Parameters
     ----------
     baseline, pairs
         Compare every distance with one, or these pairs, instead of all with each other; p-values and intervals are
-        then corrected for these alone.
+        then corrected for these comparisons only.
     """
     first, measures = results[0], COMPARED[results[0].k]
     folders = [os.path.realpath(result.folder) for result in results if result.folder is not None]
@@ -167,12 +166,11 @@ def compare_results(
     names = [*dict.fromkeys(name for name, _ in parts)]
     planned = planned_pairs(names, *known_names(names, baseline, pairs))
     dependence = clustering_of(table)
-    notes.append(shared.description)
-    notes += [_training_sizes(results)] if _training_sizes(results) else []
-    notes += dependence.caveats()
-    methods = dict.fromkeys(m for m in (result.error_bar_method for result in results) if m in ("bootstrap", "refit"))
+    notes += [shared.description, *_training_sizes(results), *dependence.caveats()]
     notes += [
-        f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces" for method in methods
+        f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces"
+        for method in dict.fromkeys(result.error_bar_method for result in results)
+        if method in ("bootstrap", "refit")
     ]
     if len({result.ties for result in results}) > 1:
         raise DataError("folders must have one rule for ties; found half and x0: evaluate them alike")
@@ -192,25 +190,13 @@ def compare_results(
     return Comparison(comparisons, letters, notes, bool(planned))
 
 
-def _training_words(results: Sequence[Result]) -> list[str]:
-    """What the folders' error bars say of the noise of training, by folder where they differ."""
-    words = {
-        id(result): next((part for part in result.error_bars.split("; ") if part.startswith("noise of training")), None)
-        for result in results
-    }
-    if len(set(words.values())) == 1:
-        return [word for word in [*words.values()][:1] if word]
-    short = _short_names(results)
-    return [f"{short[name]}: {word or 'noise of training left out here'}" for name, word in words.items()]
-
-
-def _training_sizes(results: Sequence[Result]) -> str:
-    """Say where folders were fitted to training tables of unlike size, which a difference of NLLs then compares too."""
+def _training_sizes(results: Sequence[Result]) -> list[str]:
+    """Note that training tables differ in size, because a difference of NLLs then depends on that too."""
     sizes = [(result.card.get("data") or {}).get("train", {}).get(f"{result.row}s") for result in results]
     if None in sizes or len(set(sizes)) == 1:
-        return ""
+        return []
     listed = " and ".join(str(size) for size in sizes)
-    return f"fitted to {listed} training {results[0].row}s: differences of NLL are also those of the training tables"
+    return [f"fitted to {listed} training {results[0].row}s: differences of NLL are also those of the training tables"]
 
 
 def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) -> None:
@@ -222,7 +208,7 @@ def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) ->
 def _lettered(
     comparisons: Sequence[Record], means: Mapping[str, float], label: str, measure: str, k: int
 ) -> list[Record]:
-    """Scores of the distances under one measure, the best first, with letters where all pairs were compared."""
+    """Return the scores under one measure, the best first, with letters if all pairs were compared."""
     letters = lettered(comparisons, means, measure, better=COMPARED[k][measure].better)
     head = {"estimator": label, "measure": measure}
     return [
@@ -232,7 +218,7 @@ def _lettered(
 
 
 def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]]) -> Comparison | None:
-    """The comparisons that a result has, or those asked for of them; None where it lacks some that can be computed."""
+    """Return the comparisons of a result that are asked for; None if it lacks some that can be computed."""
     asked = planned_pairs(result.distances, *known_names(result.distances, baseline, pairs))
     compared = {frozenset((record["a"], record["b"])) for record in result.comparisons}
     if not {frozenset(pair) for pair in asked} <= compared:
@@ -327,13 +313,35 @@ class SharedRows:
     @property
     def description(self) -> str:
         """How many rows there are, whether the noise of training is included, and by what they are clustered."""
-        clustered = clustering_of(self.table).description
-        return "; ".join([f"{len(self.table)} {self.table.row}s", *_training_words(self.results), clustered])
+        words = [
+            next((part for part in result.error_bars.split("; ") if part.startswith("noise of training")), None)
+            for result in self.results
+        ]
+        if len(set(words)) == 1:
+            training = [words[0]] if words[0] else []
+        else:
+            names = _short_names(self.results)
+            left_out = "noise of training left out here"
+            training = [f"{name}: {word or left_out}" for name, word in zip(names, words, strict=True)]
+        return "; ".join([f"{len(self.table)} {self.table.row}s", *training, clustering_of(self.table).description])
 
     def values(self, name: str, estimator: str) -> Values:
         """Values of every row by one distance, over the seeds that did not diverge."""
-        key, first = (name, estimator), self.results[0]
-        return _values(self.parts[key], self.votes, first.ties, first.k, self.training[key])
+        runs, training, ties = self.parts[name, estimator], self.training[name, estimator], self.results[0].ties
+        table = _table(runs[0], self.votes, self.results[0].k)
+        dependence = clustering_of(table)
+        finite = [run for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
+        if not finite:
+            raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
+        values = []
+        for run in finite:
+            P, halves = run["P"].to_numpy(), None
+            if HALVES in run.columns and not run[HALVES].has_nulls():
+                split = run[HALVES].to_numpy().T.reshape(training["splits"], 2, len(run))
+                halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], freedom=training["df"])
+            own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties)
+            values.append(replace(own, halves=halves))
+        return mean_values(values)
 
     def named(self, distance: str, result: Result) -> str:
         """Name of a result's distance among all of them."""
@@ -341,36 +349,46 @@ class SharedRows:
 
 
 def shared_rows(results: Sequence[Result]) -> SharedRows:
-    """Reduce results to the rows that all of them have; a `DataError` where their votes differ or none is shared."""
-    first = results[0]
-    other = next((result for result in results if result.row != first.row), None)
+    """Reduce results to the rows that all of them have; a `DataError` if their votes differ or no row is shared."""
+    first, row = results[0], results[0].row
+    other = next((result for result in results if result.row != row), None)
     if other is not None:
-        raise DataError(f"folders must have rows of one kind; {first.name} has {first.row}s, {other.name} {other.row}s")
-    votes = first.votes if all(result.votes is not None for result in results) else None
-    parts, training, notes = _common(results)
-    return SharedRows(results, parts, training, votes, notes)
-
-
-def _name(distance: str, result: Result, results: Sequence[Result]) -> str:
-    names = [name for other in results for name in other.distances]
-    return distance if names.count(distance) == 1 else f"{distance} ({_short_names(results)[id(result)]})"
-
-
-def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Record], list[str]]:
-    """Reduce all folders to the rows that they share, in one order; distances of one name get their folder's name.
-
-    Return also what the card of each part's folder says of the noise of training.
-    """
-    row = results[0].row
-    labels = PAIR_LABELS if row == "pair" else LABELS
+        raise DataError(f"folders must have rows of one kind; {first.name} has {row}s, {other.name} {other.row}s")
     weighted = [result for result in results if "weight" in result.rows.columns]
     plain = next((result for result in results if result not in weighted), None)
     if weighted and plain is not None:
         raise DataError(f"{weighted[0].name} has weights and {plain.name} has none; evaluate them on the same table")
-    votes = ["n", "M", *["weight"] * bool(weighted)]
+    labels = PAIR_LABELS if row == "pair" else LABELS
     keys = [name for name in labels if all(name in result.rows.columns for result in results)]
-    shared = None
-    sizes = {}
+    shared, sizes = _common_rows(results, keys, ["n", "M", *["weight"] * bool(weighted)])
+    notes = [
+        f"{folder}: {size - len(shared)} of {size} {row}s are not in the others and are left out"
+        for folder, size in sizes.items()
+        if size > len(shared)
+    ]
+    parts: Parts = {}
+    training: dict[tuple[str, str], Record] = {}
+    for result in results:
+        for key, part in result.rows.group_by("distance", "estimator", "seed", maintain_order=True):
+            name, estimator = _name(str(key[0]), result, results), str(key[1])
+            rows = shared.select(keys).join(part, on=keys, maintain_order="left")
+            parts.setdefault((name, estimator), []).append(rows)
+            training[name, estimator] = result.card.get("training") or {}
+    votes = first.votes if all(result.votes is not None for result in results) else None
+    return SharedRows(results, parts, training, votes, notes)
+
+
+def _common_rows(
+    results: Sequence[Result], keys: Sequence[str], votes: Sequence[str]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Return the rows that all results have, in the order of the first, and the number of rows of each result.
+
+    Parameters
+    ----------
+    keys, votes : names of columns
+        What identifies a row, and what must be the same in all results.
+    """
+    row, shared, sizes = results[0].row, None, {}
     for result in results:
         rows = result.rows.select(*keys, *votes).unique(maintain_order=True)
         if rows.select(keys).is_duplicated().any():
@@ -384,42 +402,35 @@ def _common(results: Sequence[Result]) -> tuple[Parts, dict[tuple[str, str], Rec
         if len(unlike):
             own, others = (", ".join(f"{name}={unlike[name + end][0]}" for name in votes) for end in ("", "_other"))
             raise DataError(
-                f"the same {row} must have the same votes{' and weight' * bool(weighted)}; {unlike[row][0]} has {own} "
-                f"and, in {result.name}, {others} ({len(unlike)} of {len(both)} {row}s)"
+                f"the same {row} must have the same votes{' and weight' * ('weight' in votes)}; {unlike[row][0]} has "
+                f"{own} and, in {result.name}, {others} ({len(unlike)} of {len(both)} {row}s)"
             )
         shared = both.select(*keys, *votes)
     assert shared is not None
     if shared.is_empty():
         raise DataError(f"the folders share no {row}, by {', '.join(keys)}; compare results on the same test table")
-    notes = [
-        f"{folder}: {size - len(shared)} of {size} {row}s are not in the others and are left out"
-        for folder, size in sizes.items()
-        if size > len(shared)
-    ]
-    parts: Parts = {}
-    training: dict[tuple[str, str], Record] = {}
-    for result in results:
-        for key, part in result.rows.group_by("distance", "estimator", "seed", maintain_order=True):
-            distance, estimator = str(key[0]), str(key[1])
-            name = _name(distance, result, results)
-            rows = shared.select(keys).join(part, on=keys, maintain_order="left")
-            parts.setdefault((name, estimator), []).append(rows)
-            training[name, estimator] = result.card.get("training") or {}
-    return parts, training, notes
+    return shared, sizes
 
 
-def _short_names(results: Sequence[Result]) -> dict[int, str]:
-    """Name results by the last part of their folder, or all of it where two share that; those in memory by number."""
+def _name(distance: str, result: Result, results: Sequence[Result]) -> str:
+    """Name a distance, with the name of its folder if several results have a distance of this name."""
+    if [name for other in results for name in other.distances].count(distance) == 1:
+        return distance
+    folder = next(name for name, other in zip(_short_names(results), results, strict=True) if other is result)
+    return f"{distance} ({folder})"
+
+
+def _short_names(results: Sequence[Result]) -> list[str]:
+    """Name results by the last part of their folder, or all of it if two share that; those in memory by number."""
     folders = [
         f"result {number}" if result.folder is None else result.name for number, result in enumerate(results, start=1)
     ]
     last = [Path(name).resolve().name for name in folders]
-    names = [short if last.count(short) == 1 else whole for short, whole in zip(last, folders, strict=True)]
-    return dict(zip(map(id, results), names, strict=True))
+    return [short if last.count(short) == 1 else whole for short, whole in zip(last, folders, strict=True)]
 
 
 def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:
-    """The tested rows, with their single votes where these are known."""
+    """Return the tested rows as a table, with their single votes if these are known."""
     labels = [name for name in run.columns if name in (LABELS if k == 2 else PAIR_LABELS)]
     weight = ["weight"] * ("weight" in run.columns)
     table: Votes = (Triplets if k == 2 else Pairs).from_frame(run.select(*labels, "n", "M", *weight, *ENDS[k]))
@@ -428,21 +439,3 @@ def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:
     place = run.select(table.row).with_row_index("row")
     joined = votes.join(place, on=table.row, maintain_order="left").filter(pl.col("row").is_not_null())
     return replace(table, votes=joined.with_columns(pl.col("row").cast(pl.Int64)).drop(table.row))
-
-
-def _values(runs: Sequence[pl.DataFrame], votes: pl.DataFrame | None, ties: Ties, k: int, training: Record) -> Values:
-    """Values of a distance's rows, over the seeds that did not diverge."""
-    table = _table(runs[0], votes, k)
-    dependence = clustering_of(table)
-    finite = [run for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
-    if not finite:
-        raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
-    values = []
-    for run in finite:
-        P, halves = run["P"].to_numpy(), None
-        if HALVES in run.columns and not run[HALVES].has_nulls():
-            split = run[HALVES].to_numpy().T.reshape(training["splits"], 2, len(run))
-            halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], freedom=training["df"])
-        own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties)
-        values.append(replace(own, halves=halves))
-    return mean_values(values)

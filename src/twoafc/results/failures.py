@@ -1,8 +1,10 @@
-"""Where a distance fails: the triplets that surprise it most, and those on which two distances disagree most."""
+"""Where a distance fails: the triplets that surprise it most, or on which two distances disagree; and their cards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,27 +14,33 @@ from numpy.typing import ArrayLike
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
-from twoafc.table import ENDS
+from twoafc.files import OutputFolder
+from twoafc.results.folder import plain
+from twoafc.results.image_folder import Pictures
+from twoafc.results.query import DPI, TELLING, answer, draw_card, save_card
+from twoafc.table import ENDS, write_frame
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from twoafc.results.result import Result
 
 AT_ONCE = 2**20
 LEAST = -1e300
-"""Below any logarithm of a chance but that of 0."""
+"""Below the logarithm of any probability other than 0."""
 ALIKE = 1e-7
-"""Counts whose likelihoods differ by less than this share are equally likely: those of j and M - j at P = 1/2."""
-TELLING = 10.0
-"""Votes tell two distances apart where they are so many times as likely under one as under the other. Were the other
-true, that would happen at most one time in ten, and mostly far more rarely."""
+"""Counts whose log-likelihoods differ by less than this are equally likely, such as j and M - j at P = 1/2."""
+FOLDER = OutputFolder("failures.json", "failures")
+NAME_LENGTH = 60
+"""Characters of a triplet's name in a file name, at most."""
 
 
 def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
-    """Surprise of the votes of each triplet in bits: ten are as surprising as ten heads in a row.
+    """Return the surprise of the votes of each triplet in bits: ten are as surprising as ten heads in a row.
 
-    It is -log2 of the mid p-value: the chance of a count less likely than the observed one under Binomial(M, P), and
-    half that of one just as likely. If P is true the mid p-value is 1/2 on average, whatever M and P. The NLL will not
-    do: it grows with M, and with a P near 1/2, so that it would list triplets that many people saw, or few are sure of.
+    It is -log2 of the mid p-value: the probability of a count that is less likely than the observed one under
+    Binomial(M, P), plus half that of a count that is as likely. If P is true, the mid p-value is 1/2 on average,
+    whatever M and P. The NLL would not serve: it is large if M is large, or if P is near 1/2.
 
     Examples
     --------
@@ -49,8 +57,8 @@ def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
 def most_surprising(rows: pl.DataFrame) -> dict[str, Any]:
     """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``: the first of `surprising`.
 
-    The mid p-value is at least half the chance of the observed count, so the surprise is at most 1 + nll / ln 2 bits:
-    rows whose NLL is too small need no second look.
+    The mid p-value is at least half the probability of the observed count, so the surprise is at most 1 + nll / ln 2
+    bits: rows with a smaller NLL need not be considered.
     """
     n, M, P, nll = (rows[name].to_numpy() for name in ("n", "M", "P", "nll"))
     largest = int(np.argmax(nll))
@@ -62,7 +70,7 @@ def most_surprising(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
-    """How many triplets of a table surprise by at least so many bits, on average, if P is true.
+    """Return the expected number of triplets of a table that surprise by at least so many bits, if P is true.
 
     Parameters
     ----------
@@ -88,7 +96,7 @@ def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
 
 
 def _outcomes(M: IntArray, P: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield rows with the same M, in blocks that fit in memory, with surprise and chance of each count j."""
+    """Yield rows with the same M, in blocks that fit in memory, with surprise and probability of each count j."""
     for m in np.unique(M):
         rows = np.flatnonzero(m == M)
         step = max(1, AT_ONCE // (int(m) + 1))
@@ -99,10 +107,10 @@ def _outcomes(M: IntArray, P: FloatArray) -> Iterator[tuple[IntArray, FloatArray
 
 
 def _bits(log_p: FloatArray) -> FloatArray:
-    """Surprise of each count of each row, from their log-probabilities: both of shape (rows, M + 1)."""
+    """Return the surprise of each count of each row from their log-probabilities, both of shape (rows, M + 1)."""
     order = np.argsort(log_p, axis=1, kind="stable")
     ordered = np.take_along_axis(log_p, order, axis=1)
-    # In logarithms, so that what is very unlikely does not become nothing; before the first there is nothing.
+    # Cumulative sums in logarithms, so that very small probabilities do not become 0; the first sum is 0.
     below = np.logaddexp.accumulate(np.pad(ordered, ((0, 0), (1, 0)), constant_values=-np.inf), axis=1)
     place = np.arange(ordered.shape[1])
     new = np.diff(np.maximum(ordered, LEAST), axis=1, prepend=2 * LEAST) > ALIKE
@@ -110,7 +118,7 @@ def _bits(log_p: FloatArray) -> FloatArray:
     ends = np.roll(new, -1, axis=1)
     ends[:, -1] = True
     last = np.minimum.accumulate(np.where(ends, place, len(place))[:, ::-1], axis=1)[:, ::-1]
-    # Halfway between all that are less likely, and those with the ones just as likely.
+    # Half the sum of P(less likely) and P(no more likely).
     less, no_likelier = (np.take_along_axis(below, at, axis=1) for at in (first, last + 1))
     bits = np.empty_like(log_p)
     np.put_along_axis(bits, order, 1 - np.logaddexp(less, no_likelier) / np.log(2), axis=1)
@@ -143,10 +151,10 @@ def surprising(
 
 
 def disagreements(result: Result, a: str, b: str, *, estimator: str | None = None, top: int = 20) -> pl.DataFrame:
-    """List the tested triplets, or pairs, where P differs most between two distances, and say which was right.
+    """List the tested triplets, or pairs, on which P differs most between two distances, and which one was right.
 
-    They are listed by P alone: the votes, which decide who was right, have no say in which triplets are shown, so that
-    the list favours neither.
+    They are chosen by P only: the votes, which decide which one was right, have no influence on the choice, so that the
+    list favours neither distance.
 
     Parameters
     ----------
@@ -160,9 +168,8 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
     -------
     polars.DataFrame
         Labels, ``n``, ``M``, ``estimator``, then ``a``, ``b`` (names), ``d0_a``, ``d1_a``, ``P_a``, ``nll_a`` and the
-        same of b, ``apart``, their ``|P_a - P_b|``, ``ratio``: how many times as likely the votes are under the one
-        that explains them better, and ``right``: its name, or null where the ratio is below `TELLING` and the votes
-        cannot tell.
+        same of b, ``apart``: ``|P_a - P_b|``, ``ratio``: how many times as likely the votes are under the one that
+        explains them better, and ``right``: its name, or null if the ratio is below `TELLING`.
     """
     _require(top)
     if a == b:
@@ -181,7 +188,7 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
         ratio=pl.Series(ratio),
         right=pl.Series(np.where(gap > 0, a, b)),
     )
-    # Where both give the votes no chance the ratio is no number, and at least nothing: they cannot tell.
+    # If the votes are impossible under both, the ratio is NaN and the votes decide nothing.
     known = pl.Series(ratio >= TELLING)
     listed = listed.with_columns(right=pl.when(known).then(pl.col("right")))
     return listed.sort("apart", descending=True, maintain_order=True).head(top)
@@ -190,3 +197,57 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
 def _require(top: int) -> None:
     if top < 1:
         raise ValueError(f"top must be at least 1; found {top}")
+
+
+def failure_cards(result: Result, rows: pl.DataFrame, pictures: Pictures | None) -> Iterator[tuple[str, Figure]]:
+    """Draw the card of each row of `surprising` or `disagreements`, with a name for its file."""
+    sides = ("",) if "distance" in rows.columns else ("_a", "_b")
+    columns = ("distance",) if sides == ("",) else ("a", "b")
+    names = [rows[column][0] for column in columns]
+    fits = [result.model(name, rows["estimator"][0]) for name in names]
+    for place, row in enumerate(rows.iter_rows(named=True), start=1):
+        answers = {
+            name: answer(row | {key: row[f"{key}{side}"] for key in ("d0", "d1", "P", "nll")}, fit)
+            for name, side, fit in zip(names, sides, fits, strict=True)
+        }
+        remark = f"surprise {row['surprise']:.1f} bits" if "surprise" in row else f"P differs by {row['apart']:.2f}"
+        figure = draw_card(row, answers, pictures, remark=remark)
+        yield f"{place:03d}-{plain(row['triplet'])[:NAME_LENGTH]}", figure
+
+
+def check_failures_folder(folder: Path, results: Path) -> None:
+    """Raise a `DataError` if a folder contains anything but an earlier list, or is inside the results."""
+    if folder.resolve().is_relative_to(results.resolve()):
+        raise DataError(
+            f"{folder} lies in {results}, which is replaced as a whole by twoafc evaluate; name another folder"
+        )
+    FOLDER.check(folder, [results])
+
+
+def write_failures(
+    result: Result,
+    rows: pl.DataFrame,
+    folder: str | Path,
+    *,
+    pictures: Pictures | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> None:
+    """Write a list of failures as a table, each card as SVG, and all cards as one PDF; an earlier list is replaced."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    with FOLDER.whole(folder) as partial:
+        write_frame(rows, partial / "failures.csv")
+        with (
+            rc_context({"pdf.fonttype": 42}),
+            PdfPages(partial / "cards.pdf", metadata={"CreationDate": None}) as pages,
+            warnings.catch_warnings(),
+        ):
+            # Matplotlib's font lacks some scripts; a missing glyph in a name needs no warning.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            for done, (name, figure) in enumerate(failure_cards(result, rows, pictures)):
+                if progress:
+                    progress(done, len(rows), name)
+                save_card(figure, partial / "figures" / f"{name}.svg")
+                pages.savefig(figure, dpi=DPI)
+        FOLDER.write_card(partial, {"kind": "failures", "results": result.card}, {"failures": rows.to_dicts()})

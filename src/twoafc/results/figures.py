@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,7 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import Goodness
-from twoafc.results.report import parts
-from twoafc.results.report.chart import chart
+from twoafc.results.report.sections import NODES, chart, map_of
 from twoafc.results.verdict import ranking
 from twoafc.table import Pairs
 
@@ -49,43 +49,31 @@ class Figures:
     def surfaces(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(d0, d1) over the plane of the two distances, each mapped to [0, 1] by its own distribution."""
         self._require("triplet", "surfaces")
-        return _drawn(self._surfaces(*self._asked(distances, estimator)), "surface")
-
-    def _surfaces(self, estimator: str, distances: Sequence[str]) -> Figure | None:
-        runs = self._runs(estimator, distances)
-        return plots.surfaces(surfaces_of(runs, parts.NODES, rows=self._result.triplets))
+        runs = self._runs(*self._asked(distances, estimator))
+        return _drawn(plots.surfaces(surfaces_of(runs, NODES, rows=self._result.triplets)), "surface")
 
     def curves(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(same | d) of pairs, with the tested pairs."""
         self._require("pair", "curves")
-        return _drawn(self._curves(*self._asked(distances, estimator)), "curve")
-
-    def _curves(self, estimator: str, distances: Sequence[str]) -> Figure | None:
-        firsts = {run.distance: run for run in reversed(self._runs(estimator, distances))}
-        values = {
-            name: plots.curve_values(run.fit, Pairs.from_frame(self._tested(run).select("n", "M", "d")))
-            for name, run in reversed(firsts.items())
-        }
-        return plots.curves(values) if values else None
+        values: dict[str, plots.Curve] = {}
+        for run in self._runs(*self._asked(distances, estimator)):
+            if run.distance not in values:
+                rows = self._result.rows.filter(distance=run.distance, estimator=run.estimator)
+                values[run.distance] = plots.curve_values(run.fit, Pairs.from_frame(rows.select("n", "M", "d")))
+        return _drawn(plots.curves(values) if values else None, "curve")
 
     def reliability(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Share of votes against P, in bins of equal numbers of rows."""
-        return _drawn(self._reliability(*self._asked(distances, estimator)), "calibration")
-
-    def _reliability(self, estimator: str, distances: Sequence[str]) -> Figure | None:
-        bins = {name: goodness.calibration.bins for name, goodness in self._goodness(estimator, distances).items()}
-        return plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1")
+        goodness = self._goodness(*self._asked(distances, estimator))
+        bins = {name: value.calibration.bins for name, value in goodness.items()}
+        return _drawn(plots.reliabilities(bins, of="same" if self._result.row == "pair" else "x1"), "calibration")
 
     def residuals(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Where over the plane people chose x1 more or less often than P says."""
         self._require("triplet", "residuals")
-        return _drawn(self._residuals(*self._asked(distances, estimator)), "map of residuals")
-
-    def _residuals(self, estimator: str, distances: Sequence[str]) -> Figure | None:
-        suits = self._goodness(estimator, distances)
-        return plots.residual_maps(
-            {name: goodness.residuals for name, goodness in suits.items() if goodness.residuals is not None}
-        )
+        goodness = self._goodness(*self._asked(distances, estimator))
+        maps = {name: value.residuals for name, value in goodness.items() if value.residuals is not None}
+        return _drawn(plots.residual_maps(maps), "map of residuals")
 
     def functions(self) -> Figure:
         """What each part contributes to a fused distance, as a function of its own."""
@@ -94,8 +82,7 @@ class Figures:
 
     def triplet(self, name: str | int, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
         """One tested triplet: images, votes, P, and the NLL of every count."""
-        from twoafc.results.cards import draw_card, pictures_of
-        from twoafc.results.query import ask_triplet
+        from twoafc.results.query import ask_triplet, draw_card, pictures_of
 
         self._require("triplet", "cards")
         asked = ask_triplet(self._result, str(name), names=None if distance is None else [distance])
@@ -116,8 +103,8 @@ class Figures:
         for estimator in dict.fromkeys(label for _, label, _ in self._result.fits):
             for kind in kinds:
                 # An estimator that saves no model has no surface, one that diverged no calibration.
-                figure = getattr(self, f"_{kind}")(*self._asked(None, estimator))
-                figures |= {} if figure is None else {f"{kind}-{estimator}": figure}
+                with suppress(NothingToDrawError):
+                    figures[f"{kind}-{estimator}"] = getattr(self, kind)(estimator=estimator)
         return figures
 
     def _require(self, row: str, what: str) -> None:
@@ -126,7 +113,7 @@ class Figures:
             raise DataError(f"{what} are drawn of {row}s; this result has {self._result.row}s: {other}")
 
     def _asked(self, distances: str | Sequence[str] | None, estimator: str | None) -> tuple[str, list[str]]:
-        """The estimator, and the distances, the best first."""
+        """Return the estimator that is asked for, and the distances, the best first."""
         labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
         label = labels[0] if estimator is None else estimator
         if label not in labels:
@@ -143,35 +130,35 @@ class Figures:
         runs = [run for run in self._result.runs if run.estimator == estimator and run.distance in distances]
         return sorted(runs, key=lambda run: distances.index(run.distance))
 
-    def _tested(self, run: Run) -> pl.DataFrame:
-        return self._result.rows.filter(distance=run.distance, estimator=run.estimator)
-
     def _goodness(self, estimator: str, distances: Sequence[str]) -> dict[str, Goodness]:
         known = self._result.goodness
         return {name: known[name, estimator] for name in distances if (name, estimator) in known}
 
 
+class NothingToDrawError(DataError):
+    """A figure would have nothing on it."""
+
+
 def _drawn(figure: Figure | None, what: str) -> Figure:
-    """Refuse a figure with nothing on it."""
     if figure is None:
-        raise DataError(f"there is no {what} to draw: none was kept, or every run diverged")
+        raise NothingToDrawError(f"there is no {what} to draw: none was kept, or every run diverged")
     return figure
 
 
 def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:
-    """P over the uniformised plane, by distance; with several seeds, the first.
+    """Evaluate P over the uniformised plane, by distance; with several seeds, the first that did not diverge.
 
     Parameters
     ----------
     rows : polars.DataFrame, optional
-        The tested rows, whose distances give the plane of saved fits that have no map of their own.
+        The tested rows; their distances define the plane of saved fits that have no map of their own.
     """
     surfaces: dict[str, FloatArray] = {}
     for run in runs:
         if not run.diverged and run.distance not in surfaces:
             saved = rows if hasattr(run.fit, "save") else None
             tested = None if saved is None else saved.filter(distance=run.distance, estimator=run.estimator)
-            uniform = parts.map_of(run.fit, tested)
+            uniform = map_of(run.fit, tested)
             if uniform is not None:
-                surfaces[run.distance] = parts.over_plane(run.fit.probability, uniform, size)
+                surfaces[run.distance] = plots.surface_values(run.fit.probability, uniform, size)
     return surfaces

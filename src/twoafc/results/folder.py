@@ -1,23 +1,27 @@
-"""The folder of a result: plain files, written whole or not at all, and how they are named and read."""
+"""The folder of a result: its files, how they are written (all or nothing), read back, and checked when read."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 import twoafc
+from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import FusionFit, HeadsFit
-from twoafc.files import OutputFolder, legible, recover, whole_file
-from twoafc.results import format, tables
-from twoafc.table import write_frame
+from twoafc.files import OutputFolder, legible, recover, strict_json, write_text
+from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
+from twoafc.results import tables
+from twoafc.table import LABELS, MOST_VOTES, PAIR_LABELS, read_frame, write_frame
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -26,34 +30,14 @@ Key = tuple[str, str, int | None]
 """Distance, estimator and seed of a fit."""
 RESULTS = OutputFolder("scores.json", "results", ("models", "figures"))
 check_folder = RESULTS.check
+REPORT = "report.html"
+HALVES = "P_halves"
+"""Column of the tested rows with P by fits to complementary halves of the training table, if its noise counts."""
+INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
+"""Scores that may be infinite."""
 
 
-def read_json(folder: Path) -> Any:
-    """Read scores.json of a folder; a `DataError` where it is missing or has another form than `format.FORM`."""
-    path = folder / RESULTS.name
-    recover(folder)
-    if not path.is_file():
-        raise DataError(f"{folder} is not a folder of results; it has no {RESULTS.name}")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise not_a_result(folder, "it is not JSON that can be read") from error
-    problem = format.problem(content)
-    if problem:
-        raise not_a_result(folder, problem, content)
-    return content
-
-
-def not_a_result(folder: Path, problem: str, content: Any = None) -> DataError:
-    """Return the error of a scores.json that no evaluation has written, or another version."""
-    try:
-        by = str(content["card"]["versions"]["twoafc"])
-    except (KeyError, TypeError):
-        by = twoafc.__version__
-    version = "" if by == twoafc.__version__ else f" (twoafc {legible(by[:20])} wrote it, this is {twoafc.__version__})"
-    return DataError(
-        f"{folder / RESULTS.name} is not that of a result; {legible(problem)}{version}; run twoafc evaluate again"
-    )
+# Writing
 
 
 def write_result(
@@ -64,7 +48,7 @@ def write_result(
 ) -> None:
     """Write a result to a folder: see `Result.write`."""
     from twoafc import plots
-    from twoafc.results.report.page import REPORT, report_page, write_page  # here, since it is slow to import
+    from twoafc.results.report.page import report_page  # here, since it is slow to import
 
     with RESULTS.whole(folder) as partial:
         for name, frame in (data or {}).items():
@@ -76,7 +60,10 @@ def write_result(
             write_frame(result.votes, partial / "votes.parquet")
         if result.comparisons:
             write_frame(pl.DataFrame(result.comparisons, infer_schema_length=None), partial / "comparisons.csv")
-        (partial / "tables.md").write_text(_tables(result), encoding="utf-8")
+        notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
+        shown = tables.all_tables(result.scores, result.comparisons)
+        text = "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
+        (partial / "tables.md").write_text(text, encoding="utf-8")
         covered = result.error_bars.removeprefix("95 % intervals ")
         planned = result.comparisons if result.card.get("planned") else []
         paper = tables.paper_table(result.scores, result.ceiling, covered, planned)
@@ -91,14 +78,24 @@ def write_result(
         for name, figure in result.plot.files().items():
             files = (partial / "figures" / f"{plain(name)}.{ending}" for ending in ("svg", "pdf"))
             plots.save(figure, *files, dpi=150)
-        write_page(partial / REPORT, report_page(result, images))
+        (partial / REPORT).write_text(report_page(result, images), encoding="utf-8")
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
-        card["data"] = {role: _beside(table, result.folder, folder) for role, table in card.get("data", {}).items()}
-        RESULTS.write_card(partial, card, _content(result))
+        card["data"] = {role: _relative(table, result.folder, folder) for role, table in card.get("data", {}).items()}
+        content = {
+            "scores": result.scores,
+            "comparisons": result.comparisons,
+            "ceiling": None if result.ceiling is None else asdict(result.ceiling),
+            "findings": [asdict(finding) for finding in result.findings],
+            "goodness": [
+                {"distance": distance, "estimator": estimator, **goodness.record()}
+                for (distance, estimator), goodness in result.goodness.items()
+            ],
+        }
+        RESULTS.write_card(partial, card, content)
 
 
-def _beside(described: Mapping[str, Any], read_from: Path | None, folder: str | Path) -> dict[str, Any]:
-    """Describe a table with its path relative to the folder that is written; a result that was read has another."""
+def _relative(described: Mapping[str, Any], read_from: Path | None, folder: str | Path) -> dict[str, Any]:
+    """Make the path in the description of a table relative to the folder that is written."""
     if "path" not in described:
         return dict(described)
     path = os.path.join(os.path.abspath(read_from or ""), described["path"])
@@ -108,45 +105,24 @@ def _beside(described: Mapping[str, Any], read_from: Path | None, folder: str | 
         return {name: value for name, value in described.items() if name != "path"}
 
 
-def _content(result: Result) -> dict[str, Any]:
-    """What scores.json holds beside the card."""
-    return {
-        "scores": result.scores,
-        "comparisons": result.comparisons,
-        "ceiling": None if result.ceiling is None else asdict(result.ceiling),
-        "findings": [asdict(finding) for finding in result.findings],
-        "goodness": [
-            {"distance": distance, "estimator": estimator, **goodness.record()}
-            for (distance, estimator), goodness in result.goodness.items()
-        ],
-    }
-
-
-def _tables(result: Result) -> str:
-    """All tables as Markdown, with what a reader should know below."""
-    notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
-    shown = tables.all_tables(result.scores, result.comparisons)
-    return "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
-
-
 def write_report(result: Result, images: str | Path | None = None) -> Path:
-    """Write report.html into the folder of a result, in the place of an earlier one, and return its path."""
-    from twoafc.results.report.page import REPORT, report_page, write_page  # here, since it is slow to import
+    """Write report.html into the folder of a result, replacing an earlier one, and return its path."""
+    from twoafc.results.report.page import report_page  # here, since it is slow to import
 
     assert result.folder is not None
-    text = report_page(result, images)
+    page = report_page(result, images)
     content = read_json(result.folder)
     files = content["card"].get("files", [])
     if REPORT not in files:
         # Listed before it is written: everything in the folder is among its files.
         content["card"]["files"] = sorted([*files, REPORT])
-        with whole_file(result.folder / RESULTS.name) as partial:
-            partial.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    return write_page(result.folder / REPORT, text)
+        write_text(strict_json(content, indent=1), result.folder / RESULTS.name)
+    write_text(page, result.folder / REPORT)
+    return result.folder / REPORT
 
 
 def model_files(fits: Iterable[Key]) -> list[str]:
-    """Name a file for each fit: distance-estimator.npz, with the seed where there are several.
+    """Name a file for each fit: distance-estimator.npz, with the seed if there are several.
 
     Examples
     --------
@@ -160,7 +136,7 @@ def model_files(fits: Iterable[Key]) -> list[str]:
 
 
 def file_names(stems: Sequence[str]) -> list[str]:
-    """Turn names of models into names of files; names that differ in special characters alone get a number.
+    """Turn names of models into file names; names that differ only in special characters get a number.
 
     Examples
     --------
@@ -173,5 +149,303 @@ def file_names(stems: Sequence[str]) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """Turn a name into one that any file system takes."""
+    """Turn a name into one that any file system accepts."""
     return re.sub(r"[^\w.+-]+", "_", name)
+
+
+# Reading
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """Read scores.json of a folder as the arguments of `Result`; a `DataError` if no evaluation has written it."""
+    content = read_json(folder)
+    try:
+        card, ceiling = content["card"], content.get("ceiling")
+        return {
+            "scores": [_with_infinity(record) for record in content["scores"]],
+            "notes": card.get("notes") or [],
+            "comparisons": content["comparisons"],
+            "goodness": {
+                (record["distance"], record["estimator"]): _goodness(record) for record in content.get("goodness") or []
+            },
+            "error_bars": card["error_bars"],
+            "ceiling": None if ceiling is None else _ceiling(ceiling),
+            "findings": [Finding(**_known(Finding, record)) for record in content.get("findings") or []],
+            "row": "pair" if card.get("kind") == "pairs" else "triplet",
+            "card": card,
+            "folder": folder,
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _not_a_result(folder, f"its values do not fit ({error})", content) from error
+
+
+def read_json(folder: Path) -> Any:
+    """Read scores.json of a folder; a `DataError` if it is missing or differs from `FORM`."""
+    path = folder / RESULTS.name
+    recover(folder)
+    if not path.is_file():
+        raise DataError(f"{folder} is not a folder of results; it has no {RESULTS.name}")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _not_a_result(folder, "it is not JSON that can be read") from error
+    if wrong := problem(content):
+        raise _not_a_result(folder, wrong, content)
+    return content
+
+
+def _not_a_result(folder: Path, problem: str, content: Any = None) -> DataError:
+    """Return the error of a scores.json that no evaluation has written, or another version."""
+    try:
+        by = str(content["card"]["versions"]["twoafc"])
+    except (KeyError, TypeError):
+        by = twoafc.__version__
+    version = "" if by == twoafc.__version__ else f" (twoafc {legible(by[:20])} wrote it, this is {twoafc.__version__})"
+    return DataError(
+        f"{folder / RESULTS.name} is not that of a result; {legible(problem)}{version}; run twoafc evaluate again"
+    )
+
+
+def read_rows(path: Path, needed: set[str]) -> pl.DataFrame | None:
+    """Read a frame of the folder; None if there is none, a `DataError` if no evaluation has written it."""
+    if not path.is_file():
+        return None
+    frame, _ = read_frame(path)
+    if missing := ", ".join(sorted(needed - set(frame.columns))):
+        raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
+    if wrong := frame_problem(frame):
+        raise DataError(f"{path} was not written by twoafc evaluate; {wrong}; run it again")
+    return frame
+
+
+def _with_infinity(record: Record) -> Record:
+    """Restore an infinite NLL, for which JSON has null; if all runs diverged, the NLL is unknown."""
+    if tables.all_diverged(record):
+        return record
+    return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
+
+
+def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop what a later version has added to a record."""
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
+    return {name: record[name] for name in names if name in record}
+
+
+def _goodness(record: Record) -> Goodness:
+    calibration, intraclass = _known(Calibration, record["calibration"]), record.get("intraclass")
+    calibration["bins"] = [_known(Bin, one) for one in calibration["bins"]]
+    calibration["slope"] = _known(Interval, calibration["slope"])
+    maps = record.get("residuals")
+    if maps and len({np.shape(maps[name]) for name in ("residual", "se", "p", "triplets")}) > 1:
+        raise ValueError("maps of residuals have one shape")
+    optional = dict.fromkeys(("residuals", "asymmetry", "lapses"))
+    known = {"calibration": calibration, "intraclass": intraclass and _known(Interval, intraclass)}
+    return Goodness.from_record(optional | record | known)
+
+
+def _ceiling(record: Mapping[str, Any]) -> Ceiling:
+    """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
+    by_votes = tuple(
+        VoteCeiling(**{name: _value(value) for name, value in _known(VoteCeiling, one).items()})
+        for one in record["by_votes"]
+    )
+    known = {name: _value(value) for name, value in _known(Ceiling, record).items() if name != "by_votes"}
+    return Ceiling(**known, by_votes=by_votes)
+
+
+def _value(value: Any) -> Any:
+    return Bounds(*map(_value, value)) if isinstance(value, list) else math.nan if value is None else value
+
+
+# The form of the files. In scores.json a form is a tuple of types, [form] for a list, a mapping of names to forms for a
+# record, or OrNull of one of these. A name that ends in "?" may be missing. OTHERS is the form of all names that are
+# not listed; without it they may be anything, so that what later versions add is accepted.
+
+TEXT, COUNT, NUMBER, FLAG, NULL = (str,), (int,), (int, float), (bool,), (type(None),)
+MAYBE = (*NUMBER, *NULL)
+"""A number; null stands for one that is not finite, for which JSON has no form."""
+SCALAR = (*TEXT, *NUMBER, *FLAG, *NULL)
+OTHERS = "..."
+NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
+DEEPEST, LARGEST = 32, 2**63
+"""Levels of lists and records, of which results have some ten; and a whole number that no count reaches."""
+
+
+class OrNull(NamedTuple):
+    """A form that may also be null."""
+
+    form: Any
+
+
+def numbers(*names: str) -> dict[str, Any]:
+    """Return the form of a record of numbers."""
+    return dict.fromkeys(names, MAYBE)
+
+
+NAMED = {"distance": TEXT, "estimator": TEXT}
+SCORE = {
+    **NAMED,
+    **dict.fromkeys(("split", "group"), TEXT),
+    **dict.fromkeys(("triplets?", "pairs?", "votes?", "diverged?"), COUNT),
+    **dict.fromkeys(("seed", "runs?"), (*COUNT, *NULL)),
+    OTHERS: SCALAR,
+}
+COMPARISON = {
+    **dict.fromkeys(("a", "b", "estimator", "measure", "sentence"), TEXT),
+    **numbers("difference", "se", "low", "high", "p", "p_holm"),
+    "different": FLAG,
+    OTHERS: SCALAR,
+}
+INTERVAL = numbers("value", "se", "low", "high")
+CALIBRATION = {
+    "bins": [numbers("triplets", "votes", "P", "share", "se", "low", "high")],
+    "slope": INTERVAL,
+    **numbers("ece", "ece_by_chance", "rmse", "floor", "sharpness", "calibration", "calibration_se"),
+}
+RESIDUALS = {**{name: [[MAYBE]] for name in ("residual", "se", "p")}, "triplets": [[COUNT]], "edges": [NUMBER]}
+GOODNESS = {
+    **NAMED,
+    "calibration": CALIBRATION,
+    "intraclass?": OrNull(INTERVAL),
+    "residuals?": OrNull(RESIDUALS),
+    "asymmetry?": OrNull({"shown": FLAG, "sentence": TEXT, **numbers("value", "se", "low", "high", "p")}),
+    "lapses?": OrNull({"sentence": TEXT, **numbers("high", "votes")}),
+    "row": TEXT,
+}
+BOUNDS = [MAYBE]
+CEILING = {
+    "by_votes": [{"M": COUNT, "triplets": COUNT, "nll": BOUNDS, "gain": BOUNDS, "score_2afc": BOUNDS, OTHERS: SCALAR}],
+    "known": FLAG,
+    "note": TEXT,
+    OTHERS: MAYBE,
+}
+FINDING = {
+    **dict.fromkeys(("code", "level", "table", "message", "evidence", "remedy"), TEXT),
+    "distance?": OrNull(TEXT),
+    "caveat?": TEXT,
+}
+CARD = {
+    "kind?": TEXT,
+    "versions?": {OTHERS: TEXT},
+    "settings": {"ties": TEXT, "seed?": COUNT, OTHERS: SCALAR},
+    "error_bars": TEXT,
+    "notes?": [TEXT],
+    "files?": [TEXT],
+    "data?": {OTHERS: {}},
+    "fits?": [NAMED],
+    "baseline?": OrNull(TEXT),
+    "planned?": [[TEXT]],
+}
+FORM = {
+    "card": CARD,
+    "scores": [SCORE],
+    "comparisons": [COMPARISON],
+    "ceiling?": OrNull(CEILING),
+    "findings?": [FINDING],
+    "goodness?": [GOODNESS],
+}
+
+
+class ColumnForm(NamedTuple):
+    """The form of a column of single triplets or votes: in words, by its type, and by its values."""
+
+    words: str
+    is_kind: Callable[[pl.DataType], bool]
+    is_right: Callable[[pl.Expr], pl.Expr] = pl.Expr.is_not_null
+
+
+WHOLE, DECIMAL = (lambda kind: kind.is_integer()), (lambda kind: kind.is_float())
+COLUMN_FORMS = {
+    **dict.fromkeys(
+        (*LABELS, *PAIR_LABELS, "distance", "estimator"), ColumnForm("text", lambda kind: kind == pl.String)
+    ),
+    **dict.fromkeys(("diverged", "swapped"), ColumnForm("true or false", lambda kind: kind == pl.Boolean)),
+    **dict.fromkeys(("d", "d0", "d1"), ColumnForm("finite numbers", DECIMAL, pl.Expr.is_finite)),
+    "seed": ColumnForm("whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
+    "choice": ColumnForm("0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
+    "M": ColumnForm(f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
+    "n": ColumnForm("whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
+    "weight": ColumnForm("positive numbers", DECIMAL, lambda weight: weight.is_finite() & (weight > 0)),
+    "P": ColumnForm("numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
+    "nll": ColumnForm("numbers", DECIMAL, pl.Expr.is_not_nan),
+}
+
+
+def frame_problem(frame: pl.DataFrame) -> str | None:
+    """Name a column of single triplets or votes whose values are not of its form; None if there is none.
+
+    Examples
+    --------
+    >>> frame_problem(pl.DataFrame({"M": [2, 3], "n": [2, 4]}))
+    'n must be whole numbers from 0 to M'
+    """
+    for name, column in COLUMN_FORMS.items():
+        if name in frame.columns and not (
+            column.is_kind(frame.schema[name])
+            and frame.select(column.is_right(pl.col(name)).fill_null(False).all()).item()
+        ):
+            return f"{name} must be {column.words}"
+    return None if len(frame) else "it has no rows"
+
+
+def problem(content: Any) -> str | None:
+    """Describe how the content of scores.json differs from `FORM`; None if it does not.
+
+    Examples
+    --------
+    >>> problem({"card": {"settings": {"ties": 1}}, "scores": [], "comparisons": []})
+    'card has no error_bars'
+    >>> problem([])
+    'it must be a record, found []'
+    """
+    return _unsound(content) or _difference(content, FORM, "") or (None if content["scores"] else "it has no scores")
+
+
+def _unsound(content: Any) -> str | None:
+    """Describe what no version of a result contains; without recursion, whose depth is limited."""
+    level: list[Any] = [content]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += [*value, *value.values()]
+            elif isinstance(value, list):
+                inner += value
+            elif isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+                return f"it has half a character in {value[:20]!r}"
+            elif isinstance(value, float) and not math.isfinite(value):
+                return "it has a number that is not finite"
+            elif isinstance(value, int) and abs(value) >= LARGEST:
+                return "it has a number that is too large"
+        level = inner
+    return f"it has more than {DEEPEST} levels" if level else None
+
+
+def _difference(value: Any, form: Any, place: str) -> str | None:
+    if isinstance(form, OrNull):
+        return None if value is None else _difference(value, form.form, place)
+    if isinstance(form, tuple):
+        fits = isinstance(value, form) and (not isinstance(value, bool) or bool in form)
+        return None if fits else _must_be(" or ".join(dict.fromkeys(map(NAMES.__getitem__, form))), value, place)
+    if isinstance(form, list):
+        if not isinstance(value, list):
+            return _must_be("a list", value, place)
+        parts = ((item, form[0], f"{place}[{number}]") for number, item in enumerate(value))
+    else:
+        if not isinstance(value, dict):
+            return _must_be("a record", value, place)
+        missing = next((name for name in form if name != OTHERS and name[-1] != "?" and name not in value), None)
+        if missing is not None:
+            return f"{place or 'it'} has no {missing}"
+        listed = {name.rstrip("?"): inner for name, inner in form.items() if name != OTHERS}
+        parts = (
+            (item, listed.get(name, form.get(OTHERS)), f"{place}.{name}".lstrip("."))
+            for name, item in value.items()
+            if name in listed or OTHERS in form
+        )
+    return next((issue for part in parts if (issue := _difference(*part))), None)
+
+
+def _must_be(what: str, value: Any, place: str) -> str:
+    shown = repr(value)
+    return f"{place or 'it'} must be {what}, found {shown if len(shown) <= 20 else f'{shown[:20]}...'}"

@@ -1,23 +1,40 @@
-"""Queries of a fitted model, and of the result of an evaluation: how likely each count of M votes is."""
+"""Ask a model or a result about one triplet: P, how likely each count of votes is, and a card with its images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.estimators import Fit
+from twoafc.images import ImageError, decode, eight_bits
 from twoafc.metrics import log_likelihood
+from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.table import ENDS, LABELS
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from twoafc.results.result import Result
 
 MOST_VOTES = 10_000
+TELLING = 10.0
+"""Votes favour one of two distances if they are this many times as likely under it. Were the other one true, that would
+happen at most one time in ten, and mostly far more rarely."""
+LARGEST = 256
+"""Pixels along a side of an image on a card, at most."""
+DPI = 160
+"""Dots per inch of cards."""
+ENDINGS = (".svg", ".pdf", ".png")
+Image = NDArray[np.uint8]
 Answer = dict[str, Any]
-"""P, its standard error where known, d0, d1, votes, and for each count j its probability and NLL."""
+"""P, its standard error if known, d0, d1, votes, and for each count j its probability and NLL."""
 
 
 def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
@@ -75,7 +92,7 @@ def _error(fit: Fit, *d: float) -> float | None:
 def ask_triplet(
     result: Result, triplet: str, *, names: Sequence[str] | None = None, estimator: str | None = None
 ) -> dict[str, Any]:
-    """Return what a result says of one tested triplet under each distance.
+    """Return the votes on one tested triplet, and P and NLL under each distance.
 
     Parameters
     ----------
@@ -88,9 +105,9 @@ def ask_triplet(
     -------
     dict
         The triplet's labels, ``n``, ``M``, ``estimator``, and ``answers``: by distance an answer as `ask` gives it,
-        with ``nll``. Its P is the tested one; ``P_model`` is that of the model in the folder, or None where there is
-        none. They differ where the triplet was left out of the fit that it was tested on, as in cross-validation, and
-        where there are several seeds. The standard error is that of the model.
+        with ``nll``. Its P is the tested one; ``P_model`` is that of the model in the folder, or None if there is none.
+        They differ in cross-validation, where the tested fit has not seen the triplet, and with several seeds. The
+        standard error is that of the model.
     """
     result.require_triplets("query --triplet")
     answers: dict[str, Answer] = {}
@@ -103,12 +120,12 @@ def ask_triplet(
 
 
 def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
-    """Return what was tested of one triplet, a row of `Result.outcomes`, beside the P of a model.
+    """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model.
 
     Parameters
     ----------
     votes : int
-        Number of votes to list the counts of; 0 for as many as there were.
+        Number of votes whose counts are listed; 0 for as many as there were.
     """
     d0, d1, M = row["d0"], row["d1"], row["M"]
     votes = votes or M
@@ -129,3 +146,93 @@ def _row(result: Result, triplet: str, distance: str, estimator: str | None) -> 
         some = ", ".join(rows["triplet"].head(3))
         raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")
     return named.row(0, named=True)
+
+
+def draw_card(
+    labels: Mapping[str, Any],
+    answers: Mapping[str, Answer],
+    pictures: Pictures | None,
+    *,
+    remark: str = "",
+) -> Figure:
+    """Draw the card of a triplet under one distance, or under several side by side.
+
+    Parameters
+    ----------
+    labels : mapping
+        ``triplet``, ``estimator`` and, where known, the names of the images.
+    answers : mapping of distance to answer
+        Of `twoafc.results.answer`.
+    pictures : Pictures or None
+        The images; without them there are grey boxes.
+    remark : str
+        Written after the triplet's name.
+    """
+    shown = triplet_images(labels, pictures)
+    of = [*(answers if len(answers) == 1 else []), labels["estimator"]]
+    title = f"{labels['triplet']} ({', '.join(of)}){remark and f': {remark}'}"
+    if len(answers) == 1:
+        return plots.triplet_card(shown, next(iter(answers.values())), title=title)
+    return plots.disagreement_card(shown, answers, title=title, right=best_distance(answers))
+
+
+def best_distance(answers: Mapping[str, Answer]) -> str:
+    """Return the distance that the votes favour, or "" if the second best is about as likely."""
+    (least, name), (next_least, _), *_ = sorted((values["nll"], name) for name, values in answers.items())
+    return name if next_least - least >= math.log(TELLING) else ""
+
+
+def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list[Image | None]:
+    """Return x0, the reference and x1 of a triplet, reduced in size; None for each that is missing or not an image.
+
+    The two references of a quadruple are put side by side if they have the same height.
+    """
+    if pictures is None:
+        return [None, None, None]
+    read = {name: _image(pictures, labels.get(name)) for name in IMAGES}
+    ref, other = (read["ref"], None) if read["ref"] is not None else (read["ref0"], read["ref1"])
+    if ref is not None and other is not None and len(ref) == len(other):
+        ref = np.concatenate([ref, other], axis=1)
+    return [read["x0"], ref, read["x1"]]
+
+
+def _image(pictures: Pictures, name: str | None) -> Image | None:
+    content = pictures.read(name) if name else None
+    if not name or content is None:
+        return None
+    try:
+        pixels = eight_bits(decode(content, name))
+    except ImageError:
+        return None
+    step = -(-max(pixels.shape[1:]) // LARGEST)
+    return np.ascontiguousarray(pixels[:, ::step, ::step].transpose(1, 2, 0))
+
+
+def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
+    """Open a folder of images for a result that names images; None if no folder is given."""
+    if folder is None:
+        return None
+    if not {"x0", "x1"} <= set(result.rows.columns):
+        raise DataError(f"{result.name} names no images; the table that was tested had no columns ref, x0, x1")
+    return Pictures(folder)
+
+
+def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
+    """Report how many images of some triplets are not in the folder, and name one of them."""
+    if pictures is None:
+        return []
+    names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
+    absent = [name for name in names if pictures.path(name) is None]
+    return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []
+
+
+def check_ending(path: Path) -> None:
+    """Raise a `ValueError` unless a card can be written to a file of this name."""
+    if path.suffix not in ENDINGS:
+        raise ValueError(f"a card is written as {', '.join(ENDINGS)}; found {path.name}")
+
+
+def save_card(figure: Figure, path: Path) -> None:
+    """Write a card as SVG, PDF or PNG, by the ending of its name."""
+    check_ending(path)
+    plots.save(figure, path, dpi=DPI)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import html
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,25 +16,22 @@ import polars as pl
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import Fit, FusionFit, HeadsFit, load
-from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
+from twoafc.files import write_text
+from twoafc.inference import Ceiling, Goodness, Record
 from twoafc.metrics import Ties, log_likelihood
 from twoafc.public import public
 from twoafc.results import folder as folders
 from twoafc.results import tables
 from twoafc.results.compare import Comparison, compare_results, known_name
-from twoafc.results.folder import Key
-from twoafc.results.format import HALVES, frame_problem
+from twoafc.results.folder import HALVES, Key
 from twoafc.results.verdict import verdict
-from twoafc.table import ENDS, UNNAMED, read_frame, to_native
+from twoafc.table import ENDS, UNNAMED, to_native
 
 if TYPE_CHECKING:
     from twoafc.results.figures import Figures
 
 TESTED = ("distance", "estimator", "seed", "diverged", "P", "nll")
-COLUMNS = {"n", "M", *TESTED}
-"""Columns of the tested rows, beside their names and distances."""
-INFINITE = ("nll", "nll_per_vote", "nll_floor", "nll_per_vote_floor")
-"""Scores that may be infinite."""
+"""Columns of the tested rows, besides their labels, votes and distances."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Result:
     findings : list of Finding
         Problems and remarks about the tables: see `twoafc.check`.
     votes : polars.DataFrame or None
-        The single votes on the tested rows, where their observers are known.
+        The single votes on the tested rows, if their observers are known.
     row : "triplet" or "pair"
         Kind of the rows of the tables.
     card : dict
@@ -86,7 +82,7 @@ class Result:
     folder : Path, optional
         Folder to read `triplets`, `votes` and `runs` from when they are first used.
     native : str, optional
-        Library of the frames that `summary`, `frame` and `outcomes` return, that of the training table; default polars.
+        Library of the frames that `summary`, `frame` and `outcomes` return: that of the training table, or polars.
     """
 
     def __init__(
@@ -116,11 +112,11 @@ class Result:
             self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 
     def __repr__(self) -> str:
-        table = tables.summary_table(self.scores, columns=tables.short(self.scores))
+        table = tables.summary_table(self.scores, short=True)
         return "\n".join([*self.verdict(), "", tables.plain_text(table)])
 
     def _repr_html_(self) -> str:
-        table = tables.summary_table(self.scores, columns=tables.short(self.scores))
+        table = tables.summary_table(self.scores, short=True)
         verdict = "".join(f"<p>{html.escape(line)}</p>" for line in self.verdict())
         return f"{verdict}{tables.plain_html(table)}"
 
@@ -130,28 +126,7 @@ class Result:
 
         Anything else raises a `DataError`.
         """
-        folder = Path(folder)
-        content = folders.read_json(folder)
-        try:
-            card, ceiling = content["card"], content.get("ceiling")
-            _ = card["settings"]["ties"]
-            return cls(
-                scores=[_with_infinity(record) for record in content["scores"]],
-                notes=card.get("notes") or [],
-                comparisons=content["comparisons"],
-                goodness={
-                    (record["distance"], record["estimator"]): Goodness.from_record(_goodness(record))
-                    for record in content.get("goodness") or []
-                },
-                error_bars=str(card["error_bars"]),
-                ceiling=None if ceiling is None else _ceiling(ceiling),
-                findings=[Finding(**_known(Finding, record)) for record in content.get("findings") or []],
-                row="pair" if card.get("kind") == "pairs" else "triplet",
-                card=card,
-                folder=folder,
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise folders.not_a_result(folder, f"its values do not fit ({error})", content) from error
+        return cls(**folders.read_result(Path(folder)))
 
     def write(
         self,
@@ -179,9 +154,10 @@ class Result:
         images : path, optional
             Folder of the images that the tested table names.
         """
-        from twoafc.results.report.page import report_page, write_page  # here, since it is slow to import
+        from twoafc.results.report.page import report_page  # here, since it is slow to import
 
-        return write_page(Path(path), report_page(self, images))
+        write_text(report_page(self, images), Path(path))
+        return Path(path)
 
     @property
     def plot(self) -> Figures:
@@ -199,32 +175,21 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The folder, for messages."""
+        """Name of the folder, for messages."""
         return "the result" if self.folder is None else str(self.folder)
 
     @cached_property
     def triplets(self) -> pl.DataFrame | None:
         """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
-        return self._read(f"{self.row}s.parquet", COLUMNS | {self.row, *ENDS[self.k]})
+        assert self.folder is not None
+        needed = {self.row, "n", "M", *ENDS[self.k], *TESTED}
+        return folders.read_rows(self.folder / f"{self.row}s.parquet", needed)
 
     @cached_property
     def votes(self) -> pl.DataFrame | None:
-        """The single votes on the tested rows, where their observers are known."""
-        return self._read("votes.parquet", {self.row, "choice", "swapped", "observer"})
-
-    def _read(self, name: str, needed: set[str]) -> pl.DataFrame | None:
-        """Read a frame of the folder, and refuse one that no evaluation has written; None where there is none."""
+        """The single votes on the tested rows, if their observers are known."""
         assert self.folder is not None
-        path = self.folder / name
-        if not path.is_file():
-            return None
-        frame, _ = read_frame(path)
-        if not set(frame.columns) >= needed:
-            missing = ", ".join(sorted(needed - set(frame.columns)))
-            raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
-        if problem := frame_problem(frame):
-            raise DataError(f"{path} was not written by twoafc evaluate; {problem}; run it again")
-        return frame
+        return folders.read_rows(self.folder / "votes.parquet", {self.row, "choice", "swapped", "observer"})
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -233,7 +198,7 @@ class Result:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """`triplets`; a `DataError` where there are none, as for counts."""
+        """`triplets`; a `DataError` if there are none, as for counts."""
         if self.triplets is None:
             raise DataError(
                 f"single {self.row}s are needed; {self.name} has no {self.row}s.parquet (results of counts have none)"
@@ -253,7 +218,7 @@ class Result:
 
     @property
     def caveats(self) -> list[str]:
-        """What qualifies every score and comparison: few references, images or observers, references also in train."""
+        """Caveats on all scores and comparisons: few references, images or observers, references also in train."""
         return [*(self.card.get("caveats") or []), *(finding.caveat for finding in self.findings if finding.caveat)]
 
     @property
@@ -286,7 +251,7 @@ class Result:
             )
 
     def model(self, distance: str, estimator: str) -> Fit | None:
-        """Return the fit of a distance and estimator, or None where none was saved; with several seeds, the first."""
+        """Return the fit of a distance and estimator, or None if none was saved; with several seeds, the first."""
         if "runs" not in self.__dict__:
             paths = (path for key, path in self._models.items() if key[:2] == (distance, estimator))
             return next(map(load, paths), None)
@@ -294,7 +259,7 @@ class Result:
         return next((fit for fit in fits if hasattr(fit, "save")), None)
 
     def fit(self, distance: str, estimator: str) -> Any:
-        """Return the fit of a distance and estimator as `model` does; a `DataError` where there is none."""
+        """Return the fit of a distance and estimator as `model` does; a `DataError` if there is none."""
         fit = self.model(distance, estimator)
         if fit is None:
             raise DataError(f"{self.name} has no model of {distance}, {estimator}")
@@ -309,7 +274,7 @@ class Result:
 
     @property
     def fused(self) -> Any:
-        """The distance that `twoafc.fuse` made, fitted to all of the training table: functions of its parts, or heads.
+        """The distance that `twoafc.fuse` fitted to the whole training table: functions of its parts, or heads.
 
         Returns
         -------
@@ -324,23 +289,23 @@ class Result:
         return fit.fused
 
     def table(self) -> Any:
-        """The tested rows as a table that `twoafc.evaluate` reads: labels, n, M, and columns of every distance.
+        """Return the tested rows as a table for `twoafc.evaluate`: labels, n, M, and columns of every distance.
 
-        Of a fused distance that was cross-validated each row has the value by the fit that has not seen it.
+        If a fused distance was cross-validated, its value in each row is that of the fit that has not seen the row.
         """
         return to_native(self.wide(), self._native)
 
     def wide(self, estimator: str | None = None) -> pl.DataFrame:
-        """`table` as a polars frame; the rows are those of an estimator, the first by default."""
+        """Return `table` as a polars frame; the rows are those of an estimator, by default the first."""
         by_name = {name: self.outcome_rows(name, estimator) for name in self.distances}
         prefix = {name: "" if name == UNNAMED else f"{name}_" for name in by_name}
         columns = [rows[end].alias(f"{prefix[name]}{end}") for name, rows in by_name.items() for end in ENDS[self.k]]
         return next(iter(by_name.values())).drop(TESTED, ENDS[self.k], strict=False).with_columns(columns)
 
     def outcomes(self, distance: str | None = None, estimator: str | None = None) -> Any:
-        """Every tested row with its votes, distances, P and NLL; by default for the first distance and estimator.
+        """Return every tested row with its votes, distances, P and NLL, by default of the first distance and estimator.
 
-        With several seeds P is the mean over those that did not diverge, and the NLL is that of this P.
+        With several seeds, P is the mean over those that did not diverge, and the NLL is that of this P.
 
         Returns
         -------
@@ -350,7 +315,7 @@ class Result:
         return to_native(self.outcome_rows(distance, estimator), self._native)
 
     def outcome_rows(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
-        """`outcomes` as a polars frame."""
+        """Return `outcomes` as a polars frame."""
         distance = self._known("distance", self.distances, distance)
         estimator = self._known("estimator", self.estimators, estimator)
         rows = self.rows.drop(HALVES, strict=False).filter(distance=distance, estimator=estimator)
@@ -391,7 +356,7 @@ class Result:
         return to_native(pl.DataFrame(tables.summary_records(self.scores), infer_schema_length=None), self._native)
 
     def verdict(self) -> list[str]:
-        """State the result in a few sentences, the most important first: who leads, how surely, and what to beware."""
+        """State the result in a few sentences, the most important first: which distance leads, how clearly, caveats."""
         return verdict(self)
 
     def compare(
@@ -414,44 +379,6 @@ class Result:
         return replace(compare_results(results, baseline=baseline, pairs=pairs), native=self._native)
 
     def remarks(self) -> list[str]:
-        """What a reader of the tables should know: caveats, floor and ceiling, notes, findings about the tables."""
+        """Return the notes below the tables: caveats, floor and ceiling, notes, findings about the tables."""
         findings = [str(finding) for finding in self.findings if not finding.caveat]
         return [*self.caveats, *tables.ceiling_sentences(self.ceiling), *self.notes, *findings]
-
-
-def _with_infinity(record: Record) -> Record:
-    """Restore an infinite NLL, which JSON cannot hold; that of runs that all diverged is unknown."""
-    if record.get("diverged") and record["diverged"] >= (record.get("runs") or 1):
-        return record
-    return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
-
-
-def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what a later version has added to a record."""
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
-    return {name: record[name] for name in names if name in record}
-
-
-def _goodness(record: Record) -> Record:
-    calibration, intraclass = _known(Calibration, record["calibration"]), record.get("intraclass")
-    calibration["bins"] = [_known(Bin, one) for one in calibration["bins"]]
-    calibration["slope"] = _known(Interval, calibration["slope"])
-    maps = record.get("residuals")
-    if maps and len({np.shape(maps[name]) for name in ("residual", "se", "p", "triplets")}) > 1:
-        raise ValueError("maps of residuals have one shape")
-    optional = dict.fromkeys(("residuals", "asymmetry", "lapses"))
-    return optional | record | {"calibration": calibration, "intraclass": intraclass and _known(Interval, intraclass)}
-
-
-def _ceiling(record: Mapping[str, Any]) -> Ceiling:
-    """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
-    by_votes = tuple(
-        VoteCeiling(**{name: _value(value) for name, value in _known(VoteCeiling, one).items()})
-        for one in record["by_votes"]
-    )
-    known = {name: _value(value) for name, value in _known(Ceiling, record).items() if name != "by_votes"}
-    return Ceiling(**known, by_votes=by_votes)
-
-
-def _value(value: Any) -> Any:
-    return Bounds(*map(_value, value)) if isinstance(value, list) else math.nan if value is None else value

@@ -1,4 +1,4 @@
-"""Score records as tables for people: rows of text, then Markdown or LaTeX; and what to know when reading them."""
+"""Scores as tables of text, in Markdown, LaTeX or HTML, and the notes that explain them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twoafc.inference import Ceiling, Record
 
 @dataclass(frozen=True)
 class Column:
-    """One measure as people read it: the record's name, the heading, the decimals."""
+    """A measure in a table: its name in a record, its heading, and its decimals."""
 
     name: str
     heading: str
@@ -45,58 +45,45 @@ COLUMNS = {
 """Measures of triplets (2) and of pairs (1)."""
 GROUPED = {2: ("nll", "agreement", "score_2afc"), 1: ("nll", "agreement", "average_precision")}
 """Measures that are shown by group."""
-
-
-BARS = "± standard error"
-READING = f"{BARS}; under one estimator, values that share a letter cannot be told apart"
 MOST_GROUPS = 40
-"""A table of more groups than this serves no reader; scores.csv has them all."""
+"""A table of more groups than this would be too wide; scores.csv has all of them."""
 
 
 def distances_per_row(scores: Sequence[Record]) -> int:
-    """Distances of a row of the scored tables: 2 of triplets, 1 of pairs."""
+    """Return the number of distances of a scored row: 2 for triplets, 1 for pairs."""
     return 1 if "pairs" in scores[0] else 2
 
 
-def short(scores: Sequence[Record]) -> list[Column]:
-    """Measures of some scores that fit a terminal or a page."""
+def columns_of(scores: Sequence[Record], *, short: bool = False) -> list[Column]:
+    """Return the measures of some scores; if short, those that fit a terminal or a page."""
+    left_out = ("_simulated", "_per_vote", "_votes") if short else ()
+    share = any("explained_low" in record for record in scores)
     columns = COLUMNS[distances_per_row(scores)]
-    return [column for column in columns if not column.name.endswith(("_simulated", "_per_vote", "_votes"))]
+    return [c for c in columns if not c.name.endswith(left_out) and (c.name != "explained" or share)]
 
 
 def reading(scores: Sequence[Record]) -> str:
-    """How a table of scores is read; there are letters only where all distances were compared."""
+    """Explain error bars and letters; there are letters only if all distances were compared."""
     lettered = Counter(record["estimator"] for record in scores if "nll_letters" in record)
     if not lettered:
-        return BARS
-    return f"{READING} (paired test{', Holm' if max(lettered.values()) > 2 else ''}, 5 %)"
+        return "± standard error"
+    test = f"paired test{', Holm' if max(lettered.values()) > 2 else ''}, 5 %"
+    return f"± standard error; under one estimator, values that share a letter cannot be told apart ({test})"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a header.
-
-    Attributes
-    ----------
-    caption : str
-    header : names of the columns
-    rows, foot : rows of cells, all of the header's length; those of the foot stand below a line
-    names : int
-        Columns that name the row and are read as text; the others are numbers.
-    """
+    """Rows of text under a header of the same length."""
 
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    foot: tuple[tuple[str, ...], ...] = ()
-    names: int = 2
 
 
-def summary_table(scores: Sequence[Record], *, split: str = "test", columns: Sequence[Column] = ()) -> Table:
-    """Every distance and estimator on one split, all rows pooled, the best likelihood first."""
-    columns = columns or COLUMNS[distances_per_row(scores)]
-    columns = [column for column in columns if column.name != "explained" or any("explained_low" in r for r in scores)]
-    records = sorted(_summarised(scores, split, "all"), key=lambda record: _order(record["nll"]))
+def summary_table(scores: Sequence[Record], *, split: str = "test", short: bool = False) -> Table:
+    """Tabulate every distance and estimator on one split, all rows pooled, the best NLL first."""
+    columns = columns_of(scores, short=short)
+    records = sorted(_summarised(scores, split, "all"), key=_nll)
     rows = [
         (record["distance"], _estimator(record), *(cell(record, column) for column in columns)) for record in records
     ]
@@ -107,10 +94,10 @@ def summary_table(scores: Sequence[Record], *, split: str = "test", columns: Seq
 
 
 def summary_records(scores: Sequence[Record]) -> list[Record]:
-    """Tested scores of every distance and estimator, all rows pooled, the best first: a few of the measures."""
+    """Return a few measures of every distance and estimator on the tested rows, all pooled, the best NLL first."""
     second = "score_2afc" if distances_per_row(scores) == 2 else "average_precision"
     names = ("distance", "estimator", "nll", "nll_se", "nll_letters", second, f"{second}_se")
-    shown = sorted((r for r in scores if is_shown(r, scores)), key=lambda r: _order(r["nll"]))
+    shown = sorted((r for r in scores if is_shown(r, scores)), key=_nll)
     kept = [name for name in names if any(name in record for record in shown)]
     share = any("explained_low" in record for record in shown)
     return [
@@ -121,14 +108,14 @@ def summary_records(scores: Sequence[Record]) -> list[Record]:
 
 
 def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
-    """One measure by group, with the mean of groups and the pooled value last; None where there are no groups."""
+    """Tabulate one measure by group, with the mean of groups and the pooled value last; None if there are no groups."""
     column = next(column for column in COLUMNS[distances_per_row(scores)] if column.name == measure)
     groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
     if not 3 <= len(groups) <= MOST_GROUPS:
         return None
     groups = [group for group in groups if group not in ("mean", "all")] + ["mean", "all"]
     records = {(r["distance"], r["estimator"], r["group"]): r for g in groups for r in _summarised(scores, split, g)}
-    pairs = sorted({key[:2] for key in records}, key=lambda pair: _order(records[(*pair, "all")]["nll"]))
+    pairs = sorted({key[:2] for key in records}, key=lambda pair: _nll(records[(*pair, "all")]))
     # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
     whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
     rows = tuple(
@@ -139,7 +126,7 @@ def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = 
 
 
 def all_tables(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Table]:
-    """All tables of a result, in order."""
+    """Return all tables of a result, in order."""
     tables = [summary_table(scores), summary_table(scores, split="train")]
     tables += [table for measure in GROUPED[distances_per_row(scores)] if (table := group_table(scores, measure))]
     measures = dict.fromkeys(record["measure"] for record in comparisons)
@@ -147,34 +134,35 @@ def all_tables(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[
 
 
 def is_shown(record: Record, scores: Sequence[Record]) -> bool:
-    """Whether a record is what tables show of a distance and estimator: pooled, tested, over seeds if there are any."""
+    """Whether tables show a record: on tested rows, all pooled, and over seeds if there are several."""
     if (record["split"], record["group"]) != ("test", "all"):
         return False
     over = any(r.get("runs") for r in scores if r["estimator"] == record["estimator"])
     return bool(record.get("runs")) or not over
 
 
+def all_diverged(record: Record) -> bool:
+    """Whether every run behind a record diverged."""
+    return bool(record.get("diverged")) and record["diverged"] >= (record.get("runs") or 1)
+
+
 def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
-    """Records of one split and group; where there are several seeds, their summary alone."""
+    """Return the records of one split and group; with several seeds, only their summary."""
     records = [record for record in scores if record["split"] == split and record["group"] == group]
     summarised = {(record["distance"], record["estimator"]) for record in records if record.get("runs")}
     return [r for r in records if r.get("runs") or (r["distance"], r["estimator"]) not in summarised]
 
 
-def _order(value: float | None) -> float:
-    return float("inf") if value is None else value
+def _nll(record: Record) -> float:
+    return math.inf if record["nll"] is None else float(record["nll"])
 
 
 def _estimator(record: Record) -> str:
-    """Name the estimator, with the runs that failed: a mean over the others must not pass for one over all."""
+    """Name the estimator, and say how many runs diverged: these are not in the mean."""
     if not record.get("diverged"):
         return str(record["estimator"])
-    runs = record.get("runs")
-    return (
-        f"{record['estimator']} ({record['diverged']} of {runs} diverged)"
-        if runs
-        else f"{record['estimator']} (diverged)"
-    )
+    count = f"{record['diverged']} of {record['runs']} " if record.get("runs") else ""
+    return f"{record['estimator']} ({count}diverged)"
 
 
 def cell(record: Record, column: Column) -> str:
@@ -185,12 +173,13 @@ def cell(record: Record, column: Column) -> str:
     if value is None:
         return "–"
     text = f"{value:.{column.decimals}f}"
-    text = text if spread is None else f"{text} ± {spread:.{column.decimals}f}"
-    return " ".join([text, *([record[f"{column.name}_letters"]] if record.get(f"{column.name}_letters") else [])])
+    if spread is not None:
+        text += f" ± {spread:.{column.decimals}f}"
+    return f"{text} {record.get(f'{column.name}_letters') or ''}".rstrip()
 
 
 def explained(low: float | None, high: float | None) -> str | None:
-    """Write the share explained, an interval in %; None where it is not known.
+    """Write the explained share, an interval in %; None if it is not known.
 
     Examples
     --------
@@ -201,13 +190,13 @@ def explained(low: float | None, high: float | None) -> str | None:
         return None
     if high < 0:
         return "worse than guessing"
-    # Sampling can carry an end past what there is to explain; the record has it unchanged.
+    # By sampling error an end can lie outside of [0, 100]; the record has it unchanged.
     ends = [f"{min(max(end, 0.0), 100.0):.0f}" for end in (low, high)]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
-    """All compared pairs of distances under one measure, as one row each; interval and p have the same correction."""
+    """Tabulate the comparisons under one measure; interval and p have the same correction."""
     column = next(column for columns in COLUMNS.values() for column in columns if column.name == measure)
     places = column.decimals
     shown = [record for record in comparisons if record["measure"] == measure]
@@ -294,10 +283,10 @@ def paper_table(
 ) -> str:
     """Write the tested scores as one LaTeX table as wide as a column of print, for the package booktabs.
 
-    Each estimator has its own part, the best distance first; what ± and letters mean, and the comparisons that were
-    planned, are printed below.
+    Each estimator has its own part, the best distance first. Notes below explain ± and letters, and list the planned
+    comparisons.
     """
-    records = sorted(_summarised(scores, "test", "all"), key=lambda record: _order(record["nll"]))
+    records = sorted(_summarised(scores, "test", "all"), key=_nll)
     k, known = distances_per_row(scores), ceiling is not None and ceiling.known
     columns = [column for column in SLIM[k] if column[0] != "explained" or known]
     lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
@@ -351,7 +340,7 @@ def paper_table(
 
 
 def _slim(record: Record, name: str) -> str:
-    """A value of the table for a paper, with the digits that its error allows."""
+    """Write a value of `paper_table` with the digits that its error allows."""
     if name == "explained":
         share = explained(record.get("explained_low"), record.get("explained_high")) or "--"
         return share.replace(" to ", "--").replace("worse than guessing", "$<0$")
@@ -365,7 +354,7 @@ def _slim(record: Record, name: str) -> str:
 
 
 def _slim_notes(k: int, ceiling: Ceiling | None, error_bars: str) -> list[str]:
-    """What a reader of the table for a paper must know, in sentences."""
+    """Explain the measures of `paper_table`, in sentences."""
     bare = (
         "2AFC: votes that the distance alone agrees with" if k == 2 else "AP: average precision of the distance alone"
     )
@@ -381,13 +370,13 @@ def _slim_notes(k: int, ceiling: Ceiling | None, error_bars: str) -> list[str]:
 
 
 def note_lines(notes: Sequence[str], ending: str) -> str:
-    """Write what a reader of the tables should know below them: a list for ``md``, comments for ``tex``."""
+    """Write notes below a table: a list for ``md``, comments for ``tex``."""
     mark = {"md": "- ", "tex": "% "}[ending]
     return "".join(f"{mark}{note}\n" for note in notes)
 
 
 def ceiling_sentences(ceiling: Ceiling | None) -> list[str]:
-    """Floor, ceiling and the agreement between people, one sentence each."""
+    """State floor, ceiling and the agreement between people, one sentence each."""
     if ceiling is None:
         return []
     floor = f"floor: P = 1/2 has NLL {ceiling.floor_nll:.4f} and 2AFC 50 %"

@@ -1,4 +1,4 @@
-"""The verdict in words: which distance explains the votes best, how well, how surely, and what to beware of."""
+"""The verdict in words: which distance explains the votes best, how well and how clearly, and caveats."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twoafc.diagnostics import Finding, join_names
+from twoafc.diagnostics import join_names
 from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, preference_matters
-from twoafc.results.tables import explained, is_shown
+from twoafc.results.tables import all_diverged, explained, is_shown
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
 
+SAME = 1e-12
+"""Differences of NLL below this are rounding errors."""
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
 def verdict(result: Result) -> list[str]:
     """State the result in a few sentences, the most important first."""
     ranked = ranking(result)
+    if not ranked and _candidates(result):
+        return ["No distance has a finite NLL: P is 0 or 1 where a vote says otherwise."]
     if not ranked:
-        return [_no_score(result)]
+        return ["No distance has a score: every run diverged."]
     best = ranked[0]
     goodness = result.goodness.get((best["distance"], best["estimator"]))
     return [
@@ -30,54 +37,34 @@ def verdict(result: Result) -> list[str]:
         *([] if goodness is None else _faults(goodness)),
         *(f"Caution: {caveat}." for caveat in result.caveats),
         *(
-            f"Caution: {_warning(finding)}."
+            f"Caution: {finding.message}{f' ({finding.table})' if finding.distance is None else ''}."
             for finding in result.findings
             if finding.level == "warning" and not finding.caveat
         ),
     ]
 
 
-def _warning(finding: Finding) -> str:
-    """What the data check warns of, in a few words."""
-    return f"{finding.message} ({finding.table})" if finding.distance is None else finding.message
-
-
-def _no_score(result: Result) -> str:
-    if _candidates(result):
-        return "No distance has a finite NLL: P is 0 or 1 where a vote says otherwise."
-    return "No distance has a score: every run diverged."
-
-
 def _faults(goodness: Goodness) -> list[str]:
-    """P that is over- or underconfident, and a preference for one side that no distance explains, where it is large."""
-    calibration = [_whole(goodness.sentences()[0])] if goodness.calibration.is_off else []
+    """Report a P that is over- or underconfident, and a large preference for one side that no distance explains."""
+    faults = [goodness.sentences()[0]] if goodness.calibration.is_off else []
     preference = goodness.asymmetry
-    if preference is None or not preference_matters(preference):
-        return calibration
-    return [*calibration, _whole(str(preference["sentence"]))]
-
-
-def _whole(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    if preference is not None and preference_matters(preference):
+        faults.append(str(preference["sentence"]))
+    return [f"{text[0].upper()}{text[1:]}." for text in faults]
 
 
 def ranking(result: Result) -> list[Record]:
-    """Pooled scores on tested votes of every fit that has any, the best likelihood first; of seeds their summary."""
+    """Return the pooled test scores of every fit with a finite NLL, the best first; over seeds if there are several."""
     finite = [record for record in _candidates(result) if record["nll"] is not None and math.isfinite(record["nll"])]
     return sorted(finite, key=lambda record: float(record["nll"]))
 
 
 def _candidates(result: Result) -> list[Record]:
-    """Pooled scores on tested votes of every fit that did not diverge."""
+    """Return the pooled test scores of every fit, unless all of its runs diverged."""
     fitted = {(fit["distance"], fit["estimator"]) for fit in result.card.get("fits", [])}
-    shown = [record for record in result.scores if is_shown(record, result.scores) and not _failed(record)]
+    shown = [record for record in result.scores if is_shown(record, result.scores) and not all_diverged(record)]
     # A row that was added beside the fits, such as the truth of a simulation, is no candidate.
     return [record for record in shown if not fitted or (record["distance"], record["estimator"]) in fitted]
-
-
-def _failed(record: Record) -> bool:
-    """Whether every run of it diverged."""
-    return bool(record.get("diverged")) and record["diverged"] >= (record.get("runs") or 1)
 
 
 def with_error(value: float, error: float | None) -> str:
@@ -94,13 +81,13 @@ def with_error(value: float, error: float | None) -> str:
     return f"{value:.{places}f} ± {error:.{places}f}"
 
 
-SAME = 1e-12
-"""Differences of NLL below this are those of rounding."""
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+def nll_text(record: Record) -> str:
+    """Write the NLL of a record with its standard error or, over seeds, its standard deviation."""
+    return with_error(record["nll"], record.get("nll_se", record.get("nll_sd")))
 
 
 def _lead(best: Record, ranked: Sequence[Record], result: Result) -> list[str]:
-    """Answer what was asked: the planned comparisons, or else which distances lead."""
+    """State the planned comparisons or, if none were planned, which distances lead."""
     tested = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", best["estimator"])]
     if not result.card.get("planned"):
         return [_leading(best, ranked, tested)]
@@ -170,21 +157,20 @@ def _number(number: int) -> str:
 
 
 def _ahead(record: Record, k: int) -> str:
-    """The advantage of the better of two distances in NLL."""
+    """Write the advantage of the better of two distances in NLL."""
     if record["p_holm"] is None:
         return "an unknown amount (no error bar)"
     interval = [record["difference"], record["se"], record.get("low_holm"), record.get("high_holm")]
-    if interval[2] is None:  # of a folder of results without corrected intervals
+    if interval[2] is None:  # folders of earlier versions have no corrected intervals
         interval[2:] = [record["low"], record["high"]]
     return advantage(COMPARED[k]["nll"], interval, record["p_holm"], tests=record.get("tests", 2))
 
 
 def _score(best: Record) -> str:
-    """The leader's score, and its share of what can be explained."""
-    score = with_error(best["nll"], best.get("nll_se", best.get("nll_sd")))
+    """Write the leader's score and its explained share."""
     row = "pair" if "pairs" in best else "triplet"
     share = explained(best.get("explained_low"), best.get("explained_high"))
-    first = f"{best['distance']} has NLL {score} nats per {row}, fitted by {best['estimator']}"
+    first = f"{best['distance']} has NLL {nll_text(best)} nats per {row}, fitted by {best['estimator']}"
     if share is None:
         return f"{first}."
     if share == "worse than guessing":
@@ -193,17 +179,18 @@ def _score(best: Record) -> str:
 
 
 def _other_estimators(best: Record, ranked: Sequence[Record]) -> list[str]:
-    sentences = []
-    for label in dict.fromkeys(record["estimator"] for record in ranked):
-        first = next(record for record in ranked if record["estimator"] == label)
-        if label != best["estimator"]:
-            score = with_error(first["nll"], first.get("nll_se", first.get("nll_sd")))
-            sentences.append(f"Under {label} the best is {first['distance']}, with NLL {score}.")
-    return sentences
+    firsts: dict[str, Record] = {}
+    for record in ranked:
+        firsts.setdefault(record["estimator"], record)
+    return [
+        f"Under {label} the best is {first['distance']}, with NLL {nll_text(first)}."
+        for label, first in firsts.items()
+        if label != best["estimator"]
+    ]
 
 
 def _choices(ranked: Sequence[Record], ceiling: Ceiling | None) -> list[str]:
-    """How often the bare distances choose as people do, and people as each other."""
+    """Write the 2AFC scores of the bare distances, and the agreement between people."""
     best = ranked[0]
     same = [r for r in ranked if r["estimator"] == best["estimator"] and r.get("score_2afc_distance") is not None]
     if best not in same:

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from twoafc.files import BREAKS, legible, whole_file
+from twoafc.files import BREAKS, legible
 from twoafc.inference import Record
 from twoafc.results import tables
-from twoafc.results.pictures import Pictures
-from twoafc.results.report import parts
-from twoafc.results.report.chart import brief
+from twoafc.results.image_folder import Pictures
+from twoafc.results.report import sections
 from twoafc.results.verdict import ranking
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
-REPORT = "report.html"
 SHOWN = ("seed", "tie_rule", "simulated", "machine", "created")
-"""Parts of the card that are shown beside versions, tables, estimators and settings; scores.json has all of them."""
+"""Parts of the card that are shown besides versions, tables, estimators and settings; scores.json has all of it."""
 BIBTEX = """\
 @article{hepburn2024evaluating,
   author  = {Hepburn, Alexander and Santos-Rodriguez, Raul and Portilla, Javier},
@@ -51,18 +49,18 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None
     caveats = [*result.caveats, *(_finding(finding) for finding in result.findings if finding.level == "warning")]
-    cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # these have a strip of their own
+    cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # shown separately
     return render(
         result.card,
         row=result.row,
         heading=heading(ranked, result.card),
         verdict=[sentence for sentence in result.verdict() if sentence not in cautions],
         caveats=list(dict.fromkeys(caveats)),
-        brief=brief(result, ranked) if ranked else None,
-        examples=parts.examples(result, ranked, pictures) if ranked else [],
-        fusion=parts.fusion(result),
-        profiles=parts.profiles(result, ranked, pictures) if ranked else [],
-        dots=0 if result.triplets is None or not ranked else min(parts.DOTS, ranked[0].get("triplets", 0)),
+        brief=sections.brief(result, ranked) if ranked else None,
+        examples=sections.examples(result, ranked, pictures) if ranked else [],
+        fusion=sections.fusion(result),
+        profiles=sections.profiles(result, ranked, pictures) if ranked else [],
+        dots=0 if result.triplets is None or not ranked else min(sections.DOTS, ranked[0].get("triplets", 0)),
         reading=[
             tables.reading(result.scores),
             f"error bars: {result.error_bars}",
@@ -70,8 +68,8 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         ],
         explained=result.ceiling is not None and result.ceiling.known,
         goodness=[] if best is None else best.sentences(),
-        matrices=parts.matrices(result, ranked),
-        groups=parts.groups(result, ranked) if ranked else None,
+        matrices=sections.matrices(result, ranked),
+        groups=sections.groups(result, ranked) if ranked else None,
         remarks=[*result.notes, *(_finding(finding) for finding in result.findings if finding.level != "warning")],
     )
 
@@ -82,20 +80,11 @@ def _finding(finding: Any) -> str:
 
 
 def render(card: Mapping[str, Any], **values: Any) -> str:
-    """Fill the template; text is escaped, whatever it holds."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("twoafc.results.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """Fill the template of the report."""
     version = card.get("versions", {}).get("twoafc", "?")
-    return environment.get_template("report.html").render(
-        style=Markup((Path(__file__).parent / "style.css").read_text(encoding="utf-8")),
+    return fill_template(
+        Path(__file__).with_name("report.html"),
+        Path(__file__).with_name("style.css"),
         card=card_lines(card),
         meta=" · ".join([*_fitted_to(card), f"twoafc {version}", *filter(None, [str(card.get("created", ""))[:10]])]),
         version=version,
@@ -104,20 +93,27 @@ def render(card: Mapping[str, Any], **values: Any) -> str:
     )
 
 
-def _shown(value: Any) -> Any:
-    """Text that steers nothing: names of distances may hold control characters."""
-    return legible(value, keep=BREAKS) if isinstance(value, str) and not isinstance(value, Markup) else value
+def fill_template(template: Path, style: Path, **values: Any) -> str:
+    """Fill a template of a page; all text is escaped, and control characters are replaced."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    def shown(value: Any) -> Any:
+        return legible(value, keep=BREAKS) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-def write_page(path: Path, text: str) -> Path:
-    """Write a page whole, in the place of an earlier one."""
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-    return path
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    values["style"] = Markup(style.read_text(encoding="utf-8"))
+    return environment.get_template(template.name).render(**values)
 
 
 def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
-    """State on which data what was tested."""
+    """State which distances were tested on which data."""
     if not ranked:
         return "No scores"
     data = card.get("data") or {}
@@ -130,7 +126,7 @@ def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
 
 
 def _fitted_to(card: Mapping[str, Any]) -> list[str]:
-    """What P was fitted to, where it is another table than the tested one; or that it was cross-validated."""
+    """Name the training table, if it is not the tested one; otherwise state the cross-validation."""
     data = card.get("data") or {}
     train, folds = data.get("train") or {}, (card.get("settings") or {}).get("folds")
     if "test" not in data:
@@ -141,7 +137,7 @@ def _fitted_to(card: Mapping[str, Any]) -> list[str]:
 
 
 def _file(table: Mapping[str, Any]) -> str:
-    """The file of a table, the first of several, or nothing."""
+    """Name the file of a table, or the first of several; empty if it came from no file."""
     several = [Path(path).name for path in table.get("files_sha256") or ()]
     first = str(table.get("file") or (several[0] if several else ""))
     return f"{first} and {len(several) - 1} more" if len(several) > 1 else first
@@ -152,17 +148,17 @@ def _count(number: int, what: str) -> str:
 
 
 def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Turn a card into pairs of a name and a value; what is empty is left out.
+    """Turn a card into pairs of a name and a value; empty values are left out.
 
     Examples
     --------
     >>> card_lines({"seed": 0, "tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
     [('table, test', 'file t.csv, votes 1200'), ('seed', '0'), ('tie rule', 'a tie counts one half')]
     """
-    named = [("versions", card.get("versions")), *((f"table, {k}", v) for k, v in (card.get("data") or {}).items())]
-    named = [
-        (name, {k: v for k, v in (fields or {}).items() if k != "path"}) for name, fields in named
-    ]  # of this machine alone
+    named = [("versions", card.get("versions"))]
+    for role, table in (card.get("data") or {}).items():
+        # The path is valid on this machine only.
+        named.append((f"table, {role}", {name: value for name, value in (table or {}).items() if name != "path"}))
     named += [(f"estimator, {name}", settings) for name, settings in (card.get("estimators") or {}).items()]
     named += [("settings", card.get("settings")), *((name.replace("_", " "), card.get(name)) for name in SHOWN)]
     return [(name, text) for name, value in named if value is not None and (text := _listed(value))]

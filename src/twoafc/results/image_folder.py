@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,22 +12,20 @@ from twoafc.errors import DataError
 from twoafc.images import ENDINGS
 
 MOST_BYTES = 64 * 2**20
-"""Size of the largest file that is read; larger ones are hardly images of triplets."""
+"""Size of the largest file that is read."""
+IMAGES = ("x0", "ref", "ref0", "ref1", "x1", "x")
+"""Labels that name images, in the order in which they are shown."""
 FORMS = tuple(form for ending in ENDINGS for form in (ending, ending.upper(), ending.title()))
 """Endings as they are written."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """A folder of images; names of images are looked for in it and below, and nowhere else.
+    """A folder of images; images are looked up by name in it and below, and nowhere else.
 
-    A name is a path relative to the folder, with or without its ending. Leading parts of it may be those of the folder
-    itself, and ``2afc`` or ``jnd`` may lie between: names that `twoafc measure` gives to images of a data set are
-    found in the folder of the data set, of its split, and of its subset.
-
-    Parameters
-    ----------
-    folder : Path
+    A name is a path relative to the folder, with or without its ending. It may begin with the last parts of the path
+    of the folder, and ``2afc`` or ``jnd`` may be left out: so the names that `twoafc measure` gives to the images of a
+    data set are found from the folder of the data set, of its split, or of its subset.
     """
 
     folder: Path
@@ -38,41 +36,25 @@ class Pictures:
         object.__setattr__(self, "folder", Path(self.folder))
 
     def path(self, name: str) -> Path | None:
-        """Return the file of an image; None where there is none, or none inside the folder."""
-        parts = _parts(name)
-        if parts is None:
-            return None
+        """Return the file of an image; None if there is none inside the folder."""
         own = os.path.realpath(self.folder).split(os.sep)
-        for start in range(len(parts)):
-            if parts[:start] == own[len(own) - start :]:
-                for home in ("", "2afc", "jnd"):
-                    path = self._inside(os.path.join(home, *parts[start:]))
-                    if path is not None:
-                        return path
-        return None
+        return next((path for place in _places(name, own) if (path := self._inside(place))), None)
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Which of these images are not in the folder, by one look at all that is in it."""
-        root = os.path.realpath(self.folder)
-        own, known = root.split(os.sep), set()
+        """Return which of these images are not in the folder; its files are listed once."""
+        root, known = os.path.realpath(self.folder), set()
         for folder, _, files in os.walk(root):
             inside = os.path.relpath(folder, root)
             for file in files:
                 path = file if inside == os.curdir else f"{inside}/{file}".replace(os.sep, "/")
                 known |= {path, os.path.splitext(path)[0]}
-        gone = []
-        for name in names:
-            parts = _parts(name) or []
-            starts = [start for start in range(len(parts)) if parts[:start] == own[len(own) - start :]]
-            places = (home + "/".join(parts[start:]) for start in starts for home in ("", "2afc/", "jnd/"))
-            if not any(place in known for place in places):
-                gone.append(name)
-        return gone
+        own = root.split(os.sep)
+        return [name for name in names if known.isdisjoint(_places(name, own))]
 
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
-        """Read the file of an image; None where there is none inside the folder, or it is larger than that.
+        """Read the file of an image; None if there is none inside the folder, or it is too large.
 
-        A link that takes the place of the file or a folder after the check is not followed.
+        A link that replaces the file or a folder after the check is not followed.
         """
         path = self.path(name)
         if path is None:
@@ -89,20 +71,20 @@ class Pictures:
         return content if len(content) <= most_bytes else None
 
     def _inside(self, relative: str) -> Path | None:
-        """Find a file by its relative path, with or without an ending; where links lead must be inside, too."""
+        """Find a file by its relative path, with or without an ending; the target of a link must be inside, too."""
         root = os.path.realpath(self.folder)
         given = os.path.splitext(relative)[1].lower()
         endings = ("", *FORMS) if given in ENDINGS else FORMS
         for ending in endings:
             real = os.path.realpath(os.path.join(root, relative + ending))
             if os.path.commonpath([root, real]) == root and real != root and os.path.isfile(real):
-                # What a link points to must be an image by its name, too.
+                # The target of a link must have the name of an image, too.
                 return Path(real) if os.path.splitext(real)[1].lower() in ENDINGS else None
         return None
 
 
 def _opened(root: str, parts: tuple[str, ...]) -> int:
-    """Open a file below a folder, one part of its path after the other, following no link; give its descriptor."""
+    """Open a file below a folder, one part of its path after the other, following no link; return its descriptor."""
     *folders, name = parts
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -110,15 +92,23 @@ def _opened(root: str, parts: tuple[str, ...]) -> int:
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
             os.close(at)
             at = inner
-        # Without waiting: a pipe may have come in the place of the file.
+        # Without blocking: a pipe may have replaced the file.
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
     finally:
         os.close(at)
 
 
-def _parts(name: str) -> list[str] | None:
-    """Split a name at its slashes; None of one that is absolute, climbs, or holds what no name of an image has."""
+def _places(name: str, own: Sequence[str]) -> list[str]:
+    """List the paths at which an image may be, relative to the folder; none for a name that is absolute or climbs.
+
+    Parameters
+    ----------
+    own : parts of the path of the folder
+    """
     if not name or "\0" in name or name.startswith(("/", "\\")) or os.path.isabs(name):
-        return None
+        return []
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-    return None if not parts or ".." in parts or any(":" in part for part in parts[:1]) else parts
+    if ".." in parts or any(":" in part for part in parts[:1]):
+        return []
+    starts = [start for start in range(len(parts)) if parts[:start] == own[len(own) - start :]]
+    return [home + "/".join(parts[start:]) for start in starts for home in ("", "2afc/", "jnd/")]

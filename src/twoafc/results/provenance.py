@@ -25,7 +25,7 @@ LIBRARIES = ("twoafc", "numpy", "scipy", "polars")
 
 
 def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
-    """Describe a table: its size, a hash of its contents and, where it came from files, of these."""
+    """Describe a table: its size, a hash of its contents and of the files that it came from, if any."""
     digest = hashlib.sha256()
     own = {} if table.weight is None else {"weight": table.weight}
     for name, column in ({"n": table.n, "M": table.M} | own).items():
@@ -82,7 +82,7 @@ def make_card(
     settings: Mapping[str, Any],
     runs: Sequence[Run],
 ) -> dict[str, Any]:
-    """Make the card of an evaluation: versions, machine and time, tables, settings, and what each fit reports.
+    """Make the card of an evaluation: versions, machine and time, tables, settings, and the summary of each fit.
 
     Parameters
     ----------
@@ -91,33 +91,28 @@ def make_card(
         Of the evaluation, with ``ties`` and ``seed``.
     """
     pairs = any("pairs" in table for table in data.values())
+    tie_rule = {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[settings["ties"]]
+    simulated = "exact expectation"
+    if pairs:
+        tie_rule = "pairs at one distance enter the ranking of the average precision together"
+        simulated += f"; of the average precision the mean over {DRAWS} draws"
     return {
         **({"kind": "pairs"} if pairs else {}),
         "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
         "machine": platform.platform(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": {role: dict(described) for role, described in data.items()},
-        "estimators": {name: _settings(estimator) for name, estimator in estimators.items()},
+        "estimators": {
+            name: asdict(estimator) if is_dataclass(estimator) and not isinstance(estimator, type) else repr(estimator)
+            for name, estimator in estimators.items()
+        },
         "settings": dict(settings),
-        "tie_rule": _tie_rule(settings["ties"], pairs),
+        "tie_rule": tie_rule,
         "seed": settings["seed"],
-        "simulated": f"exact expectation; of the average precision the mean over {DRAWS} draws"
-        if pairs
-        else "exact expectation",
-        "fits": [_fit(run) for run in runs],
+        "simulated": simulated,
+        "fits": [
+            {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
+            | (run.fit.summary() if isinstance(run.fit, Model) else {})
+            for run in runs
+        ],
     }
-
-
-def _tie_rule(ties: str, pairs: bool) -> str:
-    if pairs:
-        return "pairs at one distance enter the ranking of the average precision together"
-    return {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[ties]
-
-
-def _settings(each: Estimator) -> Any:
-    return asdict(each) if is_dataclass(each) and not isinstance(each, type) else repr(each)
-
-
-def _fit(run: Run) -> dict[str, Any]:
-    record = {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
-    return record | (run.fit.summary() if isinstance(run.fit, Model) else {})

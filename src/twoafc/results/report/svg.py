@@ -1,6 +1,6 @@
-"""The drawings of a report, as SVG: small, sharp at any size, and in the colours of the page, light or dark.
+"""The drawings of a report as inline SVG: small files, in the colours of the page, light or dark.
 
-Along x, intervals are drawn in shares of the width: text keeps its size on a phone and on paper.
+Positions along x are in % of the width, so that text keeps its size on a phone and on paper.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from twoafc.plots import Curve
 SIDE = 100
 """Units along a side of a square panel."""
 LEVELS = {0.25: "quarter", 0.5: "half", 0.75: ""}
-"""Contours of P, and their kinds in the style sheet: without colour, both sides of 1/2 have the same greys."""
+"""Contours of P, and their classes in the style sheet; without colour, both sides of 1/2 have the same greys."""
 PROBABILITY = "7f3b08 b35806 e08214 fdb863 fee0b6 f7f7f7 d8daeb b2abd2 8073ac 542788 2d004b"
 ERROR = "fcfbfd dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d"
-"""Colours of P from 0 to 1, and of its standard error from 0 to `LARGEST_ERROR`: finer towards 0, as its root."""
+"""Colours of P from 0 to 1, and of the square root of its standard error from 0 to that of `LARGEST_ERROR`."""
 LARGEST_ERROR = 0.25
 EDGE, APART, LINE = 12.0, 30.0, 1.15
-"""A name this near to an end of its axis, in %, is not centred; one this near to another is so many em higher."""
+"""A name is not centred if it is nearer than EDGE % to an end, and LINE em higher if nearer than APART % to another."""
 FEWEST = 2.5
 """Steps between ticks along an axis, at least."""
 NAMES = {"zero": ""}
-"""Marks that have another name on the page: 0 stands on the axis."""
+"""Marks with another name on the page; 0 needs none, since the axis has it."""
 MINUS = "\N{MINUS SIGN}"
 Reference = float | tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear axis with round ticks, and what is marked on it: a line, or a band, by name."""
+    """A linear axis with round ticks, and marks by name: a value (a line) or an interval (a band)."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Axis:
 
     @classmethod
     def over(cls, values: Iterable[float], marks: Iterable[tuple[str, Reference]] = ()) -> Axis:
-        """Make an axis of all values, and of the marks that are not much farther away than they are apart."""
+        """Make an axis that contains all values, and those marks that are not farther away than the values' range."""
         known = [value for value in values if math.isfinite(value)] or [0.0]
         low, high = min(known), max(known)
         span = (high - low) or abs(high) or 1.0
@@ -61,11 +61,11 @@ class Axis:
         return cls(low - margin, high + margin, named)
 
     def share(self, value: float) -> float:
-        """Place of a value in % of the width, at an end where it lies beyond."""
+        """Return the position of a value in % of the width, limited to the ends."""
         return min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0)
 
     def ticks(self) -> list[float]:
-        """Two to six round values.
+        """Return two to six round values.
 
         Examples
         --------
@@ -85,7 +85,7 @@ def interval(axis: Axis, ends: Sequence[float], label: str, others: Iterable[flo
 
 
 def crowd(axis: Axis, rows: Sequence[Sequence[float]], height: float, label: str) -> Markup:
-    """Draw many lines without names in a height of so many pixels: value, low and high of each."""
+    """Draw many unnamed lines (value, low and high) in a total height in pixels."""
     places = [f"{(place + 0.5) * 100 / len(rows):.2f}%" for place in range(len(rows))]
     drawn = [_bar(axis, ends, y, "hair", 1.2) for ends, y in zip(rows, places, strict=True)]
     return _image("crowd", "".join([*_marks(axis), *drawn]), label, f' style="height: {height:.0f}px"')
@@ -108,7 +108,7 @@ def scale(axis: Axis) -> Markup:
 
 
 def names(axis: Axis) -> Markup:
-    """Write what is marked on a chart above it: with an arrow where it lies beyond an end, higher where names crowd."""
+    """Write the names of marks above a chart: with an arrow if a mark is beyond an end, higher if two are close."""
     texts: list[str] = []
     last, height = -math.inf, 0
     for name, mark in sorted(axis.marks, key=lambda item: np.mean(item[1])):
@@ -143,7 +143,7 @@ def _text(x: str, y: float, text: str, anchor: str = "middle") -> str:
 
 
 def _image(kind: str, content: str, label: str, more: str = "") -> Markup:
-    """Wrap a drawing; one without a label repeats what is said elsewhere, and is not read aloud."""
+    """Wrap a drawing; screen readers skip it if it has no label."""
     said = f'role="img" aria-label="{escape(legible(label))}"' if label else 'aria-hidden="true"'
     return Markup(f'<svg class="{kind}" {said}{more}>{content}</svg>')
 
@@ -191,7 +191,7 @@ def _contour(values: FloatArray, level: float) -> str:
 
 
 def _pixels(values: FloatArray, colours: str) -> str:
-    """Values in [0, 1] at the nodes of the plane as an image of few bytes."""
+    """Draw values in [0, 1] at the nodes of the plane as a small PNG."""
     from PIL import Image
 
     stops = np.array([list(bytes.fromhex(colour)) for colour in colours.split()])
@@ -201,7 +201,7 @@ def _pixels(values: FloatArray, colours: str) -> str:
     image.putpalette(np.rint(palette).astype(np.uint8).tobytes())
     file = io.BytesIO()
     image.save(file, format="PNG")
-    # Half of the outermost pixels lies outside: they are centred on 0 and 1.
+    # The outermost pixels are centred on 0 and 1, so half of each lies outside.
     half = SIDE / (len(values) - 1) / 2
     data = base64.b64encode(file.getvalue()).decode("ascii")
     box = f'x="{-half:.2f}" y="{-half:.2f}" width="{SIDE + 2 * half:.2f}" height="{SIDE + 2 * half:.2f}"'
@@ -230,7 +230,7 @@ def curve(values: Curve, label: str) -> Markup:
 
 
 def function(d: FloatArray, f: FloatArray, top: float, label: str) -> Markup:
-    """Draw an increasing function of a distance, from 0 to a height that several share."""
+    """Draw an increasing function of a distance, on an axis from 0 to 1.05 times `top`."""
     line = "L".join(f"{SIDE * x:.1f} {SIDE * (1 - y):.1f}" for x, y in zip(d / d[-1], f / (1.05 * top), strict=True))
     return _panel(f'<path class="curve" d="M{line}"/>', label)
 

@@ -1,0 +1,474 @@
+"""The sections of a report: the chart, three examples, every distance, the parts of a fused one, all pairs, groups."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
+from twoafc import plots
+from twoafc.core import Uniform
+from twoafc.errors import DataError
+from twoafc.images import decode, eight_bits
+from twoafc.inference import Goodness, Record
+from twoafc.metrics import log_likelihood
+from twoafc.results import tables
+from twoafc.results.failures import disagreements, most_surprising
+from twoafc.results.image_folder import IMAGES, Pictures
+from twoafc.results.report import svg
+from twoafc.results.verdict import nll_text, with_error
+from twoafc.table import ENDS, Pairs
+
+if TYPE_CHECKING:
+    from twoafc.results.result import Result
+
+BARE = {2: ("score_2afc_distance", "2AFC of the distance alone, %"), 1: ("average_precision", "average precision, %")}
+"""The second column of the chart, of triplets (2) and of pairs (1)."""
+NODES, ERROR_NODES = 61, 31
+"""Nodes of a surface, and of its standard error, along each axis."""
+DOTS = 400
+"""Tested triplets that are drawn on a surface."""
+LARGE, SMALL, QUALITY = 240, 112, 80
+"""Longest side of a thumbnail in pixels on page 1 and in the appendix, and its JPEG quality."""
+NAMED_CELLS = 14
+"""With more distances than this the matrix of pairs has marks instead of numbers."""
+NAMED_GROUPS, AT_AN_END, CROWD = 24, 8, (3.0, 480.0)
+"""Up to so many groups all have a line with a name; of more, so many at either end. The others have lines of so many
+pixels, and so many together at most."""
+Panel = tuple[str, Markup | None, str]
+"""Heading, drawing (None if there is nothing to draw), and a note below it."""
+
+
+def _key(record: Record) -> tuple[str, str]:
+    return record["distance"], record["estimator"]
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _interval(record: Record, name: str) -> tuple[float, float, float]:
+    """Return a score with the ends of its interval; NaN for unknown ones."""
+    return _number(record[name]), _number(record.get(f"{name}_low")), _number(record.get(f"{name}_high"))
+
+
+# The chart
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Paired differences of NLL to the leader or a baseline, or of planned pairs; or scores, if nothing was compared.
+
+    ``rows`` are what `plots.forest` draws, the best distance first; ``reference`` has floor and ceiling; ``to`` is the
+    distance that the others are compared with, and ``p`` has the p-values of the rows.
+    """
+
+    kind: Literal["differences", "pairs", "scores"]
+    label: str
+    rows: list[plots.ForestRow]
+    reference: dict[str, svg.Reference] = field(default_factory=dict)
+    to: str | None = None
+    p: dict[str, str] = field(default_factory=dict)
+
+
+def chart(result: Result, ranked: Sequence[Record]) -> Chart:
+    """Choose what the chart of a result shows, and compute its rows."""
+    best = _of_leading_estimator(ranked)
+    unit = f"nats per {result.row}"
+    if len(best) < len(set(map(_key, ranked))):
+        unit = f"by {ranked[0]['estimator']}, {unit}"
+    compared = [
+        (record, {record["a"], record["b"]})
+        for record in result.comparisons
+        if (record["measure"], record["estimator"]) == ("nll", ranked[0]["estimator"])
+        if {record["a"], record["b"]} <= set(best) and record["difference"] is not None
+    ]
+    if not compared:
+        rows = [plots.ForestRow(name, *_interval(record, "nll")) for name, record in best.items()]
+        return Chart("scores", f"NLL, {unit}", rows, _references(result, ranked[0]))
+    to = str(result.card.get("baseline") or next(iter(best)))
+    if result.card.get("planned") and not all(to in pair for _, pair in compared):
+        rows = [_difference(record, record["a"], f"{record['a']} – {record['b']}") for record, _ in compared]
+        p = {row.name: p_text(record) for row, (record, _) in zip(rows, compared, strict=True)}
+        return Chart("pairs", f"difference of NLL, {unit}", rows, p=p)
+    mine = {next(iter(pair - {to})): record for record, pair in compared if to in pair}
+    rows = [
+        _difference(mine[name], name, name) if name != to else plots.ForestRow(name, 0.0, math.nan, math.nan)
+        for name in best
+        if name in mine or name == to
+    ]
+    p = {name: p_text(record) for name, record in mine.items()}
+    reference = _references(result, best[to], float(best[to]["nll"]))
+    return Chart("differences", f"difference of NLL from {to}, {unit}", rows, reference, to, p)
+
+
+def _of_leading_estimator(ranked: Sequence[Record]) -> dict[str, Record]:
+    return {record["distance"]: record for record in ranked if record["estimator"] == ranked[0]["estimator"]}
+
+
+def _difference(record: Record, first: str, name: str) -> plots.ForestRow:
+    """Return a comparison as a row: the first distance minus the other, with the corrected interval."""
+    sign = 1 if record["a"] == first else -1
+    low, high = sorted(sign * _number(record.get(f"{end}_holm", record[end])) for end in ("low", "high"))
+    return plots.ForestRow(name, sign * record["difference"], low, high)
+
+
+def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str, svg.Reference]:
+    """Return floor and ceiling of the NLL, less the NLL of the distance that the others are compared with."""
+    ceiling = result.ceiling
+    if ceiling is None:
+        floor = _number(record.get("nll_floor"))
+        return {"constant P": floor - origin} if math.isfinite(floor) else {}
+    best = {"ceiling": (ceiling.nll_lowest - origin, ceiling.nll_highest - origin)} if ceiling.known else {}
+    return {**best, "P = 1/2": ceiling.floor_nll - origin}
+
+
+def p_text(record: Record) -> str:
+    """Write the p-value of a comparison; corrected where there was more than one test.
+
+    Examples
+    --------
+    >>> p_text({"p_holm": 0.00002, "tests": 45}), p_text({"p_holm": 0.031, "tests": 1}), p_text({"p_holm": None})
+    ('p < 0.0001 (Holm)', 'p = 0.031', '')
+    """
+    p = record["p_holm"]
+    if p is None:
+        return ""
+    text = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if p < 0.1 else f"p = {p:.2f}"
+    return text if record.get("tests", 2) == 1 else f"{text} (Holm)"
+
+
+def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
+    """Draw the chart line by line, with the scores of the bare distances beside it."""
+    shown, records, (name, heading) = chart(result, ranked), _of_leading_estimator(ranked), BARE[result.k]
+    zero: dict[str, svg.Reference] = {} if shown.kind == "scores" else {"zero": 0.0}
+    values = [0.0 for _ in zero] + [end for row in shown.rows for end in row[1:4]]
+    axis = svg.Axis.over(values, {**zero, **shown.reference}.items())
+    bare, ceiling = None, result.ceiling
+    scores = {distance: _interval(record, name) for distance, record in records.items() if record.get(name) is not None}
+    if scores and shown.kind != "pairs":
+        marks: dict[str, svg.Reference] = {}
+        if ceiling is not None and ceiling.known:
+            marks = {
+                "ceiling": (ceiling.score_2afc_lowest, ceiling.score_2afc_highest),
+                "people": ceiling.human_triplets,
+            }
+        bare = svg.Axis.over([end for interval in scores.values() for end in interval], marks.items())
+    narrowest = min((half for row in shown.rows if (half := (row.high - row.low) / 2) > 0), default=0.01)
+    places = min(max(1 - math.floor(math.log10(narrowest)), 2), 6)
+    sign = "" if shown.kind == "scores" else "+"
+    lines = []
+    for row in shown.rows:
+        if row.name == shown.to:
+            words = f"NLL {nll_text(records[row.name])}"
+        else:
+            value, low, high = (f"{end:{sign}.{places}f}".replace("-", svg.MINUS) for end in row[1:4])
+            words = f"{value} ({low} to {high})" if math.isfinite(row.low) else value
+        line = {"name": row.name, "words": words, "p": shown.p.get(row.name, ""), "score": ""}
+        line["drawing"] = svg.interval(axis, row[1:4], f"{row.name}: {words}")
+        if bare is not None and row.name in scores:
+            text = f"{scores[row.name][0]:.1f} %"
+            line |= {"score": text, "bare": svg.interval(bare, scores[row.name], f"{row.name}: {text}")}
+        lines.append(line)
+    return {
+        "shown": shown,
+        "lines": lines,
+        "names": svg.names(axis),
+        "scale": svg.scale(axis),
+        "corrected": all("low_holm" in record for record in result.comparisons),
+        "bare": bare and {"label": heading, "names": svg.names(bare), "scale": svg.scale(bare)},
+    }
+
+
+# Three examples
+
+
+def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> list[dict[str, Any]]:
+    """Show a success and a failure of the leader, and a row on which it disagrees with the next distance."""
+    if result.triplets is None:
+        return []
+    name, estimator = _key(ranked[0])
+    rows = result.outcome_rows(name, estimator)
+    n, M = rows["n"].to_numpy(), rows["M"].to_numpy()
+    floor = 0.5 if result.k == 2 else n.sum() / M.sum()
+    guess = -log_likelihood(n, M, np.full(len(rows), floor))
+    best = rows[int(np.argmax(guess - rows["nll"].to_numpy()))].row(0, named=True)
+    worst = most_surprising(rows)
+    example = _triplet if result.k == 2 else _pair
+    shown = [
+        {"title": f"A success of {name}", **example(best, {name: best}, pictures)},
+        {"title": f"A failure of {name}", **example(worst, {name: worst}, pictures)},
+    ]
+    next_best = next((r["distance"] for r in ranked[1:] if r["estimator"] == estimator), None)
+    if next_best is not None:
+        listed = disagreements(result, name, next_best, estimator=estimator, top=3).to_dicts()
+        seen = (best[result.row], worst[result.row])
+        row = next((candidate for candidate in listed if candidate[result.row] not in seen), listed[0])
+        both = {
+            distance: {key: row[f"{key}{side}"] for key in ("P", *ENDS[result.k])}
+            for distance, side in ((name, "_a"), (next_best, "_b"))
+        }
+        shown.append({"title": f"{name} and {next_best} disagree", **example(row, both, pictures)})
+    return shown
+
+
+def _pair(
+    row: Mapping[str, Any], answers: Mapping[str, Mapping[str, float]], pictures: Pictures | None
+) -> dict[str, Any]:
+    """Show a pair: its images, how many people called them the same, and what the distances predict."""
+    lines = [f"people: {row['n']} of {row['M']} said same"]
+    lines += [f"{name}: d = {answer['d']:.4g}, P(same) = {answer['P']:.2f}" for name, answer in answers.items()]
+    return {"name": f"pair {row['pair']}", "people": "", "columns": _images(row, pictures, LARGE), "lines": lines}
+
+
+def _triplet(
+    row: Mapping[str, Any], answers: Mapping[str, Mapping[str, float]], pictures: Pictures | None
+) -> dict[str, Any]:
+    """Show a triplet: x0, reference and x1, each with its image and those who chose it (the undecided: reference)."""
+    n, M = row["n"], row["M"]
+    choices = [("people", n / M, f"{max(n, M - n)} of {M}")]
+    choices += [
+        (name, answer["P"], f"{100 * max(answer['P'], 1 - answer['P']):.0f}\N{NO-BREAK SPACE}%")
+        for name, answer in answers.items()
+    ]
+    columns = _images(row, pictures, LARGE)
+    if len(columns) < 3:  # the table does not name all images
+        columns = [{"part": part, "name": "", "address": None} for part in ("x0", "ref", "x1")]
+    for column in columns:
+        column["by"] = [(who, text) for who, P, text in choices if _choice(P) == column["part"]]
+    columns[1]["by"] = [(who, "undecided") for who, P, _ in choices if P == 0.5]
+    return {
+        "name": f"triplet {row['triplet']}",
+        "people": _choice(n / M),
+        "columns": [column for column in columns if column["name"] or column["by"] or column["part"] != "ref"],
+        "lines": [f"{name}: d0 = {answer['d0']:.4g}, d1 = {answer['d1']:.4g}" for name, answer in answers.items()],
+    }
+
+
+def _choice(P: float) -> str:
+    return "" if P == 0.5 else "x1" if P > 0.5 else "x0"
+
+
+def _images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> list[dict[str, Any]]:
+    """List the images of a row: part, name, and thumbnail (None if it is not available)."""
+    return [
+        {"part": part, "name": row[part], "address": _thumbnail(row[part], pictures, side), "by": []}
+        for part in IMAGES
+        if row.get(part)
+    ]
+
+
+def _thumbnail(name: str, pictures: Pictures | None, side: int) -> str | None:
+    """Make a small JPEG of an image, as a data URL; None if there is no such image, or it cannot be read."""
+    from PIL import Image
+
+    content = None if pictures is None else pictures.read(name)
+    if content is None:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pillow, on files that it can read nevertheless
+        try:
+            pixels = eight_bits(decode(content, name))
+        except DataError:
+            return None
+    image = Image.fromarray(np.moveaxis(pixels, 0, -1))
+    image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    file = io.BytesIO()
+    image.save(file, format="JPEG", quality=QUALITY, optimize=True)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+
+
+# Every distance
+
+
+def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None) -> list[dict[str, Any]]:
+    """Describe each fit, the best first: scores, panels, and the triplet that surprised it most."""
+    columns = tables.columns_of(result.scores, short=True)
+    several = len({record["estimator"] for record in ranked}) > 1
+    shown = []
+    for record in ranked:
+        worst = None
+        if result.row == "triplet" and result.triplets is not None:
+            worst = most_surprising(result.outcome_rows(*_key(record)))
+            worst |= {"pictures": _images(worst, pictures, SMALL)}
+        shown.append(
+            {
+                "name": record["distance"],
+                "estimator": record["estimator"] if several else "",
+                "measures": [(column.heading, tables.cell(record, column)) for column in columns],
+                "panels": [*_fit_panels(result, record), *_reliability(record, result.goodness.get(_key(record)))],
+                "worst": worst,
+            }
+        )
+    return shown
+
+
+def _fit_panels(result: Result, record: Record) -> list[Panel]:
+    """Draw surface and standard error of triplets; the curve of pairs."""
+    fit: Any = result.model(*_key(record))
+    name = record["distance"]
+    if result.row == "pair":
+        if fit is None:
+            return [("curve", None, "not saved")]
+        rows = result.rows.filter(distance=name, estimator=record["estimator"]).select("n", "M", "d")
+        values = plots.curve_values(fit, Pairs.from_frame(rows))
+        return [("curve", svg.curve(values, f"Chance of same by {name}"), f"P {values.P[0]:.2f} to {values.P[-1]:.2f}")]
+    tested = None if result.triplets is None else result.outcome_rows(*_key(record))
+    uniform = None if fit is None else map_of(fit, tested)
+    if uniform is None:
+        return [("surface", None, "the estimator saves no model"), ("standard error", None, "")]
+    P, dots = plots.surface_values(fit.probability, uniform, NODES), None
+    if tested is not None:
+        some = tested[np.sort(np.random.default_rng(0).permutation(len(tested))[:DOTS])]
+        dots = (uniform(some["d0"].to_numpy()), uniform(some["d1"].to_numpy()))
+    panels: list[Panel] = [("surface", svg.surface(P, dots, f"P by {name}"), f"P {P.min():.2f} to {P.max():.2f}")]
+    error = getattr(fit, "standard_error", None)
+    if error is None:
+        return [*panels, ("standard error", None, "not known")]
+    se = plots.surface_values(error, uniform, ERROR_NODES)
+    drawn = svg.error(se, f"Standard error of P by {name}")
+    return [*panels, ("standard error", drawn, f"median {np.nanmedian(se):.3f}")]
+
+
+def map_of(fit: Any, rows: pl.DataFrame | None) -> Uniform | None:
+    """Return the map of a fit to the uniformised plane; if it has none, that of the tested rows, if these are known."""
+    uniform = getattr(fit, "uniform", None)
+    if isinstance(uniform, Uniform):
+        return uniform
+    return None if rows is None else Uniform.learn(rows["d0"].to_numpy(), rows["d1"].to_numpy())
+
+
+def _reliability(record: Record, goodness: Goodness | None) -> list[Panel]:
+    if goodness is None:
+        return []
+    slope = goodness.calibration.slope
+    note = f"slope {with_error(slope.value, slope.se)}" if math.isfinite(slope.low) else ""
+    drawn = svg.reliability(goodness.calibration.bins, f"Share of votes against P, by {record['distance']}")
+    return [("reliability", drawn, note)]
+
+
+def fusion(result: Result) -> dict[str, Any] | None:
+    """Draw the parts of a fused distance, with the change of NLL when a part is left out; None if nothing was fused."""
+    about = result.card.get("fusion")
+    if about is None:
+        return None
+    fused = result.fused
+    functions = {name: fused.drawn(name) for name in fused.parts}
+    top = max(float(f[-1]) for _, f in functions.values())
+    without = {record["part"]: record for record in about["without"]}
+    panels = []
+    for name, (d, f) in sorted(functions.items(), key=lambda item: -item[1][1][-1]):
+        thin = np.unique(np.linspace(0, len(d) - 1, NODES).astype(int))
+        note = f"to {d[-1]:.3g}"
+        if name in without:
+            cost = [f"{without[name][key]:+.3f}".replace("-", svg.MINUS) for key in ("difference", "low", "high")]
+            note += f"; without it NLL {cost[0]} ({cost[1]} to {cost[2]})"
+        panels.append((name, svg.function(d[thin], f[thin], top, f"Contribution of {name}"), note))
+    return {"name": about["name"], "panels": panels, "idle": [name for name in about["of"] if name not in fused.parts]}
+
+
+# All pairs
+
+
+def matrices(result: Result, ranked: Sequence[Record]) -> list[dict[str, Any]]:
+    """Show how far each distance is ahead of those below it: by NLL above the diagonal, by the bare distance below.
+
+    There is one matrix for each estimator under which all pairs were compared.
+    """
+    labels = list(dict.fromkeys(record["estimator"] for record in ranked))
+    shown = []
+    for estimator in labels:
+        order = [record["distance"] for record in ranked if record["estimator"] == estimator]
+        records = {
+            (frozenset((r["a"], r["b"])), r["measure"]): r for r in result.comparisons if r["estimator"] == estimator
+        }
+        pairs = [frozenset((a, b)) for place, a in enumerate(order) for b in order[place + 1 :]]
+        if len(order) < 3 or any((pair, "nll") not in records for pair in pairs):
+            continue  # two distances are compared on page 1, and planned comparisons, too
+        numbers = len(order) <= NAMED_CELLS
+        rows = []
+        for i, name in enumerate(order):
+            cells: list[dict[str, Any] | None] = []
+            for j in range(len(order)):
+                better, other = order[min(i, j)], order[max(i, j)]
+                measure = "nll" if i < j else BARE[result.k][0]
+                record = records.get((frozenset((better, other)), measure))
+                cells.append(None if i == j else _ahead(record, better, other, measure, numbers=numbers))
+            rows.append((name, cells))
+        shown.append({"estimator": estimator if len(labels) > 1 else "", "rows": rows, "numbers": numbers})
+    return shown
+
+
+def _ahead(record: Record | None, better: str, other: str, measure: str, *, numbers: bool) -> dict[str, Any]:
+    """Write the advantage of the better placed of two distances, and whether the two differ."""
+    if record is None or record["difference"] is None:
+        return {"text": "–", "differ": False, "words": f"{better}, {other}: not known"}
+    difference = record["difference"] if record["a"] == better else -record["difference"]
+    text = f"{-difference:.3f}".replace("0.", ".", 1) if measure == "nll" else f"{difference:.1f}"
+    text = text.replace("-", svg.MINUS)
+    return {
+        "text": text if numbers else "●" if record["different"] else "○",
+        "differ": record["different"],
+        "words": f"{better} is ahead of {other} by {text}, {p_text(record)}",
+    }
+
+
+# Groups
+
+
+def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
+    """Show the NLL of the leader in each group, the lowest first, and that of the others; None without groups."""
+    name, estimator = _key(ranked[0])
+    by_group: dict[str, dict[str, Record]] = {}
+    for record in result.scores:
+        if (record["split"], record["estimator"]) == ("test", estimator) and record["group"] not in ("all", "mean"):
+            by_distance = by_group.setdefault(record["group"], {})
+            if record.get("runs") or not by_distance.get(record["distance"], {}).get("runs"):
+                by_distance[record["distance"]] = record
+    leader = {group: records[name] for group, records in by_group.items() if name in records}
+    known = [group for group, record in leader.items() if record["nll"] is not None]
+    if len(known) < 2:
+        return None
+    known.sort(key=lambda group: (leader[group]["nll"], group))
+    intervals = {group: _interval(leader[group], "nll") for group in known}
+    others = {
+        group: _finite(record["nll"] for other, record in by_group[group].items() if other != name) for group in known
+    }
+    values = [*(value for value, _, _ in intervals.values()), *(value for nlls in others.values() for value in nlls)]
+    # Intervals of small groups may be far wider than the groups are apart: these are cut at the ends of the axis.
+    near = [("", end) for interval in intervals.values() for end in _finite(interval)]
+    axis = replace(svg.Axis.over(values, near), marks=())
+    crowded = len(known) > NAMED_GROUPS
+    lines = []
+    for group in [*known[:AT_AN_END], *known[-AT_AN_END:]] if crowded else known:
+        words = nll_text(leader[group])
+        count = leader[group].get("triplets", leader[group].get("pairs"))
+        lines.append((group, count, words, svg.interval(axis, intervals[group], f"{group}: {words}", others[group])))
+    between = [intervals[group] for group in known[AT_AN_END:-AT_AN_END]] if crowded else []
+    crowd = None
+    if between:
+        label = f"{len(between)} groups from {between[0][0]:.3f} to {between[-1][0]:.3f}"
+        crowd = svg.crowd(axis, between, min(CROWD[0] * len(between), CROWD[1]), label)
+    return {
+        "distance": name,
+        "estimator": estimator,
+        "count": len(known),
+        "lines": lines,
+        "crowd": crowd,
+        "between": len(between),
+        "at_an_end": AT_AN_END,
+        "scale": svg.scale(axis),
+        "others": any(others.values()),
+    }
+
+
+def _finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
