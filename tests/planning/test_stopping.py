@@ -134,3 +134,15 @@ def test_mistakes(batches: list[pl.DataFrame], capsys: pytest.CaptureFixture[str
     assert code_of("plan", "size", "--difference", 1) == 2
     text = "twoafc: name a pilot (a table of votes, or a folder of results) or a world: one of them\n"
     assert capsys.readouterr().err == text
+
+
+def test_distances_that_always_agree_have_no_interval() -> None:
+    rng = np.random.default_rng(0)
+    d0, d1 = rng.random((2, 40))
+    votes = {"n": (rng.random(40) < 0.5).astype(int), "M": [1] * 40}
+    table = {"a_d0": d0, "a_d1": d1, "b_d0": d0**2, "b_d1": d1**2, **votes}
+    standing = status(table, measure="score_2afc_distance")
+    assert str(standing) == (
+        "Go on: after 40 votes on 40 triplets, the difference of a and b has no known interval yet"
+    )
+    assert standing.remaining is None

@@ -98,6 +98,11 @@ class Standing:
         sign = better if better * look["difference"] >= 0 else -better
         ahead, behind = (a, b) if better * look["difference"] >= 0 else (b, a)
         low, high = sorted((sign * look["low"], sign * look["high"]))
+        if not math.isfinite(high - low):
+            return (
+                f"Go on: after {look['votes']:,} votes on {look['triplets']:,} triplets, the difference of {a} and {b} "
+                "has no known interval yet"
+            )
         places = max(1, 1 - math.floor(math.log10(max(high - low, 1e-9))))
         votes = f"after {look['votes']:,} votes on {look['triplets']:,} triplets"
         span = f"{low:.{places}f} to {high:.{places}f} {MEASURES[self.measure]} (95 %, however often one looks)"
