@@ -141,7 +141,7 @@ def test_distances_that_always_agree_have_no_interval() -> None:
     d0, d1 = rng.random((2, 40))
     votes = {"n": (rng.random(40) < 0.5).astype(int), "M": [1] * 40}
     table = {"a_d0": d0, "a_d1": d1, "b_d0": d0**2, "b_d1": d1**2, **votes}
-    standing = status(table, measure="score_2afc_distance")
+    standing = planning.status(table, measure="score_2afc_distance")
     assert str(standing) == (
         "Go on: after 40 votes on 40 triplets, the difference of a and b has no known interval yet"
     )
