@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, HeadsFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
-from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances
+from twoafc.evaluation.loop import Data, Prediction, floor_of, probability, reduced, rejoined, shared_distances
 from twoafc.evaluation.records import scored
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
@@ -136,7 +136,7 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
         if table is not None and (not isinstance(table, Triplets) or table.count is not None):
             kind = "counts" if table.count is not None else f"{table.row}s"
             raise DataError(f"distances are fused by votes on single triplets; {role} has {kind}")
-    names, notes = shared_distances(train, test, asked)
+    names, notes = shared_distances(train.distances, None if test is None else test.distances, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
     for role, table in (("train", train), ("test", test)):
@@ -197,12 +197,10 @@ class _Study:
     """Fits beside the main one: without each part, and to shares of the training table."""
 
     def __init__(self, name: str, fit: FusionFit, train: Votes, test: Votes | None, settings: Settings) -> None:
-        self.name, self.fit, self.train, self.test, self.settings = name, fit, train, test, settings
-        self.tested = train if test is None else test
-        self.fold: IntArray | None = None
-        if test is None:
-            self.fold = assign_folds(train, settings.folds or 0, seed=settings.seed)
-        self.clustering: Clustering = clustering_of(self.tested)
+        self.name, self.fit, self.settings = name, fit, settings
+        fold = assign_folds(train, settings.folds or 0, seed=settings.seed) if test is None else None
+        self.data = Data(train, test, fold)
+        self.clustering: Clustering = clustering_of(self.data.tested)
 
     def findings(self, progress: Progress | None) -> dict[str, Any]:
         """What each part is worth, and what more votes would be worth; nothing where one part stands alone."""
@@ -236,22 +234,21 @@ class _Study:
     def _subsets(self, share: float) -> list[BoolArray]:
         """Rows of random references, a share of all."""
         groups = round(1 / share)
-        if most_folds(self.train) < 2 * groups:
+        if most_folds(self.data.train) < 2 * groups:
             return []
         seeds = np.random.SeedSequence(self.settings.seed).generate_state(REPEATS)
-        return [assign_folds(self.train, groups, seed=int(seed)) == 0 for seed in seeds]
+        return [assign_folds(self.data.train, groups, seed=int(seed)) == 0 for seed in seeds]
 
     def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
         """Score rows that are predicted by fits of some settings to some rows of the training table."""
-        train = stacked(self.train, self.name, fusion.parts)[self.name]
-        tested = train if self.test is None else stacked(self.test, self.name, fusion.parts)[self.name]
+        train, tested = (
+            stacked(table, self.name, fusion.parts)[self.name] for table in (self.data.train, self.data.tested)
+        )
         P, joined = np.empty(len(tested)), []
-        for k in range(1 if self.fold is None else self.fold.max() + 1):
-            used = np.ones(len(train), dtype=np.bool_) if self.fold is None else self.fold != k
-            rows = np.arange(len(tested)) if self.fold is None else np.flatnonzero(self.fold == k)
-            run = Run(self.name, LABEL, None, fusion.fit(train.where(used if kept is None else used & kept)))
+        for fitted, rows in self.data.parts():
+            run = Run(self.name, LABEL, None, fusion.fit(train.where(fitted if kept is None else fitted & kept)))
             part = tested.where(rows)
-            P[rows] = probability(run, part)
+            P[rows] = probability(run, part.columns)
             joined.append((rows, reduced(run, part)))
         table = rejoined(tested, joined)
         prediction = Prediction(run, "test", table, P, False, floor_of(table, len(table)))
