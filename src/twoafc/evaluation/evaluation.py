@@ -24,7 +24,7 @@ from twoafc.evaluation.records import (
     Scored,
     ceiling_of,
     records_of,
-    scored,
+    score,
     summaries,
     tested_rows,
     warnings,
@@ -251,7 +251,7 @@ def _fit_and_score(
         for prediction in predictions(job, job.run(data.train), data):
             if prediction.split not in clusterings:
                 clusterings[prediction.split] = clustering_of(prediction.table)
-            parts.append((job, scored(prediction, settings, clusterings[prediction.split])))
+            parts.append((job, score(prediction, settings, clusterings[prediction.split])))
     return parts, clusterings
 
 

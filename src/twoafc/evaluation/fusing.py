@@ -18,7 +18,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, HeadsFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
 from twoafc.evaluation.loop import Data, Prediction, floor_of, probability, reduced, rejoined, shared_distances
-from twoafc.evaluation.records import scored
+from twoafc.evaluation.records import score
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
 from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
@@ -252,7 +252,7 @@ class _Study:
             joined.append((rows, reduced(run, part)))
         table = rejoined(tested, joined)
         prediction = Prediction(run, "test", table, P, False, floor_of(table, len(table)))
-        values = scored(prediction, self.settings, self.clustering).values
+        values = score(prediction, self.settings, self.clustering).values
         assert values is not None
         return values
 

@@ -78,7 +78,7 @@ class Scored:
         return self.prediction.split
 
 
-def scored(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
+def score(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
     """Score a prediction by group, without error bars."""
     table, P = prediction.table, prediction.P
     if not np.isfinite(P).all():

@@ -24,7 +24,7 @@ from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
 from twoafc.evaluation.evaluation import only
 from twoafc.evaluation.loop import Data, Prediction, floor_of, shared_distances
-from twoafc.evaluation.records import Analytic, scored, with_bars
+from twoafc.evaluation.records import Analytic, score, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
@@ -327,7 +327,7 @@ def _score_fits(
         fit = density.fit(part.train, uniform=part.uniform)
         P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
     (name,) = tested.distances
-    one = scored(
+    one = score(
         Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),
         Settings(),
         clustering,
