@@ -1,21 +1,19 @@
 """`count`: a table of any size to counts, read by polars, DuckDB, Dask or Spark.
 
-An engine reads the needed columns by name, files with other types apart: some engines fail at numbers of another
-width. CSV is read by polars alone.
+How one row is counted: an engine reads it (`files.py`). Its distances fall into bins of the lattice (`lattice.py`), and
+its bins, sign of d0 - d1, n, M, group and reference make up its cell. The cell's count grows by one: in an array if
+polars reads the table (`dense.py`), otherwise by a group-by that any engine runs (`program.py`), which first merges
+single votes into triplets. `Counts.table` turns each cell back into a row, with its count.
 """
 
 from __future__ import annotations
 
-import glob
 import hashlib
-import logging
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import narwhals as nw
@@ -23,22 +21,29 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.errors import DataError, require
-from twoafc.files import quiet_polars, reading_parquet, unprinted
+from twoafc.errors import DataError
+from twoafc.files import quiet_polars, reading_parquet
 from twoafc.scale.dense import Pairs, Progress, Tally, count_densely
 from twoafc.scale.files import (
+    ENGINES,
     Schemas,
+    as_numbers,
     broken_kind,
     check_alike,
-    csv_head,
+    engine_names,
     find_parts,
     fingerprints,
     first_line,
     is_bare,
     is_parquet,
     is_remote,
+    listed,
+    open_frame,
+    polars_csv,
+    polars_frame,
     schemas,
     size,
+    spark_selected,
 )
 from twoafc.scale.lattice import KEY, REF_KEY, TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice, summed
 from twoafc.scale.program import (
@@ -53,7 +58,6 @@ from twoafc.scale.program import (
     unlike_votes,
 )
 from twoafc.table import (
-    ANSWERS,
     LABELS,
     RESERVED_GROUPS,
     Votes,
@@ -72,8 +76,6 @@ SAMPLE = 100_000
 SLICE = 1_000_000
 """Rows that are checked together."""
 ROW = "\0row"
-Columns = Sequence[str] | None
-"""Those that are needed; None for all, of files whose columns are not known yet."""
 
 
 def count(
@@ -146,7 +148,7 @@ def _counted(table: Table, lattice: Lattice, keep_refs: bool, progress: Progress
     except (Exception, pl.exceptions.PanicException) as error:
         _check_parts(table)
         for part in table.parts:
-            _frame_of(table.engine, [part], table.schemas, None)
+            open_frame(table.engine, [part], table.schemas, None)
         raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
 
 
@@ -242,7 +244,7 @@ class Table:
     @property
     def named(self) -> str:
         """The files, or that there are none, in a word or two."""
-        return _listed(self.parts) if self.parts else "the table"
+        return listed(self.parts) if self.parts else "the table"
 
     def error(self, rule: str) -> DataError:
         """Make an error of a broken rule, with the files where there are any."""
@@ -272,7 +274,7 @@ class Table:
         # Some rows of the first, the middle and the last part that have any: days and sites differ.
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         frame = nw.to_native(self.frame)
-        heads = [_as_numbers(_polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
+        heads = [as_numbers(polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
         sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
         frame = frame.select(plain)
         refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"]) if keep_refs else None
@@ -307,11 +309,11 @@ def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, ke
             raise DataError(f"{rule}; the column holds {schema[name]}")
     if isinstance(native, pl.LazyFrame):
         known = {name: name for name in columns}
-        return Table("polars", nw.from_native(_as_numbers(native.select(columns))), known, pairs, [], {})
+        return Table("polars", nw.from_native(as_numbers(native.select(columns))), known, pairs, [], {})
     kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
-    known = _spoken(kind, columns)
+    known = engine_names(kind, columns)
     if list(known.values()) != columns:
-        frame = nw.from_native(_spark_selected(native, columns)).lazy()
+        frame = nw.from_native(spark_selected(native, columns)).lazy()
     return Table(kind, frame.select(*known.values()), known, pairs, [], {})
 
 
@@ -322,41 +324,17 @@ def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, kee
     by_part = schemas(parts)
     # The columns of the part that has most: another that lacks one is named.
     most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
-    names = list(by_part[most]) if by_part else _frame_of(engine, parts, by_part, None).collect_schema().names()
+    names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
     try:
         columns, pairs = _needed(names, distances, keep_refs)
     except DataError as error:
         raise DataError(f"{most}: {error}") from error
     check_alike(by_part, columns)
-    known = _spoken(engine, columns)
-    frame = _frame_of(engine, parts, by_part, columns).select(*known.values())
+    known = engine_names(engine, columns)
+    frame = open_frame(engine, parts, by_part, columns).select(*known.values())
     if engine == "polars":
-        frame = nw.from_native(_as_numbers(nw.to_native(frame)))
+        frame = nw.from_native(as_numbers(nw.to_native(frame)))
     return Table(engine, frame, known, pairs, parts, by_part)
-
-
-def _frame_of(engine: str, parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    """Open the parts; one that the engine cannot read is named."""
-    try:
-        frame = nw.from_native(ENGINES[engine](parts, schemas, columns)).lazy()
-        frame.collect_schema()
-        return frame
-    except (DataError, ImportError):
-        raise
-    # Engines have errors of many kinds for a file that is not there, not theirs to read or not as they expect it.
-    except Exception as error:
-        if len(parts) > 1:
-            for part in parts:
-                _frame_of(engine, [part], schemas, columns)
-            raise DataError(f"{engine} cannot read {_listed(parts)} together: {first_line(error)}") from error
-        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
-            raise
-        raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
-
-
-def _listed(parts: Sequence[str]) -> str:
-    more = len(parts) - 1
-    return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")
 
 
 def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
@@ -385,142 +363,6 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
     kept += identifying(columns) if votes else []
     kept += ["ref"] if keep_refs and "ref" not in kept else []
     return [*(["choice"] if votes else ["n", "M"]), *kept, *(name for pair in pairs.values() for name in pair)], pairs
-
-
-def _polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
-    """Scan a file as a table in memory is read: all columns text, rows without any value left out."""
-    if not is_remote(path):
-        head = csv_head(path)
-        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names), "skip_lines": head.blank}
-    frame = pl.scan_csv(path, infer_schema=False, **scan)
-    return frame.filter(pl.any_horizontal(pl.exclude(scan.get("row_index_name", ())).is_not_null()))
-
-
-def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Read numbers from the columns of text that should have some; choices may be words."""
-    texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
-    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
-    numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
-    return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
-
-
-def _polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl.LazyFrame:
-    if not is_parquet(parts[0]):
-        read = (_polars_csv(part, glob=is_remote(part)) for part in parts)
-        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
-    # In the names of local files a bracket or a star is no pattern; columns that only some parts have are not needed.
-    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
-    options["extra_columns"] = "ignore"
-    if columns is None:
-        return pl.scan_parquet(list(parts), **options)
-    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, schemas, columns)]
-    if len(frames) == 1:
-        return frames[0]
-    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
-    return pl.concat(frame.select(kinds) for frame in frames)
-
-
-def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    duckdb = require("duckdb", extra="cluster")
-    _refuse_like_names("duckdb", schemas)
-    frames = []
-    for alike in _alike(parts, schemas, columns):
-        frame = duckdb.read_parquet(_escaped(alike), union_by_name=True, hive_partitioning=False)
-        frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
-    return reduce(lambda one, other: one.union(other), frames)
-
-
-def _dask_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    """Read the parts with Dask; where a distributed client is open, its workers do the work."""
-    frames = require("dask.dataframe", extra="cluster")
-    named = None if columns is None else list(columns)
-    # Folders named group=x would otherwise be taken for a second column of that name.
-    options = {"columns": named, "dataset": {"partitioning": None}}
-    read = [frames.read_parquet(_escaped(alike), **options) for alike in _alike(parts, schemas, columns)]
-    if len(read) == 1 or named is None:
-        return read[0]
-    kinds = {name: "string" if name in LABELS else "float64" for name in named}
-    return frames.concat([frame.astype(kinds) for frame in read])
-
-
-def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    """Read the parts with Spark, in the session that is open or a local one; columns have the names of `_spoken`."""
-    sql = require("pyspark.sql", extra="spark")
-    _refuse_like_names("spark", schemas)
-    for part in parts:
-        if os.path.basename(part).startswith(("_", ".")):
-            raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
-        if not is_remote(part) and ":" in os.path.abspath(part):
-            raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
-    session = sql.SparkSession.getActiveSession() or _started(sql)
-    frames = []
-    for alike in _alike(parts, schemas, columns):
-        escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
-        paths = [part if is_remote(part) else f"file://{path}" for part, path in zip(alike, escaped, strict=True)]
-        frame = session.read.parquet(*paths)
-        frames.append(frame if columns is None else _spark_selected(frame, columns))
-    return reduce(lambda one, other: one.union(other), frames)
-
-
-def _started(sql: Any) -> Any:
-    """Start a local Spark session whose virtual machine writes to a file that nobody sees: errors are raised anyway."""
-    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
-    # Spark prints what it raises, too.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
-    with unprinted() as unseen:
-        try:
-            return builder.getOrCreate()
-        # Whatever it is, no Java most often, Spark has written it before it ended.
-        except Exception as error:
-            unseen.seek(0)
-            lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
-            raise OSError(f"spark did not start: {lines[0].strip()}") from error
-
-
-def _spark_selected(frame: Any, columns: Sequence[str]) -> Any:
-    """Take columns of a Spark frame by their place, under the names of `_spoken`."""
-    places = [frame.columns.index(name) for name in columns]
-    numbered = frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
-    return numbered.select(*(f"column_{place}" for place in places)).toDF(*_spoken("spark", columns).values())
-
-
-def _spoken(engine: str, columns: Sequence[str]) -> dict[str, str]:
-    """Names of columns in the frame of an engine: Spark takes a dot or a backtick in one for a sign of its own."""
-    odd = {name for name in columns if engine == "spark" and not re.fullmatch(r"\w+", name)}
-    return {name: f"needed_{place}" if name in odd else name for place, name in enumerate(columns)}
-
-
-def _alike(parts: Sequence[str], schemas: Schemas, columns: Columns) -> list[list[str]]:
-    """Parquet files that can be read at once, since their columns have the same types."""
-    types = defaultdict(list)
-    for part in parts:
-        types[tuple(str(schemas[part].get(name)) for name in columns or ()) if part in schemas else ()].append(part)
-    return list(types.values())
-
-
-def _escaped(parts: Sequence[str]) -> list[str]:
-    return [part if is_remote(part) else glob.escape(part) for part in parts]
-
-
-def _refuse_like_names(engine: str, schemas: Schemas) -> None:
-    """Refuse columns that the engine would take for one another."""
-    for part, columns in schemas.items():
-        lower: dict[str, str] = {}
-        for name in columns:
-            other = lower.setdefault(name.lower(), name)
-            if other != name:
-                raise DataError(
-                    f"{part}: {engine} cannot tell the columns {other} and {name} apart; rename one, or count with "
-                    "polars or dask"
-                )
-
-
-ENGINES: dict[str, Callable[[Sequence[str], Schemas, Columns], Any]] = {
-    "polars": _polars_frame,
-    "duckdb": _duckdb_frame,
-    "dask": _dask_frame,
-    "spark": _spark_frame,
-}
 
 
 def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
@@ -555,7 +397,7 @@ def _check_parts(table: Table) -> None:
 def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
     """Rows of a part, some at a time, with their numbers; rows without any value are numbered too, and left out."""
     options: dict[str, Any] = {"glob": False, "row_index_name": ROW}
-    frame = pl.scan_parquet(part, **options) if is_parquet(part) else _polars_csv(part, **options)
+    frame = pl.scan_parquet(part, **options) if is_parquet(part) else polars_csv(part, **options)
     first = 0
     while True:
         with reading_parquet(part) if is_parquet(part) else nullcontext():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twoafc.errors import DataError
 from twoafc.scale.dense import Progress
 from twoafc.scale.engines import count
-from twoafc.scale.files import find_parts, is_remote, size
+from twoafc.scale.files import find_parts, is_remote, matching, size
 from twoafc.scale.lattice import Counts, Lattice
 from twoafc.scale.merging import load_counts
 
@@ -41,31 +38,19 @@ class Source:
         """Find the files that a path or a pattern names."""
         if not named.lower().endswith(COUNTS):
             return cls(named, tuple(find_parts(named)))
-        pattern = glob.has_magic(named) and not os.path.exists(named)
-        files = sorted(glob.glob(named, recursive=True)) if pattern else [named]
-        if not files:
-            raise DataError(f"no file matches {named}")
-        return cls(named, tuple(files))
+        return cls(named, tuple(matching(named)))
 
     @property
     def holds_counts(self) -> bool:
         """Whether these are files of counts."""
         return self.parts[0].lower().endswith(COUNTS)
 
-    @property
-    def rows(self) -> int | None:
-        """Rows of the table, of text about; None of files that lie elsewhere."""
-        if any(map(is_remote, self.parts)):
-            return None
-        extent = size(list(self.parts))
-        return extent.bytes // ROW if extent.rows is None else extent.rows
-
     def is_large(self) -> bool:
-        """Whether the table should be counted rather than read."""
-        if self.holds_counts:
+        """Whether the table should be counted rather than read; of text the number of rows is estimated."""
+        if self.holds_counts or any(map(is_remote, self.parts)):
             return True
-        rows = self.rows
-        return rows is None or rows > MOST_ROWS
+        rows, used = size(list(self.parts))
+        return (used // ROW if rows is None else rows) > MOST_ROWS
 
 
 @dataclass(frozen=True)
