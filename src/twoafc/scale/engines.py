@@ -11,15 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from twoafc.errors import DataError
 from twoafc.files import quiet_polars, reading_parquet
@@ -121,67 +119,66 @@ def count(
     >>> count(table)
     {'ssim': Counts(ssim: 2 triplets, 7 votes, 2 cells, 128 bins per octave)}
     """
-    lattice = Lattice(per_octave)
-    table = _opened(source, engine, distances, keep_refs)
+    table = _open(source, engine, distances, Lattice(per_octave), keep_refs)
     with quiet_polars(table.named):
-        return _counted(table, lattice, keep_refs, progress)
+        try:
+            return _count(table, progress)
+        except (DataError, ImportError, MemoryError):
+            raise
+        # Engines raise errors of many kinds if a part cannot be read; look for that part.
+        except (Exception, pl.exceptions.PanicException) as error:
+            _check_parts(table)
+            for part in table.parts:
+                open_frame(table.engine, [part], table.schemas, None)
+            raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
 
 
-def _counted(table: Table, lattice: Lattice, keep_refs: bool, progress: Progress | None) -> dict[str, Counts]:
-    try:
-        rows = table.rows()
-        dense = table.counted_densely(lattice, rows, keep_refs, progress) if table.is_dense else {}
-        made = {}
-        for name in table.pairs:
-            counted = dense.pop(name) if name in dense else table.counted(name, lattice, keep_refs)
-            made[name] = _counts(name, _lawful(counted, table, name, lattice, keep_refs), table, lattice)
-            seen = made[name].votes if table.holds_votes else made[name].triplets
-            # An engine may pass over files that it takes for its own notes.
-            if rows is not None and seen != rows:
-                raise DataError(
-                    f"{table.engine} counted {seen} of the {rows} rows of {table.named}; count with another engine"
-                )
-        return made
-    except (DataError, ImportError, MemoryError):
-        raise
-    # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
-    except (Exception, pl.exceptions.PanicException) as error:
-        _check_parts(table)
-        for part in table.parts:
-            open_frame(table.engine, [part], table.schemas, None)
-        raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
+def _count(table: Table, progress: Progress | None) -> dict[str, Counts]:
+    """Count every distance of a table, and check that all rows were counted."""
+    rows = table.rows()
+    dense = table.count_densely(rows, progress) if table.is_dense else {}
+    by_name = {}
+    for name in table.pairs:
+        tally = dense.pop(name) if name in dense else table.count_by_program(name)
+        counts = by_name[name] = _counts(name, _checked(tally, table, name), table)
+        seen = counts.votes if table.holds_votes else counts.triplets
+        # An engine may skip files that it takes for its own metadata.
+        if rows is not None and seen != rows:
+            raise DataError(
+                f"{table.engine} counted {seen} of the {rows} rows of {table.named}; count with another engine"
+            )
+    return by_name
 
 
-def _lawful(tally: Tally, table: Table, name: str, lattice: Lattice, keep_refs: bool) -> Tally:
-    """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
+def _checked(tally: Tally, table: Table, name: str) -> Tally:
+    """Refuse rows that break a rule; if there are only too many votes for a packed key, count without packing."""
     if tally.cells.is_empty():
         raise table.error("the table has no rows")
     if tally.lawful:
         return tally
     _check_parts(table)
     _check_frame(table)
-    tally = table.counted(name, lattice, keep_refs, packed=False)
+    tally = table.count_by_program(name, packed=False)
     if (tally.cells["bin0"] < 0).any():
         raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
     return tally
 
 
-def _counts(name: str, tally: Tally, table: Table, lattice: Lattice) -> Counts:
-    cells, groups = tally.cells, ()
-    if "group" in cells.columns:
-        groups = tuple(sorted(cells["group"].unique()))
+def _counts(name: str, tally: Tally, table: Table) -> Counts:
+    """Number the groups, and add up the cells with the same key."""
+    cells, groups = tally.cells.with_columns(group=pl.lit(0, dtype=pl.Int32)), ()
+    if "group" in tally.cells.columns:
+        groups = tuple(sorted(tally.cells["group"].unique()))
         number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
-        cells = cells.with_columns(number)
-    else:
-        cells = cells.with_columns(group=pl.lit(0, dtype=pl.Int32))
+        cells = tally.cells.with_columns(number)
     key = REF_KEY if "ref" in cells.columns else KEY
     ends = (tally.ends[0] + 0.0, tally.ends[1] + 0.0)  # never -0.0
-    origin = (fingerprints(table.parts), (table.kind,))
-    return Counts(name, lattice, summed(key, cells), tally.histogram, ends, groups, (), *origin)
+    files, kinds = fingerprints(table.parts), (table.kind,)
+    return Counts(name, table.lattice, summed(key, cells), tally.histogram, ends, groups, (), files, kinds)
 
 
 def _digests(refs: pl.Series) -> pl.DataFrame:
-    """Give references, each once, a number that is the same at every site and does not tell the name; in its order."""
+    """Number references, each given once, by a digest that is the same at every site; in its order."""
     named = refs.filter(refs != "")
     digests = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in named]
     return pl.DataFrame({"ref": named, "digest": pl.Series(digests, dtype=pl.UInt64)}).sort("digest")
@@ -205,6 +202,10 @@ class Table:
         The files; none where a frame was given.
     schemas : mapping of part to its columns
         Of the local files.
+    lattice : Lattice
+        Bins of the distances.
+    keep_refs : bool
+        Whether to count by reference.
     """
 
     engine: str
@@ -213,10 +214,12 @@ class Table:
     pairs: Pairs
     parts: list[str]
     schemas: Schemas
+    lattice: Lattice
+    keep_refs: bool
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are needed, by the names that the files give them."""
+        """The columns that are needed, by their names in the files."""
         return list(self.known)
 
     @property
@@ -243,50 +246,50 @@ class Table:
 
     @property
     def named(self) -> str:
-        """The files, or that there are none, in a word or two."""
+        """The files in a few words, or "the table"."""
         return listed(self.parts) if self.parts else "the table"
 
     def error(self, rule: str) -> DataError:
-        """Make an error of a broken rule, with the files where there are any."""
+        """Return the error for a broken rule, with the files if there are any."""
         return DataError(f"{self.named}: {rule}" if self.parts else rule)
 
     def rows(self) -> int | None:
-        """Return the number of rows; None where only reading all of them would show it."""
+        """Return the number of rows; None if only reading all of them would show it."""
         return size(self.parts).rows if self.parts else None
 
-    def counted(self, name: str, lattice: Lattice, refs: bool, *, packed: bool = True) -> Tally:
-        """Count one distance by the program that serves every engine."""
-        by = [label for label in ("group", "ref") if label in self.columns and (refs or label != "ref")]
+    def count_by_program(self, name: str, *, packed: bool = True) -> Tally:
+        """Count one distance by the program that every engine runs."""
+        by = [label for label in ("group", "ref") if label in self.columns and (self.keep_refs or label != "ref")]
         frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
-        counts = count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
-        if not refs:
-            return counts
-        digests = _digests(counts.cells["ref"].unique())
+        tally = count_by_program(frame, self.known_pairs[name], self.lattice, by=by, packed=packed)
+        if not self.keep_refs:
+            return tally
+        digests = _digests(tally.cells["ref"].unique())
         number = pl.col("ref").replace_strict(digests["ref"], digests["digest"], default=None, return_dtype=pl.UInt64)
-        return counts._replace(cells=counts.cells.with_columns(number))
+        return tally._replace(cells=tally.cells.with_columns(number))
 
-    def counted_densely(
-        self, lattice: Lattice, rows: int | None, keep_refs: bool, progress: Progress | None
-    ) -> dict[str, Tally]:
-        """Count all distances in one pass of polars; where references are kept, another one finds them first."""
+    def count_densely(self, rows: int | None, progress: Progress | None) -> dict[str, Tally]:
+        """Count all distances in one pass of polars; if references are kept, a first pass lists them."""
         plain = [pl.col(name).cast(pl.String) if name in LABELS else name for name in self.columns]
         local = [part for part in self.schemas if not is_bare(part)]
-        # Some rows of the first, the middle and the last part that have any: days and sites differ.
+        # Sample the first, the middle and the last part with rows: days and sites differ.
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         frame = nw.to_native(self.frame)
         heads = [as_numbers(polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
         sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
         frame = frame.select(plain)
-        refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"]) if keep_refs else None
-        return count_densely(frame, sample, self.pairs, lattice, rows, progress, refs=refs)
+        refs = None
+        if self.keep_refs:
+            refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"])
+        return count_densely(frame, sample, self.pairs, self.lattice, rows, progress, refs=refs)
 
 
-def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, keep_refs: bool) -> Table:
+def _open(source: Any, engine: str | None, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Table:
     """Open files, or take a frame of any library that narwhals knows."""
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if isinstance(source, str | os.PathLike | list | tuple):
-        return _opened_files(source, engine or "polars", distances, keep_refs)
+        return _open_files(source, engine or "polars", distances, lattice, keep_refs)
     if isinstance(source, Votes):
         source = source.to_frame()
     try:
@@ -309,20 +312,21 @@ def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, ke
             raise DataError(f"{rule}; the column holds {schema[name]}")
     if isinstance(native, pl.LazyFrame):
         known = {name: name for name in columns}
-        return Table("polars", nw.from_native(as_numbers(native.select(columns))), known, pairs, [], {})
+        frame = nw.from_native(as_numbers(native.select(columns)))
+        return Table("polars", frame, known, pairs, [], {}, lattice, keep_refs)
     kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
     known = engine_names(kind, columns)
     if list(known.values()) != columns:
         frame = nw.from_native(spark_selected(native, columns)).lazy()
-    return Table(kind, frame.select(*known.values()), known, pairs, [], {})
+    return Table(kind, frame.select(*known.values()), known, pairs, [], {}, lattice, keep_refs)
 
 
-def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Table:
+def _open_files(source: Any, engine: str, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Table:
     parts = find_parts(source)
     if engine != "polars" and not is_parquet(parts[0]):
         raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
     by_part = schemas(parts)
-    # The columns of the part that has most: another that lacks one is named.
+    # The columns of the part that has most; a part that lacks one is refused.
     most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
     names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
     try:
@@ -334,7 +338,7 @@ def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, kee
     frame = open_frame(engine, parts, by_part, columns).select(*known.values())
     if engine == "polars":
         frame = nw.from_native(as_numbers(nw.to_native(frame)))
-    return Table(engine, frame, known, pairs, parts, by_part)
+    return Table(engine, frame, known, pairs, parts, by_part, lattice, keep_refs)
 
 
 def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
@@ -371,15 +375,8 @@ def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
     choices_of(frame, where) if "choice" in frame.columns else counts_of(frame, where)
     for name in (name for pair in pairs.values() for name in pair):
         values = finite_column(frame, name, where)
-        refuse(values < 0, f"{name} must be at least 0 to be counted", where, _described(name, values))
-
-
-def _described(name: str, values: NDArray[np.float64]) -> Callable[[int], str]:
-    return lambda row: f"{name}={values[row]}"
-
-
-def _named_rows(numbers: pl.Series) -> Where:
-    return lambda row: row_name(numbers[row])
+        rule = f"{name} must be at least 0 to be counted"
+        refuse(values < 0, rule, where, lambda row, name=name, values=values: f"{name}={values[row]}")  # type: ignore[misc]
 
 
 def _check_parts(table: Table) -> None:
@@ -387,7 +384,7 @@ def _check_parts(table: Table) -> None:
     for part in (part for part in table.parts if not is_remote(part)):
         try:
             for numbers, rows in _slices(part, table.columns):
-                _check_rows(rows, table.pairs, _named_rows(numbers))
+                _check_rows(rows, table.pairs, lambda row, numbers=numbers: row_name(numbers[row]))  # type: ignore[misc]
         except DataError as error:
             raise error if str(error).startswith(part) else DataError(f"{part}: {error}") from error
         except (pl.exceptions.PolarsError, OSError, EOFError) as error:
@@ -395,7 +392,7 @@ def _check_parts(table: Table) -> None:
 
 
 def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
-    """Rows of a part, some at a time, with their numbers; rows without any value are numbered too, and left out."""
+    """Rows of a part, some at a time, with their numbers; empty rows have a number too, but are left out."""
     options: dict[str, Any] = {"glob": False, "row_index_name": ROW}
     frame = pl.scan_parquet(part, **options) if is_parquet(part) else polars_csv(part, **options)
     first = 0
@@ -409,7 +406,7 @@ def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.D
 
 
 def _check_frame(table: Table) -> None:
-    """Look for a broken rule among the rows of a lazy frame that may break one; only those are collected."""
+    """Collect the rows of a lazy frame that may break a rule, and raise a `DataError` for the first."""
     odd = broken_choice() if table.holds_votes else broken_counts()
     for name in (name for pair in table.known_pairs.values() for name in pair):
         odd = odd | broken_distance(name)
@@ -420,5 +417,5 @@ def _check_frame(table: Table) -> None:
         names = {name: column for column, name in table.known.items()}
         _check_rows(rows.rename(names), table.pairs, lambda row: "a row")
     except DataError as error:
-        # How many break a rule is not known: only some of them were collected.
+        # Only some rows were collected, so their number is not known.
         raise DataError(re.sub(r" \(\d+ of \d+ rows\)$", "", str(error))) from error

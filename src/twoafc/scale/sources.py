@@ -1,4 +1,4 @@
-"""Tables as a user names them: files, patterns and files of counts; read whole, or counted where they are too large."""
+"""Tables as a user names them: files, patterns and files of counts; read, or counted if they are too large."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from twoafc.scale.merging import load_counts
 
 COUNTS = ".npz"
 MOST_ROWS = 4_000_000
-"""A table of more rows is counted instead of read: they would take some gigabytes."""
+"""A table of more rows is counted instead of read, since it would take some gigabytes."""
 ROW = 50
-"""Bytes of a row of text, about."""
+"""Bytes of a row of text, roughly."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Source:
     Parameters
     ----------
     named : str
-        As the user put it.
+        As the user named it.
     parts : tuple of str
         The files.
     """
@@ -62,7 +62,7 @@ class Counting:
     engine : str or None
         What reads them; None for polars.
     per_octave : int or None
-        Bins for each doubling of a distance; None for as many as files of counts beside them have, or the usual.
+        Bins for each doubling of a distance; None for those of the other files of counts, or the default.
     keep_refs : bool
         Count by reference.
     """
@@ -101,7 +101,7 @@ class Counting:
             raise ValueError(f"{idle} says how tables are counted; these are counts already, so leave it out")
 
     def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
-        """Explain why tables were counted where the user did not ask for it, and mention bins of unlike width."""
+        """Explain why tables were counted although the user did not ask for it, and mention bins of different width."""
         notes = []
         tables = [source for source in sources.values() if not source.holds_counts]
         if self.engine is None and tables:
@@ -117,7 +117,7 @@ class Counting:
         return notes
 
     def engine_of(self, source: Source) -> str:
-        """Return the engine that counted a source; of files of counts it is not known here."""
+        """Return the engine that counted a source; files of counts do not say."""
         return "counted before" if source.holds_counts else self.engine or "polars"
 
     def _asked(self, sources: Mapping[str, Source]) -> str:
