@@ -1,4 +1,10 @@
-"""Is A really better than B? Paired differences between distances on the same triplets."""
+"""Is A really better than B? Paired differences between distances on the same triplets.
+
+How a p-value comes about (`compare`): the values of two distances on each row are subtracted; the mean of the
+differences has a clustered standard error (`errorbars`), to which the noise of training is added (`training`) or the
+spread over refits; Student's t gives p (`intervals`), and Holm's method corrects it for the number of pairs
+(`corrected`).
+"""
 
 from __future__ import annotations
 
@@ -95,30 +101,28 @@ def compare(
         it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p`` (of this pair
         alone), and what `corrected` adds.
     """
-    records: list[Record] = []
-    rows = clustering.rows
+    if not values:
+        return []
+    names = next(iter(values.values())).measures
     if measures is None:
-        measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
+        measures = COMPARED[1 if "average_precision" in names else 2]
+    records: list[Record] = []
     for name, measure in measures.items():
-        pairs = [_ordered(pair, values, name, measure.better, rows.sampling) for pair in combinations(values, 2)]
+        k, sampling = names.index(name), clustering.rows.sampling
+        pairs = [_ordered(pair, values, k, measure.better, sampling) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            differences = _differences(pairs, values, name, clustering)
-            if drawn is not None:
-                differences = [
-                    plain._replace(se=_spread(drawn, pair, _place(values, name)), units=min(plain.units, _draws(drawn)))
-                    for plain, pair in zip(differences, pairs, strict=True)
-                ]
-            if refitted is not None:
-                differences = [
-                    _with_refits(plain, _spread(refitted, pair, _place(values, name)), _draws(refitted))
-                    for plain, pair in zip(differences, pairs, strict=True)
-                ]
-        for (a, b), difference in zip(pairs, differences, strict=True):
-            interval, p = t_interval(*difference, level=level), p_value(*difference)
-            known = bool(np.isfinite(interval).all())
-            figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
-            head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
-            records.append(head | (figures if known else dict.fromkeys(figures)))
+            for (a, b), difference in zip(pairs, _differences(pairs, values, k, clustering), strict=True):
+                difference = _with_training(difference, values[a].halves, values[b].halves, k, name, clustering)
+                if drawn is not None:
+                    spread, draws = _spread(drawn[a][:, k] - drawn[b][:, k])
+                    difference = difference._replace(se=spread, units=min(difference.units, draws))
+                if refitted is not None:
+                    difference = _with_refits(difference, *_spread(refitted[a][:, k] - refitted[b][:, k]))
+                interval, p = t_interval(*difference, level=level), p_value(*difference)
+                known = bool(np.isfinite(interval).all())
+                figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
+                head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
+                records.append(head | (figures if known else dict.fromkeys(figures)))
     return corrected(records, measures, level=level)
 
 
@@ -208,29 +212,21 @@ class Difference(NamedTuple):
     units: float
 
 
-def _place(values: Mapping[str, Values], measure: str) -> int:
-    return next(iter(values.values())).measures.index(measure)
-
-
 def _ordered(
-    pair: tuple[str, str], values: Mapping[str, Values], measure: str, better: int, sampling: FloatArray | None
+    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, sampling: FloatArray | None
 ) -> tuple[str, str]:
-    """Put the better of two distances first."""
-    k = _place(values, measure)
+    """Put the better of two distances, by measure k, first."""
     one, other = (better * np.average(values[name].columns[:, k], weights=sampling) for name in pair)
     return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
 
 
 def _differences(
-    pairs: Sequence[tuple[str, str]],
-    values: Mapping[str, Values],
-    measure: str,
-    clustering: Clustering,
+    pairs: Sequence[tuple[str, str]], values: Mapping[str, Values], k: int, clustering: Clustering
 ) -> list[Difference]:
-    """Mean differences of pairs with their errors, the noise of training included where it is known."""
+    """Mean differences of pairs by measure k, with clustered standard errors over the tested rows."""
     if not pairs:
         return []
-    k, weight = _place(values, measure), clustering.rows.shares()
+    weight = clustering.rows.shares()
     apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
     means = np.average(apart, axis=0, weights=clustering.rows.sampling)
     moves = {name: value.moved for name, value in values.items()}
@@ -240,17 +236,13 @@ def _differences(
         moved = moved * weight[clustering.votes.row, None]
     errors = clustering.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
     units = float(clustering.units(weight)[0])
-    differences = [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
-    return [
-        _with_training(difference, values[a].halves, values[b].halves, k, measure, clustering)
-        for difference, (a, b) in zip(differences, pairs, strict=True)
-    ]
+    return [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
 
 
 def _with_training(
     difference: Difference, one: Halves | None, other: Halves | None, k: int, measure: str, clustering: Clustering
 ) -> Difference:
-    """Add the noise of training to the error of a difference, of either distance that has fits to halves."""
+    """Add the noise of training to the error of a difference, for the distances that have fits to halves."""
     first, second = (one, other) if one is not None else (other, None)
     if first is None:
         return difference
@@ -272,13 +264,10 @@ def _with_refits(difference: Difference, spread: float, draws: int) -> Differenc
     return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
 
 
-def _draws(replicates: Mapping[str, FloatArray]) -> int:
-    return len(next(iter(replicates.values())))
-
-
-def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: int) -> float:
-    apart = replicates[pair[0]][:, place] - replicates[pair[1]][:, place]
-    return float(np.std(apart[np.isfinite(apart)], ddof=1)) if np.isfinite(apart).sum() > 1 else float("nan")
+def _spread(replicates: FloatArray) -> tuple[float, int]:
+    """Standard deviation of the replicates of a difference that are finite, and the number of all."""
+    known = replicates[np.isfinite(replicates)]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else float("nan"), len(replicates)
 
 
 def sentence(

@@ -14,9 +14,8 @@ import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Dependence, find_dependence
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, moves
 from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
-from twoafc.inference.observers import Ballots, Score, ballots, moves
 from twoafc.inference.precision import Ranking
 from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
 from twoafc.inference.training import Halves, combined_units, training_variance
@@ -226,25 +225,20 @@ def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", cross
         if not np.isfinite(P[split]).all():
             apart[split] = np.nan  # a fit diverged
             continue
-        for name, score in _votes_scores(ties, table.k).items():
+        one, other = (_scores_of_fit(table, half, ties) for half in (first, second))
+        for name in one:
             with np.errstate(invalid="ignore"):  # two infinite NLLs
-                apart[split, :, measures.index(name)] = score(table, first) - score(table, second)
+                apart[split, :, measures.index(name)] = one[name] - other[name]
     return Halves(apart, crossed, freedom)
 
 
-def _votes_scores(ties: metrics.Ties, k: int) -> dict[str, Callable[[Votes, FloatArray], FloatArray]]:
-    """Scores of votes that depend on the fit."""
-    scores: dict[str, Callable[[Votes, FloatArray], FloatArray]] = {
-        "nll": lambda table, P: -metrics.log_likelihood(table.n, table.M, P),
-        "agreement": lambda table, P: metrics.agreement_per_triplet(table.n, table.M, P),
-    }
-    if k == 1:
-        return scores
-    return scores | {
-        "score_2afc": lambda table, P: metrics.score_2afc_per_triplet(
-            table.n, table.M, metrics.choice(P - 0.5, ties=ties)
-        )
-    }
+def _scores_of_fit(table: Votes, P: FloatArray, ties: metrics.Ties) -> dict[str, FloatArray]:
+    """Scores of the votes that depend on the fit, for every row."""
+    n, M = table.n, table.M
+    scores = {"nll": -metrics.log_likelihood(n, M, P), "agreement": metrics.agreement_per_triplet(n, M, P)}
+    if table.k == 2:
+        scores["score_2afc"] = metrics.score_2afc_per_triplet(n, M, metrics.choice(P - 0.5, ties=ties))
+    return scores
 
 
 def mean_values(runs: Sequence[Values]) -> Values:
