@@ -45,8 +45,8 @@ class Dependence:
     size : int
         Number of rows, T.
     kinds : tuple of arrays of int, each of shape (T,)
-        Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same thing, whatever the
-        kind. Images have numbers from 0 on, observers below 0. Without any, every row stands alone.
+        Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same image or observer,
+        whatever the kind. Images have numbers from 0 on, observers below 0. Without kinds, rows are independent.
     description : str
         The same in words.
     count : array of int, shape (T,), optional
@@ -55,7 +55,7 @@ class Dependence:
     family : "references" or "images"
         What the labels are called, beside observers.
     only : str
-        What the error bars are for alone, since it is in every row: "this one reference"; default nothing.
+        What is in every row, so that the error bars are for it alone: "this one reference"; default nothing.
     unknown : str
         Why no clusters are known: "the table has no column ref"; default nothing.
     sampling : array, shape (T,), optional
@@ -116,7 +116,7 @@ class Dependence:
         return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
     def _summed(self, column: FloatArray) -> FloatArray:
-        """Sum what the triplets of a row share, where rows are clustered: they are then one part of a set."""
+        """Multiply by the triplets of each row, if rows are clustered: they are then in one set."""
         if self.count is None or not self.kinds:
             return column
         return (column.T * self.count).T
@@ -197,7 +197,7 @@ class Dependence:
         """Variance from leaving out one label at a time, for images and for observers, summed."""
         share = sets.sums[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # A label in every row cannot be left out: the data do not show what it brings.
+            # A label in every row cannot be left out: its effect is not known.
             squares = np.where(share < 1 - 1e-9, (sets.sums[:, :-1] / (1 - share)) ** 2, 0.0)
         place = self._families(sets)
         labels = np.maximum(np.bincount(place, minlength=2 * count), 1)
@@ -490,7 +490,7 @@ class Ballots:
         Parameters
         ----------
         moved : array, shape (votes, k)
-            What each vote moves the mean by: see `moves`.
+            Effect of each vote on the mean: see `moves`.
         weight, strata, count
             Of the rows of the table, as for `Dependence.variance`.
         rows : Dependence
@@ -499,11 +499,11 @@ class Ballots:
         share, stratum = weight[self.row] / np.bincount(self.row)[self.row], strata[self.row]
         whole = np.bincount(stratum, share, minlength=count)
         mean = np.stack([np.bincount(stratum, column, minlength=count) for column in moved.T], axis=1)
-        # A surface that is wrong for all observers alike is no difference between them.
+        # An error of the surface that all observers share is not a difference between them.
         influence = moved - (share / whole[stratum])[:, None] * mean[stratum]
         by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, count)
         both = rows.at(self.row).products(influence, self.observer * count + stratum, self.observers * count)
-        # Less than nothing is added by chance alone.
+        # Negative by chance only.
         return np.asarray(np.maximum(by_observer - both.reshape(self.observers, count, -1).sum(axis=0), 0.0))
 
     def units(self, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
@@ -513,7 +513,7 @@ class Ballots:
 
 
 def ballots(table: Votes) -> Ballots | None:
-    """Take the votes of a table whose observers are known; None where they are not, or there is one."""
+    """Return the single votes of a table; None unless at least two observers are known."""
     votes = table.votes
     if votes is None or "observer" not in votes.columns or votes["observer"].n_unique() < 2:
         return None
@@ -523,10 +523,10 @@ def ballots(table: Votes) -> Ballots | None:
 
 
 def moves(score: Score, ballots: Ballots, n: IntArray, M: IntArray, P: FloatArray) -> FloatArray:
-    """What each vote moves the score of its triplet by, shape (votes,): (y - P) times the score with it less without.
+    """Effect of each vote on the score of its triplet, shape (votes,): (y - P) times the score with it minus without.
 
-    The other votes are as they were cast. Of a score that is not a sum over votes the mean of this over them is the
-    part that is (Hajek's projection), which carries the covariance of triplets that share an observer.
+    The other votes are as they were cast. A score need not be a sum over votes: this is its projection on such sums
+    (Hajek), which has the covariance of triplets that share an observer.
     """
     row = ballots.row
     p = np.clip(P, 1e-9, 1 - 1e-9)

@@ -35,7 +35,7 @@ Errors = dict[str, Error]
 
 
 FEW, FEW_IMAGES = 15, 30
-"""Fewer references or observers, or images in all places, than this are said to be few."""
+"""Fewer references or observers, or images where these recur, get a caveat."""
 FEW_ROWS = 30
 
 
@@ -55,21 +55,21 @@ class Clustering:
 
     @property
     def description(self) -> str:
-        """The same in words."""
+        """The clustering in words."""
         if self.votes is not None:
             return f"{self.rows.description}; votes by observer too ({self.votes.observers} observers)"
         return f"{self.rows.description}; for this one observer alone" if self.one_observer else self.rows.description
 
     @property
     def weighting(self) -> list[str]:
-        """That scores are weighted, and how many triplets of equal weight these are worth; nothing without weights."""
+        """A note that scores are weighted, with the effective number of triplets; empty without weights."""
         if self.rows.sampling is None:
             return []
         effective = f"{self.rows.sampling.sum():.0f} of equal weight"
         return [f"scores are weighted (column weight): {self.rows.size} triplets count like {effective}"]
 
     def caveats(self) -> list[str]:
-        """What few references, images or observers mean for the error bars, in plain words."""
+        """Explain what few references, images or observers mean for the error bars."""
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
         if self.votes is not None:
@@ -169,9 +169,10 @@ def clustering_of(table: Votes) -> Clustering:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known.
+    """Values of every triplet, one column for each measure.
 
-    With `halves` the noise of training is known.
+    ``moved`` has the effect of each vote on them, where observers are known; ``halves``, the fits from which the noise
+    of training is estimated.
     """
 
     measures: tuple[str, ...]
@@ -187,7 +188,7 @@ class Values:
 
     @property
     def over_votes(self) -> FloatArray:
-        """Sums of those over the votes of each triplet, shape (T, v)."""
+        """Sums of these measures over the votes of each triplet, shape (T, v)."""
         return self.sums_over_votes(self.columns)
 
     def sums_over_votes(self, columns: FloatArray) -> FloatArray:
@@ -217,7 +218,7 @@ def values_of(
 def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, freedom: float) -> Halves:
     """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
 
-    Measures that do not depend on the fit, and those that are expected rather than seen, are 0.
+    Measures that do not depend on the fit, and expected ones, are 0.
     """
     measures = MEASURES[table.k]
     apart = np.zeros((len(P), len(table), len(measures)))
@@ -376,7 +377,7 @@ def _training(
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:
-    """Number of independent rows that the rows of a table are worth: their number over the NLL's design effect."""
+    """Effective number of independent rows: the number of rows over the design effect of the NLL."""
     rows = clustering.rows
     nll, weight = values.columns[:, [values.measures.index("nll")]], rows.shares()
     T = float(rows.times.sum() if rows.sampling is None else 1 / (weight @ weight))
@@ -390,7 +391,7 @@ def independent_rows(values: Values, clustering: Clustering) -> float:
 
 
 def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Record:
-    """Give the error bar of one measure as the fields of a record; None where it cannot be known.
+    """Return the error bar of one measure as the fields of a record; None where it cannot be estimated.
 
     Examples
     --------

@@ -43,10 +43,10 @@ PER_VOTE = {
     "score_2afc_distance_votes": "score_2afc_distance",
     "nll_per_vote_floor": "nll_floor",
 }
-"""Means over votes, and the measure whose mean over rows each stands beside."""
+"""Means over votes, each with the measure whose mean over rows it complements."""
 COUNTS = ("triplets", "pairs", "votes", "ties", "ties_model")
 DRAWS = 64
-"""Votes are drawn so often for the average precision to expect; unlike an NLL's, it has no closed form."""
+"""Draws of votes for the expected average precision, which has no closed form."""
 
 
 def all_measures(k: int) -> list[str]:
@@ -187,7 +187,7 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
 
 
 def _known(name: str, value: float) -> float | None:
-    """An infinite NLL is a fact; another measure that is not finite is not known."""
+    """Return None for a measure that is not finite, unless it is an NLL, which may be infinite."""
     return float(value) if np.isfinite(value) or name.startswith("nll") else None
 
 

@@ -25,7 +25,7 @@ SPLITS = 10
 
 
 def factor_of(measure: str) -> float:
-    """Give f, the share of R - I that counts, by measure.
+    """Return f, the share of R - I that counts, by measure.
 
     Examples
     --------
