@@ -131,7 +131,7 @@ def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:
 
 
 def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
-    """Choose the distances to fuse; refuse what cannot be fused, and leave out what adds nothing."""
+    """Choose the distances to fuse; refuse what cannot be fused, and leave out constants and repeats."""
     for role, table in (("train", train), ("test", test)):
         if table is not None and (not isinstance(table, Triplets) or table.count is not None):
             kind = "counts" if table.count is not None else f"{table.row}s"
@@ -164,7 +164,7 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
 
 
 def _carded(result: Result, name: str) -> Result:
-    """Give heads their card."""
+    """Add the card to fitted heads."""
     runs = [
         replace(run, fit=replace(run.fit, card=_card(result, name))) if isinstance(run.fit, HeadsFit) else run
         for run in result.runs
@@ -186,7 +186,7 @@ def _card(result: Result, name: str) -> dict[str, Any]:
 
 
 def _separated(fit: FusionFit, train: Votes) -> list[str]:
-    """Say of a distance that separates all votes that these do not fix its scale."""
+    """Note that the scale of a distance is arbitrary if it separates all votes."""
     farther = np.sign(np.subtract(*map(fit.reduce, train.columns)))
     if (farther == np.where(train.n == train.M, 1, np.where(train.n == 0, -1, 0))).all():
         return ["the fused distance separates all training votes: they fix the order of images, not its scale"]
@@ -203,7 +203,7 @@ class _Study:
         self.clustering: Clustering = clustering_of(self.data.tested)
 
     def findings(self, progress: Progress | None) -> dict[str, Any]:
-        """What each part is worth, and what more votes would be worth; nothing where one part stands alone."""
+        """Estimate what each part and more votes would gain; empty if the fused distance is one part alone."""
         if self.fit.settings.alone is not None:
             return {"without": [], "learning": []}
         fusion = replace(self.fit.settings, folds=0, choose=True)
@@ -224,7 +224,7 @@ class _Study:
         learning = []
         for share in SHARES:
             step(f"{share:.0%} of the training table")
-            # From nothing, as another user's fit to so few votes would.
+            # Without a start, as a fit to so few votes would be made.
             drawn = [self._values(replace(fusion, start=None), kept) for kept in self._subsets(share)]
             if drawn:
                 learning.append({"share": share, **self._paired(_mean(drawn), whole)})
@@ -257,7 +257,7 @@ class _Study:
         return values
 
     def _paired(self, other: Values, whole: Values) -> dict[str, float]:
-        """NLL of other fits less that of the fits to all: difference, standard error and 95 % interval."""
+        """NLL of other fits minus that of the fits to all: difference, standard error and 95 % interval."""
         measure = {"nll": COMPARED[2]["nll"]}
         (record,) = compare({"other": other, "whole": whole}, self.clustering, estimator=LABEL, measures=measure)
         sign = 1.0 if record["a"] == "other" else -1.0
@@ -271,7 +271,7 @@ def _mean(values: Sequence[Values]) -> Values:
 
 
 def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
-    """Say what the fused distance is made of, what it gains, which parts matter, and what more votes would bring."""
+    """Sentences on what the fused distance gains, its parts, which of them matter, and the gain of more votes."""
     name, all_parts, rise = fusion["name"], fusion["of"], fusion["parts"]
     parts = sorted(rise, key=lambda part: -rise[part])
     if fusion["alone"]:
@@ -309,7 +309,7 @@ def _gain(result: Result, name: str) -> list[str]:
 
 
 def _nats(record: Mapping[str, float]) -> str:
-    """A difference with its interval, with the digits that this allows."""
+    """A difference with its interval, with as many digits as that justifies."""
     places = max(2, 2 - math.floor(math.log10(max(record["high"] - record["low"], 1e-6))))
     value, low, high = (f"{record[key]:.{places}f}" for key in ("difference", "low", "high"))
     return f"{value} ({low} to {high})"
@@ -365,7 +365,7 @@ def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:
 
 
 def heads_sentences(result: Result, heads: Mapping[str, Any]) -> list[str]:
-    """Say what the fitted heads gain, and how they differ from the published ones."""
+    """Sentences on the gain of the fitted heads, and how they differ from the published ones."""
     name, network = heads["name"], heads["network"]
     if heads["published"]:
         return [

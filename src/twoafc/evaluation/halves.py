@@ -40,7 +40,7 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     Parameters
     ----------
     train, test : float
-        Independent rows that the tables are worth; None for a test table that is not there.
+        Effective numbers of independent rows; None for `test` if there is no test table.
 
     Examples
     --------
@@ -112,17 +112,17 @@ def find_noise(
 
     It counts for an estimator if it does for one distance. It is not estimated for counts, few rows or slow fits.
     """
-    worth: dict[tuple[str, str], list[float]] = {}
+    effective: dict[tuple[str, str], list[float]] = {}
     for one in scored:
         if one.values is not None and one.key[0] not in plan.learned and one.split in ("train", "test"):
             rows = independent_rows(one.values, clusterings[one.split])
-            worth.setdefault((one.key[1], one.split), []).append(rows)
+            effective.setdefault((one.key[1], one.split), []).append(rows)
     counts = [
         name
         for name, estimator in plan.estimators.items()
-        if (name, "train") in worth
+        if (name, "train") in effective
         and training_matters(
-            estimator, min(worth[name, "train"]), None if data.test is None else max(worth[name, "test"])
+            estimator, min(effective[name, "train"]), None if data.test is None else max(effective[name, "test"])
         )
     ]
     if settings.error_bars != "analytic" or data.train.count is not None or data.fitted_rows < FEWEST_ROWS:

@@ -404,7 +404,7 @@ def _plain_settings(density: Density) -> dict[str, Any]:
 
 
 def sweep_remarks(result: Sweep) -> list[str]:
-    """Say what a reader of the tables should know."""
+    """Remarks below the tables."""
     automatic = [CHOSEN[result.cross_validated]] if result.tested else []
     compared = [f"{record['distance']}: {record['sentence']}" for record in result.comparisons]
     remarks = [SWEEP_READING, *automatic, f"error bars: {result.error_bars}", *compared]

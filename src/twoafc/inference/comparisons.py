@@ -337,7 +337,7 @@ def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure:
 
 
 def compact_letters(names: Sequence[str], different: Collection[tuple[str, str]]) -> dict[str, str]:
-    """Give letters to names, in their order, so that two share one exactly if they are not different.
+    """Assign letters to names, in their order, so that two share one exactly if they are not different.
 
     The compact display of Piepho (Journal of Computational and Graphical Statistics 13, 2004): sets are split wherever
     two of their members differ, and those inside another are dropped.

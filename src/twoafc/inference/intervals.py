@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 
 
 def t_interval(value: float, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Interval:
-    """Interval of a mean over so many independent units, by Student's t.
+    """Interval of a mean over some number of independent units, by Student's t.
 
     The mean of few units that are skewed, as NLLs are, is skewed itself; both ends are then moved by the transformation
     of Hall (Journal of the Royal Statistical Society B 54, 1992).

@@ -57,7 +57,7 @@ class Ranking:
         return cls(order, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)), weight)
 
     def average_precision(self, share: FloatArray, weight: FloatArray | None = None) -> float:
-        """Average precision in %; with weights instead of its own, of a table that has each pair so many times."""
+        """Average precision in %; `weight`, if given, replaces the weights of the pairs."""
         hits, envelope, steps, _ = self._curve(share, weight)
         return float(100 * steps @ envelope) if hits[-1] > 0 else float("nan")
 
