@@ -141,13 +141,7 @@ def interpolated_variance(covariances: FloatArray, *u: FloatArray) -> FloatArray
 
 @cache
 def offsets(k: int) -> tuple[tuple[int, ...], ...]:
-    """Offsets between the nodes around a point, each pair of nodes once.
-
-    Examples
-    --------
-    >>> offsets(2)
-    ((0, 0), (0, 1), (1, 0), (1, 1), (1, -1))
-    """
+    """Offsets between the nodes around a point, each pair of nodes once."""
     pairs = combinations_with_replacement(product((0, 1), repeat=k), 2)
     return tuple(dict.fromkeys(tuple(b - a for a, b in zip(*pair, strict=True)) for pair in pairs))
 

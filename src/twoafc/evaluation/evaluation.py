@@ -18,7 +18,6 @@ from twoafc.evaluation.halves import find_noise, training_card, training_caveats
 from twoafc.evaluation.loop import Data, Job, Learned, Plan, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
     Analytic,
-    Bars,
     Bootstrap,
     Refit,
     Scored,
@@ -229,7 +228,7 @@ def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, 
     return Data(train, None, fold), settings
 
 
-def _way_to_error_bars(data: Data, plan: Plan, settings: Settings, progress: Progress | None) -> Bars:
+def _way_to_error_bars(data: Data, plan: Plan, settings: Settings, progress: Progress | None) -> Analytic:
     if settings.error_bars == "bootstrap":
         return Bootstrap(settings.draws, settings.seed)
     if settings.error_bars == "refit":
@@ -256,7 +255,7 @@ def _fit_and_score(
 
 
 def _with_error_bars(
-    scored: Sequence[Scored], method: Bars, clusterings: Mapping[str, Clustering], settings: Settings
+    scored: Sequence[Scored], method: Analytic, clusterings: Mapping[str, Clustering], settings: Settings
 ) -> tuple[list[Record], list[Record]]:
     """Records of all scores with their error bars, and of their means over seeds if there are several."""
     scores: list[Record] = []
@@ -268,7 +267,7 @@ def _with_error_bars(
     return scores, summaries(scores, units) if settings.seeds > 1 else []
 
 
-def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Bars) -> list[Record]:
+def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Analytic) -> list[Record]:
     """Compare the distances under each estimator; of several seeds, the means over those that did not diverge.
 
     This is where p-values come from: `compare` takes the difference of two distances' values on each row, its mean and

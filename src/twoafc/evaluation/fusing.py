@@ -96,7 +96,7 @@ def fuse(
             raise DataError("train and test must both be channels (.npz), or both tables")
         if distances is not None:
             raise DataError("channels are those of one distance; leave distances out")
-        return _carded(fit_heads(train, test, name or "heads", settings, progress), name or "heads")
+        return fit_heads(train, test, name or "heads", settings, progress)
     name = name or "fused"
     tables = as_votes(train), None if test is None else as_votes(test)
     distances = [distances] if isinstance(distances, str) else distances
@@ -161,15 +161,6 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
         why = "" if len(kept) == len(names) else f" ({'; '.join(notes)})"
         raise DataError(f"fusing needs two distances at least; the table has {', '.join(kept) or 'none'}{why}")
     return kept, notes
-
-
-def _carded(result: Result, name: str) -> Result:
-    """Add the card to fitted heads."""
-    runs = [
-        replace(run, fit=replace(run.fit, card=_card(result, name))) if isinstance(run.fit, HeadsFit) else run
-        for run in result.runs
-    ]
-    return result.replace(runs=runs)
 
 
 def _card(result: Result, name: str) -> dict[str, Any]:
@@ -348,11 +339,14 @@ def fit_heads(
         baseline=name,
         learned={name: heads},
     )
-    fit: Any = next(run.fit for run in result.runs if run.distance == name)
+    run = next(run for run in result.runs if run.distance == name)
+    assert isinstance(run.fit, HeadsFit)
+    fit = replace(run.fit, card=_card(result, name))
+    runs = [replace(one, fit=fit) if one is run else one for one in result.runs]
     about = {"name": name, **fit.summary()}
     about["sentences"] = heads_sentences(result, about)
     caveats = [*result.card["caveats"], *([SEEN] if any("images recur" in note for note in result.notes) else [])]
-    return result.replace(card={**result.card, "heads": about, "caveats": caveats})
+    return result.replace(runs=runs, card={**result.card, "heads": about, "caveats": caveats})
 
 
 def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:

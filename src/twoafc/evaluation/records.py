@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -130,42 +130,26 @@ def _records(prediction: Prediction, values: Columns, grouped: Columns | None) -
 # Error bars
 
 
-class Bars(Protocol):
-    """A way to error bars of scores, and of differences between the distances of one estimator."""
+class Analytic:
+    """By formula: other test triplets and, where its noise counts, another training table."""
 
     @property
     def description(self) -> str:
         """What the error bars are of."""
+        return "95 % intervals for other test triplets"
 
     def errors(self, one: Scored, clustering: Clustering) -> Errors:
         """Return the errors of a prediction's scores, by group."""
+        assert one.values is not None
+        return errors(one.values, one.codes, clustering, one.grouped)
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return the replicated scores that `twoafc.inference.compare` takes: ``drawn``, ``refitted`` or none."""
-
-
-def _by_formula(one: Scored, clustering: Clustering) -> Errors:
-    assert one.values is not None
-    return errors(one.values, one.codes, clustering, one.grouped)
-
-
-@dataclass(frozen=True)
-class Analytic:
-    """By formula: other test triplets and, where its noise counts, another training table."""
-
-    description: str = "95 % intervals for other test triplets"
-
-    def errors(self, one: Scored, clustering: Clustering) -> Errors:
-        """Return the errors of a prediction's scores, by group."""
-        return _by_formula(one, clustering)
-
-    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return nothing: differences have errors by formula."""
+        """Return replicated scores as arguments of `twoafc.inference.compare`; none for errors by formula."""
         return {}
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(Analytic):
     """From drawn tables: the fitted surfaces on other triplets."""
 
     draws: int
@@ -182,23 +166,23 @@ class Bootstrap:
         drawn = bootstrap_errors(
             one.values, one.codes, clustering.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
         )
-        by_formula = _by_formula(one, clustering)
+        by_formula = super().errors(one, clustering)
         if clustering.votes is None:
             return {
                 group: error._replace(se=drawn[group], units=np.minimum(error.units, self.draws))
                 for group, error in by_formula.items()
             }
         # Observers are not drawn: their part of the variance is added by formula.
-        rows = _by_formula(one, Clustering(clustering.rows, None))
+        rows = super().errors(one, Clustering(clustering.rows, None))
         return {
             group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
             for group, error in by_formula.items()
         }
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return scores on drawn tables; none where observers are known, whose part needs the formula."""
+        """Return scores on drawn tables, whose spread replaces the error by formula."""
         if clustering.votes is not None:
-            return {}
+            return {}  # the part of the observers needs the formula
         drawn = {
             name: bootstrap_means(value.columns, clustering.drawable, draws=self.draws, seed=self.seed)
             for name, value in values.items()
@@ -207,7 +191,7 @@ class Bootstrap:
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class Refit(Analytic):
     """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets.
 
     Parameters
@@ -232,7 +216,7 @@ class Refit:
         over_rows = self.on_test and one.split == "test"
         return {
             group: error._replace(se=np.hypot(error.se if over_rows else 0.0, self._spread(one, group)))
-            for group, error in _by_formula(one, clustering).items()
+            for group, error in super().errors(one, clustering).items()
         }
 
     def _spread(self, one: Scored, group: str) -> FloatArray:
@@ -245,7 +229,7 @@ class Refit:
         return np.where(enough, np.std(np.where(known, drawn, 0.0), axis=0, ddof=1, where=known | ~enough), np.nan)
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return scores of the refits, whose spread is added to the error over test rows or replaces it."""
+        """Return scores of the refits, whose spread is added to the error by formula or replaces it."""
         drawn = {name: self.scores[name, estimator, "test", "all"] for name in values}
         return {"refitted" if self.on_test else "drawn": drawn}
 

@@ -59,13 +59,7 @@ class Point(NamedTuple):
 
 
 def nodes_for(sigma: float) -> int:
-    """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width.
-
-    Examples
-    --------
-    >>> nodes_for(1 / 44), nodes_for(0.5)
-    (66, 20)
-    """
+    """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width."""
     return max(PAPER.grid_size, ceil(1.5 / sigma))
 
 

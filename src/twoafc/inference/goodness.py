@@ -478,13 +478,7 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
 
 
 def preference_matters(preference: Mapping[str, Any]) -> bool:
-    """Whether a preference for one side, as `asymmetry` returns it, is large and beyond doubt.
-
-    Examples
-    --------
-    >>> preference_matters({"value": -8.0, "p": 1e-6}), preference_matters({"value": 2.0, "p": 1e-6})
-    (True, False)
-    """
+    """Whether a preference for one side, as `asymmetry` returns it, is large and beyond doubt."""
     value, p = preference["value"], preference["p"]
     return value is not None and p is not None and abs(value) >= LARGE_PREFERENCE and p < P_PREFERENCE
 

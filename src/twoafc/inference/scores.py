@@ -50,13 +50,7 @@ DRAWS = 64
 
 
 def all_measures(k: int) -> list[str]:
-    """Every measure with an error bar: means over rows, then means over votes.
-
-    Examples
-    --------
-    >>> all_measures(1)[-2:]
-    ['average_precision_simulated', 'nll_per_vote']
-    """
+    """Every measure with an error bar: means over rows, then means over votes."""
     return [*MEASURES[k], *(name for name, of in PER_VOTE.items() if of in MEASURES[k])]
 
 
@@ -192,13 +186,7 @@ def _known(name: str, value: float) -> float | None:
 
 
 def mean_of_groups(records: Sequence[Record]) -> Record:
-    """Mean of groups, each counted once whatever its size; counts are summed.
-
-    Examples
-    --------
-    >>> mean_of_groups([{"triplets": 1, "nll": 1.0}, {"triplets": 3, "nll": 2.0}])
-    {'group': 'mean', 'triplets': 4, 'nll': 1.5}
-    """
+    """Mean of groups, each counted once whatever its size; counts are summed."""
     mean: Record = {"group": "mean"}
     for name in records[0]:
         values = [record[name] for record in records]

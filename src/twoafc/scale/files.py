@@ -48,13 +48,7 @@ class Head(NamedTuple):
 
 
 def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
-    """List the files that a path, a pattern or a list of them names, in order; remote ones are taken as they are.
-
-    Examples
-    --------
-    >>> find_parts("s3://votes/*.parquet")
-    ['s3://votes/*.parquet']
-    """
+    """List the files that a path, a pattern or a list of them names, in order; remote ones are taken as they are."""
     named = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not named:
         raise ValueError("name at least one file of votes")
@@ -175,13 +169,7 @@ def check_alike(schemas: Mapping[str, Mapping[str, pl.DataType | None]], needed:
 
 
 def broken_kind(name: str, kind: Any) -> str | None:
-    """Return the rule that a column of some type (of polars or narwhals) breaks; None where it breaks none.
-
-    Examples
-    --------
-    >>> broken_kind("group", pl.Float64())
-    'group must be text or whole numbers to be counted'
-    """
+    """Return the rule that a column of some type (of polars or narwhals) breaks; None where it breaks none."""
     if name not in LABELS:
         return None if kind.is_numeric() or str(kind) in ("Boolean", "Null") else f"{name} must be a number"
     # Engines write 1e8 and True in different ways, so that groups would not be the same.
@@ -190,16 +178,7 @@ def broken_kind(name: str, kind: Any) -> str | None:
 
 
 def size(source: str | Path | Sequence[str | Path]) -> Size:
-    """Return the size of a table from the ends of its files, without reading them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> pl.DataFrame({"n": [1, 2, 3]}).write_parquet(f"{folder}/a.parquet")
-    >>> size(f"{folder}/*.parquet").rows
-    3
-    """
+    """Return the size of a table from the ends of its files, without reading them."""
     parts = find_parts(source)
     local = [part for part in parts if not is_remote(part)]
     used = sum(os.path.getsize(part) for part in local)
@@ -218,11 +197,6 @@ def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
     """Identify files, whatever they are called, by their sizes and ends; none where one of them is remote.
 
     Files without rows are left out: they hold no votes, and those of any two sites are the same.
-
-    Examples
-    --------
-    >>> fingerprints(["s3://votes/a.parquet"])
-    ()
     """
     if any(map(is_remote, parts)):
         return ()
@@ -230,16 +204,7 @@ def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_bare(part: str) -> bool:
-    """Whether a local file has columns but no rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> pl.DataFrame({"n": [], "M": []}).write_csv(f"{folder}/a.csv")
-    >>> is_bare(f"{folder}/a.csv")
-    True
-    """
+    """Whether a local file has columns but no rows."""
     if is_parquet(part):
         return _rows(part) == 0
     with _opener(part)(part, "rb") as file:

@@ -118,13 +118,7 @@ def broken_name(name: str, reserved: Sequence[str] = ()) -> Any:
 
 
 def identifying(columns: Sequence[str]) -> list[str]:
-    """Columns that identify the triplet of a vote; none if the table has none.
-
-    Examples
-    --------
-    >>> identifying(["choice", "ref", "x0", "x1", "d0", "d1"]), identifying(["choice", "d0", "d1"])
-    (['ref', 'x0', 'x1'], [])
-    """
+    """Columns that identify the triplet of a vote; none if the table has none."""
     ways = (TRIPLET, QUADRUPLE, ("triplet",))
     return next((list(names) for names in ways if set(names) <= set(columns)), [])
 

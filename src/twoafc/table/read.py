@@ -24,13 +24,7 @@ READABLE = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
 
 def row_name(row: int) -> str:
-    """Name a row of a frame; rows count from 0.
-
-    Examples
-    --------
-    >>> row_name(17)
-    'row 17'
-    """
+    """Name a row of a frame; rows count from 0."""
     return f"row {row}"
 
 
@@ -51,13 +45,7 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
 
 
 def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFrame:
-    """Rename columns, OLD to NEW.
-
-    Examples
-    --------
-    >>> renamed(pl.DataFrame({"response": [1]}), {"response": "choice"}).columns
-    ['choice']
-    """
+    """Rename columns, OLD to NEW."""
     for old, new in (rename or {}).items():
         if old not in frame.columns:
             raise DataError(f"no column {old} to rename to {new}; found {', '.join(frame.columns)}")
@@ -184,13 +172,7 @@ def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str,
 
 
 def as_frame(table: Any) -> pl.DataFrame:
-    """Convert a pandas, polars or arrow frame, or a mapping of columns, to a polars frame.
-
-    Examples
-    --------
-    >>> as_frame({"n": [1], "M": [2]}).columns
-    ['n', 'M']
-    """
+    """Convert a pandas, polars or arrow frame, or a mapping of columns, to a polars frame."""
     if isinstance(table, pl.LazyFrame):
         table = table.collect()
     if isinstance(table, pl.DataFrame):
@@ -216,13 +198,7 @@ def as_frame(table: Any) -> pl.DataFrame:
 
 
 def native_kind(table: Any) -> str | None:
-    """Name the library of a frame, for `to_native`; None for polars and what is not a frame.
-
-    Examples
-    --------
-    >>> native_kind(pl.DataFrame()), native_kind({"n": [1]}), native_kind("votes.csv")
-    (None, None, None)
-    """
+    """Name the library of a frame, for `to_native`; None for polars and what is not a frame."""
     if isinstance(table, pl.DataFrame | pl.LazyFrame | Mapping | str | Path):
         return None
     import narwhals as nw
