@@ -140,16 +140,10 @@ def evaluate_tables(
 ) -> Result:
     """Evaluate the distances of tables, and `learned` ones that are fitted to the votes on the way."""
     _check_kinds(train, test, settings)
-    names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
+    plan, notes = _planned(train, test, distances, estimators, learned or {}, baseline, pairs)
     _check_sizes(train, test)
-    plan = Plan(names, estimators, learned or {})
-    baseline, pairs = known_names(plan.distances, baseline, pairs)
-    planned = planned_pairs(plan.distances, baseline, pairs)
-    notes += _notes_on_fits(train, test, estimators)
     data, settings = _split(train, test, settings)
     train, counted = data.train, data.train.count is not None
-    if data.fold is not None:
-        notes.append(f"no test table: {split_note(train, data.fold)}")
 
     # Fit, predict and score; fit to halves of the training table where its noise counts.
     method = _way_to_error_bars(data, plan, settings, progress)
@@ -158,30 +152,30 @@ def evaluate_tables(
     scored, splits = with_noise(parts, noise, data, settings, progress)
     runs = [one.prediction.run for one in scored if one.split == "train"]
     unseen, clustering = [one for one in scored if one.split == "test"], clusterings["test"]
+    if progress:
+        progress(len(runs), len(runs), "scores")
 
     # Records of the scores with their error bars, then what needs several of them.
     scores, means_over_seeds = _with_error_bars(scored, method, clusterings, settings)
-    if progress:
-        progress(len(runs), len(runs), "scores")
     papers = _papers_density(plan, data, settings)
-    notes += [*_notes_on_scores(train, scores), *_density_note(scores, papers)]
+    notes += [*_notes_on_fits(data, plan), *_notes_on_scores(train, scores), *_density_note(scores, papers)]
     scores += means_over_seeds
-    comparisons = [] if counted else _comparisons(unseen, clustering, method)
-    if planned:
-        comparisons = keep_planned(comparisons, planned, COMPARED[train.k])
-    else:
+    comparisons = (
+        [] if counted else keep_planned(_comparisons(unseen, clustering, method), plan.comparisons, COMPARED[train.k])
+    )
+    if not plan.comparisons:
         scores = with_letters(scores, comparisons)
-    reach = ceiling_of(unseen, clustering) if train.k == 2 else None
-    if reach is not None:
-        scores = with_explained(scores, unseen, clustering, reach)
+    ceiling = ceiling_of(unseen, clustering) if train.k == 2 else None
+    if ceiling is not None:
+        scores = with_explained(scores, unseen, clustering, ceiling)
 
-    error_bars = f"{method.description}; {training_words(train, estimators, noise, settings)}{clustering.description}"
-    caveats = [_worded(caveat, train.row) for caveat in clustering.caveats()]
+    training = training_words(train, estimators, noise, settings)
     card = make_card(_described(data, plan), estimators, asdict(settings), runs) | training_card(unseen)
-    card["caveats"] = caveats + training_caveats(unseen, noise, data, settings)
+    card["caveats"] = [_worded(caveat, train.row) for caveat in clustering.caveats()]
+    card["caveats"] += training_caveats(unseen, noise, data, settings)
     card["paper_density_nll"] = _finite(papers)
-    if planned:
-        card |= {"baseline": baseline, "planned": [list(pair) for pair in planned]}
+    if plan.comparisons:
+        card |= {"baseline": plan.baseline, "planned": [list(pair) for pair in plan.comparisons]}
     return Result(
         row=train.row,
         scores=scores,
@@ -190,12 +184,28 @@ def evaluate_tables(
         notes=notes,
         comparisons=comparisons,
         goodness={} if counted else _goodness(unseen, clustering),
-        error_bars=_worded(error_bars, train.row),
-        ceiling=reach,
+        error_bars=_worded(f"{method.description}; {training}{clustering.description}", train.row),
+        ceiling=ceiling,
         votes=_ballots(data.tested),
-        findings=_findings(data, names),
+        findings=_findings(data, plan.names),
         card=card,
     )
+
+
+def _planned(
+    train: Votes,
+    test: Votes | None,
+    distances: Sequence[str] | None,
+    estimators: Mapping[str, Estimator],
+    learned: Learned,
+    baseline: str | None,
+    pairs: Sequence[tuple[str, str]],
+) -> tuple[Plan, list[str]]:
+    """Choose the distances to fit and to compare; return also notes on distances that are left out."""
+    names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
+    known = [*names, *learned]
+    baseline, pairs = known_names(known, baseline, pairs)
+    return Plan(names, estimators, learned, baseline, planned_pairs(known, baseline, pairs)), notes
 
 
 def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
@@ -312,16 +322,19 @@ def _papers_density(plan: Plan, data: Data, settings: Settings) -> dict[str, flo
 # What is written beside the scores: notes, findings, the card
 
 
-def _notes_on_fits(train: Votes, test: Votes | None, estimators: Mapping[str, Estimator]) -> list[str]:
-    notes = []
+def _notes_on_fits(data: Data, plan: Plan) -> list[str]:
+    """Weights, the automatic estimator, and folds."""
+    notes, (train, test, fold) = [], data
     if test is not None and (train.weight is None) != (test.weight is None):
         weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
         notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
     if train.weight is not None:
-        own = [name for name, given in estimators.items() if not isinstance(given, CountsEstimator)]
+        own = [name for name, given in plan.estimators.items() if not isinstance(given, CountsEstimator)]
         notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
-    if isinstance(estimators.get("auto"), Spline):
+    if isinstance(plan.estimators.get("auto"), Spline):
         notes.append(AUTO)
+    if fold is not None:
+        notes.append(f"no test table: {split_note(train, fold)}")
     return notes
 
 

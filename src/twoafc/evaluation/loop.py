@@ -70,16 +70,16 @@ each learns how to reduce them to one: its fits have a method ``reduce``, from (
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which estimators are fitted to which distances of a table, and which distances are learned from the votes."""
+    """Which estimators are fitted to which distances of a table, and which distances are learned from the votes.
+
+    ``comparisons`` are the pairs of distances to compare, each with the ``baseline`` if there is one; default all.
+    """
 
     names: Sequence[str]
     estimators: Mapping[str, Estimator]
     learned: Learned = field(default_factory=dict)
-
-    @property
-    def distances(self) -> list[str]:
-        """Names of all distances."""
-        return [*self.names, *self.learned]
+    baseline: str | None = None
+    comparisons: Sequence[tuple[str, str]] = ()
 
     def jobs(self, settings: Settings) -> list[Job]:
         """List the fits: each estimator on each distance, once per seed if it has one, then the learned distances."""
