@@ -240,15 +240,19 @@ class _Tally:
 
     def __init__(self, d: tuple[str, str], window: Window, placed: _Array | _List) -> None:
         self.d, self.window, self.placed = d, window, placed
-        self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for what is no distance
+        self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for invalid distances
         self.ends = (np.inf, -np.inf)
         self.since = 0
         self.aside: list[pl.DataFrame] = []
         self.cells: list[pl.DataFrame] = []
 
     def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, labels: Mapping[str, ShortArray]) -> None:
+        """Count some rows: bin their distances, find the place of each row, and set aside rows without a place."""
         d0, d1 = (_floats(batch[name]) for name in self.d)
-        places = {GROUP: self.window.places // max(len(self.window.groups), 1), REF: self.window.places}
+        places = {
+            GROUP: self.window.places // max(len(self.window.groups), 1),
+            REF: self.window.places,
+        }  # of each label
         for start in range(0, len(batch), STEP):
             some = slice(start, start + STEP)
             d = d0[some], d1[some]
@@ -258,8 +262,8 @@ class _Tally:
             bins = tuple(FINE.coarsened(index, self.window.lattice) for index in fine)
             place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
             for name, label in labels.items():
-                of = label[some]
-                place = np.where((place < 0) | (of < 0), NOWHERE, place + places[name] * of.astype(np.int64))
+                number = label[some].astype(np.int64)
+                place = np.where((place < 0) | (number < 0), NOWHERE, place + places[name] * number)
             if place.min() < 0:
                 self.aside.append(batch[some].filter(pl.Series(place == NOWHERE)))
                 place = place[place >= 0]

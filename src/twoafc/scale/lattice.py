@@ -301,8 +301,8 @@ class Counts:
         200,000 cells, those within 1/128 of rank and 1/16 of normal score of each other become one row.
         """
         cells = self.cells
-        bin0, bin1 = cells["bin0"].to_numpy(), cells["bin1"].to_numpy()
-        sign, count = cells["sign"].to_numpy(), cells["count"].to_numpy()
+        bin0, bin1, sign, count = (cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count"))
+        # Distances are at the mean ranks of their bins; two that differ within one bin, on either side of it.
         rank, spread = self._ranks
         apart = np.flatnonzero((bin0 == bin1) & (sign != 0))
         u0, u1 = rank[bin0], rank[bin1]
