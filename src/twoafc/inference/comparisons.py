@@ -76,7 +76,6 @@ def compare(
     measures: Mapping[str, Measure] | None = None,
     drawn: Mapping[str, FloatArray] | None = None,
     refitted: Mapping[str, FloatArray] | None = None,
-    level: float = LEVEL,
 ) -> list[Record]:
     """Compare all distances with each other on the same triplets.
 
@@ -90,8 +89,6 @@ def compare(
         Scores on drawn tables, the same for all distances: standard errors are then their spread.
     refitted : mapping of distance to array, shape (draws, measures), optional
         Scores of surfaces fitted to drawn training tables: their variance is added to that of the test triplets.
-    level : float
-        Level of the intervals; p-values below 1 - level, corrected, make a pair differ.
 
     Returns
     -------
@@ -118,25 +115,25 @@ def compare(
                     difference = difference._replace(se=spread, units=min(difference.units, draws))
                 if refitted is not None:
                     difference = _with_refits(difference, *_spread(refitted[a][:, k] - refitted[b][:, k]))
-                interval, p = t_interval(*difference, level=level), p_value(*difference)
+                interval, p = t_interval(*difference), p_value(*difference)
                 known = bool(np.isfinite(interval).all())
                 figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
                 head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
                 records.append(head | (figures if known else dict.fromkeys(figures)))
-    return corrected(records, measures, level=level)
+    return corrected(records, measures)
 
 
-def corrected(records: Sequence[Record], measures: Mapping[str, Measure], *, level: float = LEVEL) -> list[Record]:
+def corrected(records: Sequence[Record], measures: Mapping[str, Measure]) -> list[Record]:
     """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
 
     The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
-    the corrected p-value is below 1 - level. A single comparison needs no correction.
+    the corrected p-value is below 0.05. A single comparison needs no correction.
 
     Returns
     -------
     list of records
         As given, with ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many comparisons were corrected for),
-        ``different`` (p_holm is below 1 - level) and ``sentence``.
+        ``different`` (p_holm is below 0.05) and ``sentence``.
     """
     families: dict[tuple[str, str], list[float]] = {}
     for record in records:
@@ -145,27 +142,27 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Measure], *, lev
     factors = {family: iter(holm_factors(p).tolist()) for family, p in families.items()}
     tests = {family: int(np.isfinite(p).sum()) for family, p in families.items()}
     return [
-        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family], level)
+        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family])
         for record in records
         for family in [(record["estimator"], record["measure"])]
     ]
 
 
-def _corrected(record: Record, measure: Measure, factor: float, tests: int, level: float) -> Record:
+def _corrected(record: Record, measure: Measure, factor: float, tests: int) -> Record:
     pair = record["a"], record["b"]
     if record["p"] is None:
         unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
         words = f"{pair[0]} and {pair[1]} cannot be compared: a mean or its error is not finite"
         return record | unknown | {"tests": tests, "different": False, "sentence": words}
-    interval = t_interval(record["difference"], record["se"], record["df"] + 1, level=1 - (1 - level) / factor)
+    interval = t_interval(record["difference"], record["se"], record["df"] + 1, level=1 - (1 - LEVEL) / factor)
     p = min(record["p"] * factor, 1.0)
     return record | {
         "p_holm": p,
         "low_holm": interval.low,
         "high_holm": interval.high,
         "tests": tests,
-        "different": bool(p < 1 - level),
-        "sentence": sentence(measure, *pair, interval, p, tests=tests, level=level),
+        "different": bool(p < 1 - LEVEL),
+        "sentence": sentence(measure, *pair, interval, p, tests=tests),
     }
 
 
@@ -270,9 +267,7 @@ def _spread(replicates: FloatArray) -> tuple[float, int]:
     return float(np.std(known, ddof=1)) if len(known) > 1 else float("nan"), len(replicates)
 
 
-def sentence(
-    measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1, level: float = LEVEL
-) -> str:
+def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Describe a difference in one sentence that may be quoted.
 
     Parameters
@@ -292,13 +287,13 @@ def sentence(
     """
     if interval[0] == interval[1] == 0:
         return f"{a} and {b} {measure.same}"
-    figures = advantage(measure, interval, p, tests=tests, level=level)
-    if p < 1 - level:
+    figures = advantage(measure, interval, p, tests=tests)
+    if p < 1 - LEVEL:
         return f"{a} {measure.verb} {b}: {figures}"
     return f"{a} and {b} cannot be told apart: {a} is ahead by {figures}"
 
 
-def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1, level: float = LEVEL) -> str:
+def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Write a difference as the advantage of the better distance, with its interval and p-value.
 
     Examples
@@ -316,7 +311,7 @@ def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: i
     ahead, *ends = (f"{round(number, places) + 0.0:.{places}f}" for number in signed)  # no -0.00
     chance = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
     holm = " (Holm)" if tests > 1 else ""
-    return f"{ahead} {measure.unit}, {100 * level:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
+    return f"{ahead} {measure.unit}, {100 * LEVEL:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
 
 
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:

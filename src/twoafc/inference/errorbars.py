@@ -15,7 +15,7 @@ import numpy as np
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, moves
-from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
+from twoafc.inference.intervals import Interval, share_interval, t_interval
 from twoafc.inference.precision import Ranking
 from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
 from twoafc.inference.training import Halves, combined_units, training_variance
@@ -390,7 +390,7 @@ def independent_rows(values: Values, clustering: Clustering) -> float:
     return T * min(1.0, alone / clustered) if clustered > 0 and np.isfinite(clustered) else T
 
 
-def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Record:
+def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0) -> Record:
     """Return the error bar of one measure as the fields of a record; None where it cannot be estimated.
 
     Examples
@@ -400,13 +400,13 @@ def bar(name: str, value: float | None, se: float, units: float, *, skew: float 
     """
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
-    ends = interval(name, value, se, units, skew=skew, level=level)
+    ends = interval(name, value, se, units, skew=skew)
     return {f"{name}_se": ends.se, f"{name}_low": ends.low, f"{name}_high": ends.high}
 
 
-def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Interval:
+def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0) -> Interval:
     """Interval of a measure: scores in % stay between 0 and 100, an NLL at or above 0."""
     if name.startswith("nll"):
-        ends = t_interval(value, se, units, skew=skew, level=level)
+        ends = t_interval(value, se, units, skew=skew)
         return ends._replace(low=max(ends.low, 0.0))
-    return share_interval(value, se, units, level=level)
+    return share_interval(value, se, units)
