@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from twoafc import Density, Spline, Triplets
 from twoafc.evaluation.halves import fit_to_halves, split_into_halves, training_matters
-from twoafc.evaluation.loop import Job, predictions
+from twoafc.evaluation.loop import Data, Job, predictions
 from twoafc.inference import (
     MEASURES,
     Values,
@@ -199,14 +199,15 @@ def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> Ite
             train = table if design.folds else draw(design, design.train or 0, rng, noises)
             test = None if design.folds else table
             fold = assign_folds(train, design.folds, seed=seed) if design.folds else None
-            half = split_into_halves(train, fold, seed=seed)
+            data = Data(train, test, fold)
+            half = split_into_halves(data, seed=seed)
             for name in "ab":
                 job = Job(name, design.estimator, None, estimator)
                 run = job.run(train)
-                *_, last = predictions(job, run, train, test, fold)
+                *_, last = predictions(job, run, data)
                 values[name] = values_of(last.table, last.P, values_per_row(last.table, last.P), clustering)
                 if design.folds or training_matters(estimator, len(train), len(table)):
-                    P, crossed, freedom = fit_to_halves(job, run, train, test, fold, half)
+                    P, crossed, freedom = fit_to_halves(job, run, data, half)
                     halves = halves_of(last.table, P, crossed=crossed, freedom=freedom)
                     values[name] = replace(values[name], halves=halves)
         yield outcome(values, clustering, means)

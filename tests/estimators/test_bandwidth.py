@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from conftest import random_table
 from twoafc.estimators import Density
-from twoafc.estimators.bandwidth import choose_sigma, clusters_left_out, rows_left_out
+from twoafc.estimators.kernel import choose_sigma, clusters_left_out, rows_left_out
 from twoafc.table import Triplets
 
 PRIOR = 1e-3

@@ -14,7 +14,7 @@ from scipy.special import expit
 from conftest import random_table
 from twoafc import Density, Network, Pairs, Spline, Triplets, load
 from twoafc.core import Uniform, uniformise
-from twoafc.estimators.bandwidth import rows_left_out
+from twoafc.estimators.kernel import rows_left_out
 from twoafc.table import Votes
 
 AT = np.abs(np.random.default_rng(9).normal(size=(2, 60)))

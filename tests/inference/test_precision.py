@@ -78,5 +78,5 @@ def test_influence_is_the_derivative(rows: list[tuple[int, int]], pick: int) -> 
     weight, moved = np.ones(len(n)), share.copy()
     weight[k] += step
     moved[k] += step
-    assert (ranking.average_precision(share, weight) - here) / step == pytest.approx(by_weight[k], abs=1e-3)
+    assert (Ranking.by(d, weight).average_precision(share) - here) / step == pytest.approx(by_weight[k], abs=1e-3)
     assert (ranking.average_precision(moved) - here) / step == pytest.approx(by_share[k], abs=1e-3)

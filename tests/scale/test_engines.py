@@ -161,7 +161,7 @@ def test_rows_without_a_place_are_counted_too(
     monkeypatch.setattr(dense, "ROOM", room)
     monkeypatch.setattr(dense, "ASIDE", aside)
     monkeypatch.setattr(dense, "FULL", full)
-    monkeypatch.setattr(dense, "NOTED", full)
+    monkeypatch.setattr(dense, "LISTED", full)
     frame = votes_of(4000)
     # As files of days: what the sample shows is not what most rows are.
     sorted_rows = frame.sort("lpips_d0", descending=True)

@@ -57,13 +57,7 @@ def likely_counts(M: int, P: ArrayLike) -> IntArray:
 
 
 def counts_width(M: int) -> int:
-    """How many counts `likely_counts` gives.
-
-    Examples
-    --------
-    >>> counts_width(5), counts_width(1_000_000)
-    (6, 12061)
-    """
+    """How many counts `likely_counts` gives."""
     return min(M + 1, 2 * (math.ceil(6 * math.sqrt(M)) + 30) + 1)
 
 

@@ -124,6 +124,14 @@ def require_numbers(d: ArrayLike) -> FloatArray:
     return d
 
 
+def check_finite(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse arrays of a saved model that are not finite numbers of their shapes."""
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+            raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
+
+
 @overload
 def uniformise(d: ArrayLike, /, *, weight: FloatArray | None = None) -> tuple[Uniform, FloatArray]: ...
 @overload

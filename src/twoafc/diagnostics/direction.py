@@ -123,7 +123,7 @@ def _states(profile: Profile) -> dict[str, State]:
     states: dict[str, State] = {}
     for name, column in profile.varying.items():
         sign = _sign(profile.relations[name])
-        # Where images recur in several places, references alone do not show how far chance goes.
+        # Where images recur, clustering by reference underestimates chance.
         if sign == "disagrees" and profile.below_half[name] >= P_LEANING:
             sign = "unclear"
         states[name] = _disagrees_throughout(profile, column) if sign == "disagrees" else sign

@@ -53,23 +53,11 @@ class Finding:
 
 
 def join_names(names: Sequence[str], most: int = 4) -> str:
-    """Join names by commas, only the first few where there are many.
-
-    Examples
-    --------
-    >>> join_names(["a", "b"]), join_names(list("abcdef"))
-    ('a, b', 'a, b, c, d and 2 more')
-    """
+    """Join names by commas, only the first few where there are many."""
     rest = len(names) - most
     return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
 
 
 def share_of(count: int, total: int) -> str:
-    """Format a count with its share.
-
-    Examples
-    --------
-    >>> share_of(30, 200)
-    '30 of 200 (15.0 %)'
-    """
+    """Format a count with its share."""
     return f"{count} of {total} ({100 * count / total:.1f} %)"

@@ -28,8 +28,8 @@ IMAGES = (
 )
 """Columns that name the two images of each distance: of quadruples, of triplets and of pairs."""
 SAFETY, P_ACCIDENT = 5.0, 1e-3
-"""Equal rows count if even this many times the expected number of coincidences would give so many with this probability
-only."""
+"""Equal rows are a finding if `SAFETY` times the expected number of coincidences gives as many with a probability below
+`P_ACCIDENT`."""
 MOST_MET = 0.05
 """Share of test rows with a reference of the training table from which this qualifies the scores."""
 SAME_DISTANCE = 0.95

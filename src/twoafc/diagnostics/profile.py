@@ -15,7 +15,7 @@ from twoafc.table import Votes, repeated_units
 
 QUANTILES = 1024
 ONE_VALUE = 0.9
-"""Share of one value from which a distance is as good as constant."""
+"""Share of one value from which a distance counts as constant."""
 MIN_SPREAD = 0.01
 """Least range of the middle 98 % relative to the median; since d(x, x) = 0, a distance varies by more than this."""
 ONE_SIDED = 0.95
@@ -122,7 +122,7 @@ def relate(
 
 
 def _effective(weight: FloatArray) -> float:
-    """Number of rows of equal weight that these are worth."""
+    """Effective number of rows, after Kish."""
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
@@ -189,7 +189,7 @@ class Column:
 
     @cached_property
     def constant(self) -> str | None:
-        """Why the distance is as good as constant; None where it varies."""
+        """Why the distance counts as constant; None where it varies."""
         commonest = int(np.argmax(self.times))
         value, share = float(self.uniform.values[commonest]), float(self.times[commonest] / self.uniform.at_most[-1])
         if share == 1:

@@ -19,13 +19,13 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 
 SEVERAL = 10.0
-"""Times its lowest value that the reluctance to compare across a rank (see `normal_scores`) has between two scales."""
+"""Ratio of the reluctance to compare across a rank (see `normal_scores`) to its lowest value, between two scales."""
 PRIOR = 3.0
-"""Triplets added to those that compare across a rank, and to those that would by chance."""
+"""Triplets added to those that compare across a rank, and to those expected by chance."""
 NEAR = 0.02
 """Share of the values, on each side of one, that count as near it."""
 MORE = 1.4
-"""Times the usual number of functions that several scales need."""
+"""Factor on the usual number of functions, for several scales."""
 LAST_KNOT = 2.6
 """The outermost knots; one distance in a hundred lies beyond them."""
 STRAIGHT = 2
@@ -33,14 +33,14 @@ STRAIGHT = 2
 
 
 class Scores(NamedTuple):
-    """Normal scores of the distinct training values, and how many times its usual functions a spline of them needs."""
+    """Normal scores of the distinct training values, and the factor on the usual number of functions of a spline."""
 
     values: FloatArray
     more: float
 
 
 def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArray | None = None) -> Scores:
-    """Give each distinct training distance the normal score of its mid-rank.
+    """Return the normal score of the mid-rank of each distinct training distance.
 
     Where triplets have very different scales, hardly any compares distances on the two sides of the rank that
     separates them: `SEVERAL` times fewer than if d0 and d1 were paired at random. Each distance then has the normal

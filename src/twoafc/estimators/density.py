@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import Uniform
+from twoafc.core import Uniform, check_finite
 from twoafc.errors import DataError
-from twoafc.estimators.bandwidth import choose_sigma
 from twoafc.estimators.kernel import (
     Sums,
+    choose_sigma,
     curve_covariances,
     interpolate,
     interpolated_variance,
@@ -33,7 +33,7 @@ from twoafc.public import public
 from twoafc.table import as_votes, repeated_units
 
 GUESS = 1 / 12
-"""Variance of a P that is anything between 0 and 1: what the prior stands for."""
+"""Variance of a P that is uniform in [0, 1], as under the prior."""
 
 
 @public
@@ -44,14 +44,14 @@ class Density:
     Parameters
     ----------
     sigma : float or "auto"
-        Width of the Gaussian kernel, on distances uniformised to [0, 1]; auto chooses the one under which triplets (or
-        references, where they repeat) that are left out are most likely.
+        Width of the Gaussian kernel, on distances uniformised to [0, 1]; auto chooses it by the likelihood of triplets
+        (or references, where they repeat) that are left out.
     grid_size : int
-        Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them. With an automatic sigma there are
-        more where it takes more to follow the kernel.
+        Nodes along each axis, evenly spaced from 0 to 1; P is bilinear between them. An automatic sigma that is narrow
+        gets more.
     prior : float
-        Votes at every node (a triplet on the node counts M) for P = 1/2 or, of pairs, for the share of "same" in all
-        votes: what P tends to where there is no data.
+        Votes at every node (a triplet on the node counts M) for P = 1/2 or, for pairs, for the share of "same" in all
+        votes: the P where there is no data.
 
     Examples
     --------
@@ -127,12 +127,12 @@ class DensityFit:
     uniform : Uniform
         The map of the distances to [0, 1].
     share : float
-        What P tends to where there is no data: 1/2, or of pairs the share of "same" in all votes.
+        P where there is no data: 1/2, or for pairs the share of "same" in all votes.
     sums : Sums
     compute_covariances : callable
-        Returns the `covariances`: they take longer than the rest, and P alone does not need them.
+        Returns the `covariances`, which take longer than the rest and are computed on first use.
     carried : mapping of name to array
-        What a saved model holds beside its own arrays: the counts that it was fitted to.
+        Further arrays of a saved model: the counts that it was fitted to.
     """
 
     settings: Density
@@ -146,14 +146,14 @@ class DensityFit:
     def from_sums(
         cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
     ) -> DensityFit:
-        """Make a surface, given also the places u of the votes and their `vote_products`."""
+        """Make a surface, given also the uniformised distances u of the votes and their `vote_products`."""
         P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
         covariances = partial(surface_covariances, u, products, P, D, sigma=float(settings.sigma))
         return cls(settings, uniform, 0.5, sums, covariances)
 
     @property
     def k(self) -> int:
-        """Distances of a row: 2 of triplets, 1 of pairs."""
+        """Distances of a row: 2 for triplets, 1 for pairs."""
         return self.sums.M.ndim
 
     @property
@@ -181,7 +181,7 @@ class DensityFit:
 
     @property
     def probability(self) -> Callable[..., FloatArray]:
-        """Chance that x1 is chosen, a function of d0 and d1; of pairs, chance of "same", a function of d."""
+        """Chance that x1 is chosen, a function of d0 and d1; for pairs, chance of "same", a function of d."""
         return self._chance_of_x1 if self.k == 2 else self._chance_of_same
 
     def _chance_of_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
@@ -208,7 +208,7 @@ class DensityFit:
     def _error_for_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         d0, d1 = np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64)
         u0, u1 = self.uniform(d0), self.uniform(d1)
-        # Beyond the training distances on one side, P is 1/2 for want of a better guess.
+        # Where both distances lie beyond the training range, P = 1/2 is a guess.
         variance = np.where(u0 == u1, GUESS, self._variance(u0, u1))
         return np.sqrt(np.where(d0 == d1, 0.0, variance))
 
@@ -254,10 +254,7 @@ class DensityFit:
             raise DataError("a fitted model has a sigma of its own; that of the model is auto")
         shape = (density.grid_size,) * k
         shapes = {"share": (), "sums": (4, *shape), "covariances": (2, len(offsets(k)), *shape)}
-        for name, expected in shapes.items():
-            array = arrays[name]
-            if array.dtype != np.float64 or array.shape != expected or not np.isfinite(array).all():
-                raise DataError(f"{name} must be finite numbers of shape {expected}; found {array.dtype} {array.shape}")
+        check_finite(arrays, shapes)
         share, (N, D, _, _) = float(arrays["share"]), arrays["sums"]
         if not 0 <= share <= 1 or (k == 2 and share != 0.5):
             raise DataError(f"share must be {'1/2' if k == 2 else 'a number in [0, 1]'}; found {share}")

@@ -57,7 +57,7 @@ OPEN = 10.0
 NOTHING = 0.02
 """An f_k that rises by less than this, in logits, is left out: it changes no P by more than 0.005."""
 SURFACE = "surface_"
-"""How the names begin of a saved fit's arrays that are those of its surface."""
+"""Prefix of the arrays of a saved fit's surface."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Fused:
     heights: tuple[FloatArray, ...]
 
     def part(self, name: str, d: ArrayLike) -> FloatArray:
-        """What one part contributes at some distances; beyond the last knot it goes on as it did before."""
+        """Contribution of one part at some distances; beyond the last knot it continues with the last slope."""
         at = self.parts.index(name)
         knots, heights = self.knots[at], self.heights[at]
         d = require_numbers(d)
@@ -121,7 +121,7 @@ class Fusion:
     seed : int
         Of these folds.
     start : Solution, optional
-        Of an earlier fit to a like table, to start from.
+        Solution of an earlier fit to a similar table, to start from.
     choose : bool
         Whether smoothness, and whether to fuse at all, are chosen by the data; otherwise they are those of the start.
     alone : str, optional
@@ -153,20 +153,20 @@ class Fusion:
         return FusionFit(chosen, fused, lapse_of(solution.theta[-1])[0])
 
     def without(self, part: str) -> Fusion:
-        """Settings without one of the parts, and with no test against the best of them; the start is kept for them."""
+        """Settings without one of the parts, and without a test against the best part; the start is kept."""
         others = tuple(name for name in self.parts if name != part)
         start = self.start
         if start is not None:
             at, width = self.parts.index(part), SIZE - 1
             theta = np.delete(start.theta, slice(at * width, (at + 1) * width))
-            # Low, so that others may take its place.
+            # Low, so that other parts may replace it.
             precision = np.minimum(np.delete(start.precision, [2 * at, 2 * at + 1]), OPEN)
             start = replace(start, theta=theta, precision=precision)
         return replace(self, parts=others, folds=0, start=start, choose=True, alone=None)
 
 
 def _single(design: _Design, settings: Fusion, alone: str) -> FusionFit:
-    """Make the fused distance one that is its best part, bent so that logit P is about a difference."""
+    """Fit the best part alone, transformed so that logit P is roughly a difference."""
     at = settings.parts.index(alone)
     one = design.part(at)
     theta = one.rising(one.solution())
@@ -212,7 +212,7 @@ class _Design:
         )
 
     def where(self, rows: NDArray[np.bool_]) -> _Design:
-        """Keep some rows; ranks stay those of all rows, which know nothing of the votes."""
+        """Keep some rows; ranks stay those of all rows, which do not depend on the votes."""
         return replace(self, table=self.table.where(rows), X=self.X[rows])
 
     @property
@@ -243,7 +243,7 @@ class _Design:
         return solve_rising(problem, self.rise, dispersion, start, choose=choose)
 
     def rising(self, solution: Solution) -> FloatArray:
-        """Coefficients under which every function rises everywhere, be it little."""
+        """Coefficients with which every function increases everywhere, at least a little."""
         curvature = solution.information[:-1, :-1] + np.diag(self.problem.penalty(solution.precision)[:-1])
         return np.append(nearest(solution.theta[:-1], curvature, self.rise, MARGIN), solution.theta[-1])
 
@@ -265,7 +265,7 @@ class _Design:
 
 
 def _from_zero(knots: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Let a function begin at (0, 0): down to 0 it goes on as it begins, by no more than it rises in all."""
+    """Extend a function to (0, 0) with its first slope, by no more than its whole rise."""
     if knots[0] == 0:
         return knots, heights
     last = min(ENDS, len(knots) - 1)
@@ -275,7 +275,7 @@ def _from_zero(knots: FloatArray, heights: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _best_alone(design: _Design, whole: Solution, settings: Fusion) -> str | None:
-    """Name the best part where fusing does not predict votes better than it does, by a standard error at least."""
+    """Name the best part, unless fusing predicts votes better by at least one standard error; then None."""
     table, parts = design.table, settings.parts
     designs = [design.part(at) for at in range(len(parts))]
     best = int(np.argmax([one.log_likelihood(one.solution().theta) for one in designs]))
@@ -304,6 +304,27 @@ def mean_and_error(gain: FloatArray, table: Votes) -> tuple[float, float]:
     mean = float(np.average(gain, weights=mass))
     sums = np.bincount(np.arange(len(table)) if unit is None else unit, (gain - mean) * mass)
     return mean, float(np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / mass.sum())
+
+
+def check_names(settings: Mapping[str, Any], names: set[str]) -> None:
+    """Refuse settings of a saved model that are not these."""
+    if set(settings) != names:
+        raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
+
+
+def stored_chance(lapse: float, surface: SplineFit | None) -> dict[str, NDArray[Any]]:
+    """Arrays of a saved learned distance from which P is computed: the lapse rate, or a surface."""
+    inner = {} if surface is None else surface.arrays()
+    return {"lapse": np.array(lapse)} | {SURFACE + name: array for name, array in inner.items()}
+
+
+def restored_chance(arrays: Mapping[str, NDArray[Any]]) -> tuple[float, SplineFit | None]:
+    """Restore what `stored_chance` returned."""
+    lapse = arrays["lapse"]
+    if lapse.shape != () or not 0 <= lapse < 1:
+        raise DataError(f"lapse must be a number in [0, 1); found {lapse}")
+    inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
+    return float(lapse), SplineFit.restore({}, inner) if inner else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -367,18 +388,15 @@ class FusionFit:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
-        own = {"lapse": np.array(self.lapse)}
+        own = stored_chance(self.lapse, self.surface)
         for at in range(len(self.fused.parts)):
             own |= {f"knots_{at}": self.fused.knots[at], f"heights_{at}": self.fused.heights[at]}
-        inner = {} if self.surface is None else self.surface.arrays()
-        return own | {SURFACE + name: array for name, array in inner.items()}
+        return own
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FusionFit:
         """Build a fit from the settings and arrays of a saved model, checking all."""
-        names = {"parts", "fused", "folds", "seed", "identities", "card"}
-        if set(settings) != names:
-            raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
+        check_names(settings, {"parts", "fused", "folds", "seed", "identities", "card"})
         parts, kept = ([str(name) for name in settings[which]] for which in ("parts", "fused"))
         if not kept or not set(kept) <= set(parts) or len(set(parts)) < len(parts):
             raise DataError(f"the fused distance must have parts among {', '.join(parts)}; found {', '.join(kept)}")
@@ -389,14 +407,10 @@ class FusionFit:
                     raise DataError(f"{name} must be finite numbers in one row; found {array.dtype} {array.shape}")
             if len(x) != len(y) or len(x) < 2 or (np.diff(x) <= 0).any() or (np.diff(y) < 0).any() or x[0] or y[0]:
                 raise DataError("each function must begin at 0 and not fall; those of the model do")
-        lapse = arrays["lapse"]
-        if lapse.shape != () or not 0 <= lapse < 1:
-            raise DataError(f"lapse must be a number in [0, 1); found {lapse}")
-        inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
-        surface = SplineFit.restore({}, inner) if inner else None
+        lapse, surface = restored_chance(arrays)
         own = Fusion(tuple(parts), int(settings["folds"]), int(settings["seed"]))
         identities = {str(name): dict(identity) for name, identity in settings["identities"].items()}
-        return cls(own, Fused(tuple(kept), knots, heights), float(lapse), surface, identities, dict(settings["card"]))
+        return cls(own, Fused(tuple(kept), knots, heights), lapse, surface, identities, dict(settings["card"]))
 
     @property
     def digest(self) -> str:

@@ -11,7 +11,7 @@ by the likelihood of all votes less a ridge towards a multiple of the published 
 
 where v_c is the mean square of m_c(x0) - m_c(x1) over the training rows, and s >= 0 is fitted too. The strength is
 chosen by references that are left out within the training table or, where images recur, by images (`unseen_rows`),
-since heads could learn images by heart. Where no strength predicts their votes better than the published heads do, by a
+since heads could memorise images. Where no strength predicts their votes better than the published heads do, by a
 standard error at least, the heads are the published ones.
 """
 
@@ -30,7 +30,7 @@ from scipy.special import expit
 
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError, require
-from twoafc.estimators.fusion import SURFACE, lapsing, mean_and_error
+from twoafc.estimators.fusion import check_names, lapsing, mean_and_error, restored_chance, stored_chance
 from twoafc.estimators.penalised import CERTAIN, SPREAD_LAPSE, USUAL_LAPSE, lapse_of
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.files import save_archive
@@ -72,7 +72,7 @@ class Heads:
     strength : float, optional
         Of the ridge; infinite for the published heads, None to choose it by the data.
     start : array, shape (C + 1,), optional
-        A solution for a like table, to start from.
+        A solution for a similar table, to start from.
     """
 
     network: str
@@ -145,7 +145,7 @@ class Ridge:
         return cls(X, table.n * mass, table.M * mass, spread, settings.prior)
 
     def where(self, rows: NDArray[np.bool_]) -> Ridge:
-        """Keep some rows; the scale of the channels stays that of all rows, which knows nothing of the votes."""
+        """Keep some rows; the scale of the channels stays that of all rows, which does not depend on the votes."""
         return replace(self, X=self.X[rows], n=self.n[rows], M=self.M[rows])
 
     def sums(self, u: FloatArray) -> FloatArray:
@@ -154,7 +154,7 @@ class Ridge:
 
     @cached_property
     def scale(self) -> FloatArray:
-        """What makes a head of a coefficient; 0 of a channel that never differs."""
+        """Factor that turns a coefficient into a head; 0 for a channel that never differs."""
         return np.divide(1.0, self.spread, out=np.zeros_like(self.spread), where=self.spread > 0)
 
     @cached_property
@@ -317,15 +317,14 @@ class HeadsFit:
         return lapsing(np.asarray(d0, dtype=np.float64) - np.asarray(d1, dtype=np.float64), self.lapse)
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """What each layer contributes to the mean distance of the training rows: these heads, and the published."""
-        ends = np.cumsum([len(head) for head in self.heads])[:-1]
-        typical = np.split(self.typical, ends)
-        both = ([float(head @ m) for head, m in zip(heads, typical, strict=True)] for heads in self._both())
-        ours, theirs = ([part / (sum(parts) or 1.0) for part in parts] for parts in both)
-        return ours, theirs
+        """Share of each layer in the mean distance of the training rows: of these heads, and of the published ones."""
+        typical = np.split(self.typical, np.cumsum([len(head) for head in self.heads])[:-1])
 
-    def _both(self) -> tuple[Sequence[NDArray[Any]], Sequence[NDArray[Any]]]:
-        return self.heads, self.settings.published
+        def shares(heads: Sequence[NDArray[Any]]) -> list[float]:
+            parts = [float(head @ m) for head, m in zip(heads, typical, strict=True)]
+            return [part / (sum(parts) or 1.0) for part in parts]
+
+        return shares(self.heads), shares(self.settings.published)
 
     def summary(self) -> dict[str, Any]:
         """Describe the fit on the card of a result."""
@@ -350,18 +349,15 @@ class HeadsFit:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
-        own: dict[str, NDArray[Any]] = {"lapse": np.array(self.lapse), "typical": self.typical}
-        for at, (head, published) in enumerate(zip(*self._both(), strict=True)):
+        own = stored_chance(self.lapse, self.surface) | {"typical": self.typical}
+        for at, (head, published) in enumerate(zip(self.heads, self.settings.published, strict=True)):
             own |= {TENSOR.format(at): head.reshape(1, -1, 1, 1), f"published_{at}": published}
-        inner = {} if self.surface is None else self.surface.arrays()
-        return own | {SURFACE + name: array for name, array in inner.items()}
+        return own
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeadsFit:
         """Build a fit from the settings and arrays of a saved model, checking all."""
-        names = {"network", "weights", "folds", "seed", "strength", "card"}
-        if set(settings) != names:
-            raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
+        check_names(settings, {"network", "weights", "folds", "seed", "strength", "card"})
         layers = range(sum(name.startswith("published_") for name in arrays))
         heads = tuple(arrays[TENSOR.format(at)].ravel() for at in layers)
         published = tuple(arrays[f"published_{at}"] for at in layers)
@@ -370,17 +366,13 @@ class HeadsFit:
         for head in heads:
             if head.dtype != np.float32 or not (np.isfinite(head) & (head >= 0)).all():
                 raise DataError("heads must be finite numbers of at least 0, in float32; those of the model are not")
-        lapse, typical = arrays["lapse"], arrays["typical"]
-        if lapse.shape != () or not 0 <= lapse < 1:
-            raise DataError(f"lapse must be a number in [0, 1); found {lapse}")
+        typical, (lapse, surface) = arrays["typical"], restored_chance(arrays)
         if typical.shape != (sum(map(len, heads)),):
             raise DataError(f"typical must have a number for each channel; found shape {typical.shape}")
-        inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
-        surface = SplineFit.restore({}, inner) if inner else None
         strength = np.inf if settings["strength"] is None else float(settings["strength"])
         own = Heads(str(settings["network"]), published, dict(settings["weights"]), None, int(settings["folds"]))
         own = replace(own, seed=int(settings["seed"]), strength=strength)
-        return cls(own, heads, float(lapse), typical, surface, dict(settings["card"]))
+        return cls(own, heads, lapse, typical, surface, dict(settings["card"]))
 
     @property
     def digest(self) -> str:

@@ -49,7 +49,7 @@ class Model(Fit, Protocol):
 
     @property
     def settings(self) -> Any:
-        """Those that it was fitted with; what was automatic has the value that was chosen."""
+        """The settings of the fit; what was automatic has its chosen value."""
 
     @property
     def uniform(self) -> Uniform | None:
@@ -57,11 +57,11 @@ class Model(Fit, Protocol):
 
     @property
     def carried(self) -> Mapping[str, NDArray[Any]]:
-        """Arrays that a saved model holds beside its own: those of the counts that it was fitted to."""
+        """Further arrays of a saved model: the counts that it was fitted to."""
 
     @property
     def k(self) -> int:
-        """Distances of a row: 2 of triplets, 1 of pairs."""
+        """Distances of a row: 2 for triplets, 1 for pairs."""
 
     @property
     def kind(self) -> str:
@@ -105,10 +105,10 @@ READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Mod
     "pairs-density": partial(DensityFit.restore, k=1),
     "pairs-spline": partial(SplineFit.restore, k=1),
 }
-"""What builds a fit from the settings and arrays of a saved model, by its kind: NAME, or pairs-NAME."""
+"""Functions that restore a fit from the settings and arrays of a saved model, by its kind: NAME, or pairs-NAME."""
 AUTO = "auto is the spline, which had the smallest error of its own in simulations (docs/estimators.md)"
 CARRIED = "counts_"
-"""How the names begin of arrays that a model carries beside its own: those of the counts that it was fitted to."""
+"""Prefix of the arrays of the counts that a model was fitted to."""
 
 
 def estimator(name: str) -> Estimator:

@@ -39,12 +39,11 @@ LATTICE = 64
 ITERATIONS = 100
 """Of L-BFGS: more follow the noise of a small table (300 triplets), fewer fall short on a large one (150,000)."""
 CHUNK = 192
-"""Rows handled at once: beyond some 250 BLAS wakes its other threads, at many times the cost on a busy machine."""
+"""Rows handled at once: beyond some 250 BLAS starts threads, at many times the cost on a busy machine."""
 TOLERANCE = 0.01
 """Share by which a training NLL may exceed that of P = 1/2.
 
-Where the distance is useless a sound run of Adam ends near it on either side, within 0.007 of it for 300 triplets and
-more: that is no failure.
+If the distance is useless, Adam ends near it on either side, within 0.007 for 300 triplets and more: not a failure.
 """
 
 
@@ -155,7 +154,7 @@ class NetworkFit:
     chance_nll : float
         The same for P = 1/2.
     carried : mapping of name to array
-        What a saved model holds beside its own arrays: the counts that it was fitted to.
+        Further arrays of a saved model: the counts that it was fitted to.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from twoafc.estimators.kernel import Mass
 LATTICE = 96
 """Cells along each axis, in which rows are gathered."""
 LIMIT = 4.0
-"""Normal scores beyond it share the outermost cells, though each cell keeps the mean of its own."""
+"""Normal scores beyond this are in the outermost cells."""
 MOST_LAPSE = 0.4
 """Lapse rates lie between 0 and this."""
 USUAL_LAPSE, SPREAD_LAPSE = -3.5, 1.5
@@ -52,8 +52,8 @@ MARGIN = 2e-3
 class Cells(NamedTuple):
     """Sums over the rows of each cell of normal scores that has any, each of shape (C,).
 
-    Every triplet stands on the side z0 >= z1, turned round where need be. ``z``, k arrays, are means over votes, so
-    that the cells' size costs nothing to first order; ``n`` and ``M`` sums, ``nn``, ``nM``, ``MM`` sums of products.
+    Triplets with z0 < z1 are mirrored. ``z``, k arrays, are means over votes, so that the size of the cells has no
+    effect to first order; ``n`` and ``M`` sums, ``nn``, ``nM``, ``MM`` sums of products.
     """
 
     z: tuple[FloatArray, ...]
@@ -67,7 +67,7 @@ class Cells(NamedTuple):
 def gather(
     z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: Mass = None, squared_mass: Mass = None
 ) -> tuple[Cells, IntArray]:
-    """Gather rows in cells, what a spline is fitted to, whatever their number; return also the cell of each row.
+    """Gather rows in cells, to which a spline is fitted; return also the cell of each row.
 
     Examples
     --------
@@ -114,7 +114,7 @@ LINKS: dict[str, Callable[[FloatArray], tuple[FloatArray, FloatArray]]] = {"logi
 
 
 def lapse_of(kappa: float) -> tuple[float, float]:
-    """Lapse rate and its derivative by the parameter that stands for it."""
+    """Lapse rate and its derivative by its parameter."""
     share = float(expit(kappa))
     return MOST_LAPSE * share, MOST_LAPSE * share * (1 - share)
 
@@ -259,14 +259,14 @@ def solve_rising(
 ) -> Solution:
     """Estimate the same with rise @ coefficients at 0 or above, for problems of many rows and functions.
 
-    Each round makes one step, with the information that also updates the precisions: here it is what takes the time.
+    Each round makes one step, with the information that also updates the precisions, which takes most of the time.
 
     Parameters
     ----------
     rise : array, shape (constraints, p)
     start : Solution, optional
-        That of a like problem, which saves steps; its dispersion is taken. Precisions begin at `LOOSE` at most, so that
-        a part without effect there may have one here.
+        Solution of a similar problem, which saves steps; its dispersion is used. Precisions begin at `LOOSE` at most,
+        so that a part without effect there may have one here.
     choose : bool
         Whether to choose precisions; otherwise they are those of the start.
     """
@@ -333,20 +333,20 @@ def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray
 
 
 def _ratio(robust: float, model: float) -> float:
-    """Ratio of the two, 1 at least: fewer differences than the binomial's own are chance, or no data at all."""
+    """Ratio of the two, at least 1: votes vary less than the binomial by chance only."""
     return max(1.0, robust / model) if model > 0 else 1.0
 
 
 def surface_slopes(size: int) -> FloatArray:
     """Slopes of the antisymmetric functions along z0, on a fine grid; by antisymmetry f falls with z1."""
     line = np.linspace(-LAST_KNOT, LAST_KNOT, 4 * size)
-    # Beyond the last knots slopes are straight lines in z1: what holds at both ends of those holds between.
+    # Beyond the last knots slopes are linear in z1, so that it is enough to check both ends.
     z0, z1 = (axis.ravel() for axis in np.meshgrid(line, [-BEYOND, *line, BEYOND]))
     return slopes(z0, z1, size)
 
 
 def nearest(theta: FloatArray, information: FloatArray, rise: FloatArray, margin: float = 0.0) -> FloatArray:
-    """Move coefficients as little as the information allows, until rise @ theta is nowhere below the margin.
+    """Move coefficients as little as possible, by the information, so that rise @ theta is at least the margin.
 
     The least distance under linear constraints is found by non-negative least squares (Lawson and Hanson, 1974).
     """

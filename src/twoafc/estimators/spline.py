@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import Uniform, require_numbers
+from twoafc.core import Uniform, check_finite, require_numbers
 from twoafc.errors import DataError
 from twoafc.estimators.basis import DOUBT, MORE, PARTS, Scores, functions, normal_scores, parts, slopes
 from twoafc.estimators.penalised import (
@@ -42,8 +42,8 @@ from twoafc.public import public
 from twoafc.table import Votes, as_votes, repeated_units
 
 LEAST_FREEDOM = 1.5
-"""Degrees of freedom that the standard error grants to each part, even one that the data show no sign of: a departure
-worth less than that could not have been seen."""
+"""Least degrees of freedom of each part in the standard error, even of one without effect: a smaller departure could
+not have been detected."""
 CHUNK = 16384
 ROUGHNESS = 0.02
 """Variance of a sample's distribution function about its smooth part, times the size of the sample: a Brownian bridge
@@ -58,8 +58,8 @@ class Spline:
 
     P = lapse / 2 + (1 - lapse) link(f), where f(z0, z1) = -f(z1, z0) is a smooth function of the normal scores of the
     two distances, or f(z) of one. Its smoothness, part by part (`PARTS`), the lapse rate and the link are chosen by the
-    marginal likelihood of the votes, discounted for what they vary more than the binomial between triplets, or between
-    references where these repeat.
+    marginal likelihood of the votes, divided by their dispersion: variation beyond the binomial between triplets, or
+    between references where these repeat.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Spline:
         first, *others = LINKS if self.link == "auto" else (self.link,)
         problem = Problem(cells, functions(cells.z, size), *parts(size, table.k), first, DOUBT[table.k])
         solutions = {first: solve(problem, dispersion_of)}
-        # One dispersion for all links, or that of the worse one would flatter it.
+        # One dispersion for all links: a larger one would favour the worse link.
         shared = solutions[first].dispersion
         for link in others:
             solutions[link] = solve(replace(problem, link=link), dispersion=shared)
@@ -157,7 +157,7 @@ def _surface_prior(solution: Solution, part: IntArray, roughness: FloatArray) ->
 
 
 def _curve_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> FloatArray:
-    """The same of a curve, whose one part with a smoothness takes the first of some precisions that is low enough."""
+    """The same for a curve: the first of some precisions that is low enough for its one smooth part."""
     own, rough = np.diag(solution.information)[:-1][part == 1], roughness[part == 1]
     looser = np.geomspace(PRECISE, VAGUE, 601)
     freedom = (own / (own + looser[:, None] * rough)).sum(axis=1)
@@ -181,13 +181,13 @@ class SplineFit:
     theta : array, shape (p + 1,)
         Coefficients of the functions, and last the lapse's parameter.
     covariance : array, shape (p + 1, p + 1)
-        Of theta, as the standard error takes it.
+        Covariance of theta, for the standard error.
     precision : array, shape (parts,)
         Prior precision of each of the `PARTS`: large where the data show no sign of it.
     dispersion : float
         Variation of the votes beyond the binomial; 1 at least.
     carried : mapping of name to array
-        What a saved model holds beside its own arrays: the counts that it was fitted to.
+        Further arrays of a saved model: the counts that it was fitted to.
     """
 
     settings: Spline
@@ -202,7 +202,7 @@ class SplineFit:
 
     @property
     def k(self) -> int:
-        """Distances of a row: 2 of triplets, 1 of pairs."""
+        """Distances of a row: 2 for triplets, 1 for pairs."""
         return 2 if len(self.precision) == len(PARTS[2]) else 1
 
     @property
@@ -248,7 +248,7 @@ class SplineFit:
 
     @property
     def probability(self) -> Callable[..., FloatArray]:
-        """Chance that x1 is chosen, a function of d0 and d1; of pairs, chance of "same", a function of d."""
+        """Chance that x1 is chosen, a function of d0 and d1; for pairs, chance of "same", a function of d."""
         return self._chance_of_x1 if self.k == 2 else self._chance_of_same
 
     def _chance_of_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
@@ -289,7 +289,7 @@ class SplineFit:
         return np.asarray(np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian))
 
     def _error(self, z0: FloatArray, z1: FloatArray) -> FloatArray:
-        # The roughness of the ranks moves z0 and z1, and where they are close both alike.
+        # The roughness of the ranks moves z0 and z1, and both alike where they are close.
         moved0 = self._slope(z0, z1) * self._rank_error(z0)
         moved1 = self._slope(z1, z0) * self._rank_error(z1)
         alike = np.exp(-np.abs(ndtr(z0) - ndtr(z1)) * self.settings.size)
@@ -303,7 +303,7 @@ class SplineFit:
         return np.asarray((1 - self.lapse) * LINKS[self.link](f)[1] * rise)
 
     def _rank_error(self, z: FloatArray) -> FloatArray:
-        """Standard error of a score that ranks in a sample have and no smooth surface takes up."""
+        """Standard error of a normal score from the roughness of ranks, which no smooth surface follows."""
         u = ndtr(z)
         return np.asarray(np.sqrt(np.minimum(ROUGHNESS, u * (1 - u)) / self.uniform.at_most[-1]) / normal(z)[1])
 
@@ -333,10 +333,7 @@ class SplineFit:
             "precision": (len(PARTS[k]),),
             "dispersion": (),
         }
-        for name, shape in shapes.items():
-            array = arrays[name]
-            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-                raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
+        check_finite(arrays, shapes)
         size = _surface_size(arrays["theta"]) if k == 2 else p - 1
         expected = size * (size - 1) // 2 + 1 if k == 2 else size + 1
         most = round(spline.size * MORE) if k == 2 else spline.size

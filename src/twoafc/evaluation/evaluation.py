@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
-from twoafc.evaluation.bars import Analytic, Bars, Bootstrap, Refit
-from twoafc.evaluation.halves import (
-    fit_to_halves,
-    included_estimators,
-    noise_is_estimated,
-    noisy_estimators,
-    split_into_halves,
-    training_card,
-    training_caveats,
-    training_words,
-)
-from twoafc.evaluation.loop import (
-    Job,
-    Learned,
-    Prediction,
-    jobs,
-    predictions,
-    refits,
-    shared_distances,
-)
+from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
+from twoafc.evaluation.loop import Data, Job, Learned, Plan, predictions, refits, shared_distances
 from twoafc.evaluation.records import (
+    Analytic,
+    Bootstrap,
+    Refit,
     Scored,
     ceiling_of,
     records_of,
-    scored,
+    score,
     summaries,
-    tested,
+    tested_rows,
     warnings,
     with_bars,
     with_explained,
-    with_halves,
     with_letters,
-    without_bars,
 )
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import (
@@ -56,6 +39,7 @@ from twoafc.inference import (
     Record,
     Values,
     clustering_of,
+    compare,
     goodness_of_fit,
     keep_planned,
     mean_values,
@@ -146,7 +130,7 @@ def evaluate_tables(
     train: Votes,
     test: Votes | None,
     distances: Sequence[str] | None,
-    chosen: Mapping[str, Estimator],
+    estimators: Mapping[str, Estimator],
     settings: Settings,
     progress: Progress | None,
     *,
@@ -154,128 +138,297 @@ def evaluate_tables(
     pairs: Sequence[tuple[str, str]] = (),
     learned: Learned | None = None,
 ) -> Result:
-    """Evaluate the distances of tables, and distances that are learned of their training table on the way."""
-    learned = learned or {}
+    """Evaluate the distances of tables, and `learned` ones that are fitted to the votes on the way."""
     _check_kinds(train, test, settings)
-    counted = train.count is not None
-    names, notes = shared_distances(train, test, distances)
-    if not counted:
-        _check_sizes(train, test)
-    baseline, pairs = known_names([*names, *learned], baseline, pairs)
-    planned = planned_pairs([*names, *learned], baseline, pairs)
+    plan, notes = _planned(train, test, distances, estimators, learned or {}, baseline, pairs)
+    _check_sizes(train, test)
+    data, settings = _split(train, test, settings)
+    train, counted = data.train, data.train.count is not None
+
+    # Fit, predict and score; fit to halves of the training table where its noise counts.
+    method = _way_to_error_bars(data, plan, settings, progress)
+    parts, clusterings = _fit_and_score(plan.jobs(settings), data, settings, progress)
+    noise = find_noise([one for _, one in parts], plan, data, clusterings, settings)
+    scored, splits = with_noise(parts, noise, data, settings, progress)
+    runs = [one.prediction.run for one in scored if one.split == "train"]
+    unseen, clustering = [one for one in scored if one.split == "test"], clusterings["test"]
+    if progress:
+        progress(len(runs), len(runs), "scores")
+
+    # Records of the scores with their error bars, then what needs several of them.
+    scores, means_over_seeds = _with_error_bars(scored, method, clusterings, settings)
+    papers = _papers_density(plan, data, settings)
+    notes += [*_notes_on_fits(data, plan), *_notes_on_scores(train, scores), *_density_note(scores, papers)]
+    scores += means_over_seeds
+    comparisons = (
+        [] if counted else keep_planned(_comparisons(unseen, clustering, method), plan.comparisons, COMPARED[train.k])
+    )
+    if not plan.comparisons:
+        scores = with_letters(scores, comparisons)
+    ceiling = ceiling_of(unseen, clustering) if train.k == 2 else None
+    if ceiling is not None:
+        scores = with_explained(scores, unseen, clustering, ceiling)
+
+    training = training_words(train, estimators, noise, settings)
+    card = make_card(_described(data, plan), estimators, asdict(settings), runs) | training_card(unseen)
+    card["caveats"] = [_worded(caveat, train.row) for caveat in clustering.caveats()]
+    card["caveats"] += training_caveats(unseen, noise, data, settings)
+    card["paper_density_nll"] = _finite(papers)
+    if plan.comparisons:
+        card |= {"baseline": plan.baseline, "planned": [list(pair) for pair in plan.comparisons]}
+    return Result(
+        row=train.row,
+        scores=scores,
+        triplets=None if counted else pl.concat([tested_rows(one, splits) for one in unseen]),
+        runs=runs,
+        notes=notes,
+        comparisons=comparisons,
+        goodness={} if counted else _goodness(unseen, clustering),
+        error_bars=_worded(f"{method.description}; {training}{clustering.description}", train.row),
+        ceiling=ceiling,
+        votes=_ballots(data.tested),
+        findings=_findings(data, plan.names),
+        card=card,
+    )
+
+
+def _planned(
+    train: Votes,
+    test: Votes | None,
+    distances: Sequence[str] | None,
+    estimators: Mapping[str, Estimator],
+    learned: Learned,
+    baseline: str | None,
+    pairs: Sequence[tuple[str, str]],
+) -> tuple[Plan, list[str]]:
+    """Choose the distances to fit and to compare; return also notes on distances that are left out."""
+    names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
+    known = [*names, *learned]
+    baseline, pairs = known_names(known, baseline, pairs)
+    return Plan(names, estimators, learned, baseline, planned_pairs(known, baseline, pairs)), notes
+
+
+def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
+    if test is not None and test.k != train.k:
+        raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
+    if test is not None and (train.count is None) != (test.count is None):
+        raise DataError("train and test must both be counts, or both tables of single triplets")
+    if train.count is not None and settings.error_bars not in ("analytic", "fixed"):
+        raise ValueError(
+            f"error bars of counts are analytic; {settings.error_bars} draws triplets, and counts have none"
+        )
+    if train.k == 1 and settings.ties != "half":
+        raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
+
+
+def _check_sizes(train: Votes, test: Votes | None) -> None:
+    for role, table in (("train", train), ("test", test)):
+        if table is not None and table.count is None and len(table) < LEAST_ROWS:
+            count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"
+            raise DataError(f"{role} has {count}; at least {LEAST_ROWS} are needed, and some hundreds for a verdict")
+
+
+def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, Settings]:
+    """Cut the training table into folds if there is no test table; return also the settings with their number."""
+    if test is not None:
+        return Data(train, test), settings
+    if settings.folds is None:
+        settings = replace(settings, folds=max(2, min(FOLDS, most_folds(train))))
+    train, fold = split_rows(train, settings.folds or 0, seed=settings.seed)
+    return Data(train, None, fold), settings
+
+
+def _way_to_error_bars(data: Data, plan: Plan, settings: Settings, progress: Progress | None) -> Analytic:
+    if settings.error_bars == "bootstrap":
+        return Bootstrap(settings.draws, settings.seed)
+    if settings.error_bars == "refit":
+        # Votes drawn for an expected score would add a noise of their own to the spread.
+        drawn = refits(data, plan, lambda one: records_of(one, settings, draws=0), settings, progress)
+        return Refit(drawn, on_test=data.test is not None)
+    return Analytic()
+
+
+def _fit_and_score(
+    jobs: Sequence[Job], data: Data, settings: Settings, progress: Progress | None
+) -> tuple[list[tuple[Job, Scored]], dict[str, Clustering]]:
+    """Fit all jobs and score them on every split; return also how the rows of each split are clustered."""
+    parts: list[tuple[Job, Scored]] = []
+    clusterings: dict[str, Clustering] = {}
+    for done, job in enumerate(jobs):
+        if progress:
+            progress(done, len(jobs), str(job))
+        for prediction in predictions(job, job.run(data.train), data):
+            if prediction.split not in clusterings:
+                clusterings[prediction.split] = clustering_of(prediction.table)
+            parts.append((job, score(prediction, settings, clusterings[prediction.split])))
+    return parts, clusterings
+
+
+def _with_error_bars(
+    scored: Sequence[Scored], method: Analytic, clusterings: Mapping[str, Clustering], settings: Settings
+) -> tuple[list[Record], list[Record]]:
+    """Records of all scores with their error bars, and of their means over seeds if there are several."""
+    scores: list[Record] = []
+    units: dict[tuple[str, str], FloatArray] = {}
+    for one in scored:
+        errors = {} if one.values is None else method.errors(one, clusterings[one.split])
+        scores += with_bars(one.records, errors)
+        units |= {(one.split, group): error.units for group, error in errors.items()}
+    return scores, summaries(scores, units) if settings.seeds > 1 else []
+
+
+def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Analytic) -> list[Record]:
+    """Compare the distances under each estimator; of several seeds, the means over those that did not diverge.
+
+    This is where p-values come from: `compare` takes the difference of two distances' values on each row, its mean and
+    clustered standard error (`clustering`), and Student's t.
+    """
+    records: list[Record] = []
+    for label in dict.fromkeys(one.key[1] for one in unseen):
+        runs: dict[str, list[Values]] = {}
+        for one in unseen:
+            if one.key[1] == label and one.values is not None and not one.prediction.diverged:
+                runs.setdefault(one.key[0], []).append(one.values)
+        values = {name: mean_values(of_seeds) for name, of_seeds in runs.items()}
+        replicates = method.replicates(values, clustering, label)
+        records += compare(values, clustering, estimator=label, **replicates)
+    return records
+
+
+def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[str, str], Goodness]:
+    """Compare P with the votes, for the first run of each distance and estimator that did not diverge."""
+    goodness: dict[tuple[str, str], Goodness] = {}
+    for one in unseen:
+        if one.key not in goodness and one.values is not None and not one.prediction.diverged:
+            goodness[one.key] = goodness_of_fit(one.prediction.table, one.prediction.P, clustering)
+    return goodness
+
+
+def _papers_density(plan: Plan, data: Data, settings: Settings) -> dict[str, float]:
+    """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
+    estimators = plan.estimators.values()
+    if not any(isinstance(given, Spline) for given in estimators) or any(
+        isinstance(given, Density) for given in estimators
+    ):
+        return {}
+    nll: dict[str, float] = {}
+    for job in Plan(plan.names, {"density": Density()}).jobs(settings):
+        *_, last = predictions(job, job.run(data.train), data)
+        values = -log_likelihood(last.table.n, last.table.M, last.P)
+        nll[job.distance] = float(np.average(values, weights=last.table.mass))
+    return nll
+
+
+# What is written beside the scores: notes, findings, the card
+
+
+def _notes_on_fits(data: Data, plan: Plan) -> list[str]:
+    """Weights, the automatic estimator, and folds."""
+    notes, (train, test, fold) = [], data
     if test is not None and (train.weight is None) != (test.weight is None):
         weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
         notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
     if train.weight is not None:
-        own = [name for name, given in chosen.items() if not isinstance(given, CountsEstimator)]
+        own = [name for name, given in plan.estimators.items() if not isinstance(given, CountsEstimator)]
         notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
-    if isinstance(chosen.get("auto"), Spline):
+    if isinstance(plan.estimators.get("auto"), Spline):
         notes.append(AUTO)
-    fold = None
-    if test is None:
-        if settings.folds is None:
-            settings = replace(settings, folds=max(2, min(FOLDS, most_folds(train))))
-        train, fold = split_rows(train, settings.folds or 0, seed=settings.seed)
+    if fold is not None:
         notes.append(f"no test table: {split_note(train, fold)}")
+    return notes
 
-    def plan(current: Settings) -> list[Job]:
-        return jobs(names, chosen, current, learned)
 
-    method = _method(train, test, plan, settings, progress)
-    todo = plan(settings)
-    parts, clusterings = _fit_and_score(todo, train, test, fold, settings, progress)
-    single = [part.scored for part in parts if part.job.distance not in learned]
-    noisy = noisy_estimators(single, chosen, clusterings, crossed=test is None)
-    included = included_estimators(noisy, chosen, train, fold, settings)
-    if learned and noise_is_estimated(train, fold, settings):
-        noisy, included = [*noisy, *learned], [*included, *learned]
-    splits = 0
-    if included:
-        half = split_into_halves(train, fold, seed=settings.seed)
-        parts, splits = [*_with_noise(parts, included, train, test, fold, half, settings, progress)], len(half)
-    scores: list[Record] = []
-    units: dict[tuple[str, str], FloatArray] = {}
-    for _, _, one in parts:
-        split = one.prediction.split
-        bars = method.of_scores(one, clusterings[split])
-        scores += with_bars(one.records, bars) if bars else without_bars(one.records)
-        units |= {(split, group): error.units for group, error in bars.items()}
-    runs, unseen = _by_split(parts)
-    if progress:
-        progress(len(todo), len(todo), "scores")
-    notes += [*([_floor(train, scores)] if train.k == 1 else []), *dict.fromkeys(warnings(scores))]
-    papers = _papers_density(names, chosen, train, test, fold, settings)
-    notes += _density_note(scores, papers)
-    if settings.seeds > 1:
-        scores += summaries(scores, units)
-    comparisons = [] if counted else _comparisons(unseen, clusterings["test"], method)
-    if planned:
-        comparisons = keep_planned(comparisons, planned, COMPARED[train.k])
-    else:
-        scores = with_letters(scores, comparisons)
-    reach = ceiling_of(unseen, clusterings["test"]) if train.k == 2 else None
-    if reach is not None:
-        scores = with_explained(scores, [(one, clusterings["test"]) for one in unseen], reach)
-    words = training_words(train, chosen, noisy, included, settings)
-    tables = {} if counted else {"train": train} | ({} if test is None else {"test": test})
-    # With all distances that were read, used or not: the explorer finds a table again by its contents.
-    data = {
-        role: describe_table(only(table, [name for name in table.distances if name not in learned]))
+def _notes_on_scores(train: Votes, scores: Sequence[Record]) -> list[str]:
+    """The floor of pairs, and what is unknown or infinite."""
+    notes = []
+    if train.k == 1:
+        record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
+        precision = record["average_precision_floor"]
+        ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
+        notes.append(
+            f"floor: the constant P = {train.share:.3f}, the share of same in the training votes, has an NLL of "
+            f"{record['nll_floor']:.4f} ({record['nll_per_vote_floor']:.4f} per vote){ranked}"
+        )
+    return [*notes, *dict.fromkeys(warnings(scores))]
+
+
+def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
+    """Say whether the paper's density gives the same order of the distances."""
+    if not papers:
+        return []
+    if len(papers) == 1:
+        ((name, nll),) = papers.items()
+        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}"]
+    tested = [record for record in scores if (record["split"], record["group"]) == ("test", "all")]
+    label = tested[0]["estimator"]
+    ours = {r["distance"]: r["nll"] for r in tested if r["estimator"] == label and r["distance"] in papers}
+    order, other = (sorted(nll, key=lambda name: nll[name]) for nll in (ours, papers))
+    if order == other:
+        return [f"{PAPERS_DENSITY} gives the same order of the distances"]
+    listed = ", ".join(other[:5]) + (", ..." if len(other) > 5 else "")
+    return [f"{PAPERS_DENSITY} gives another order, the best first: {listed} (--estimator density)"]
+
+
+def _worded(text: str, row: str) -> str:
+    """Replace triplets and surfaces by pairs and curves, for tables of pairs."""
+    return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
+
+
+def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers for JSON, which has no infinity."""
+    return {name: number if np.isfinite(number) else None for name, number in numbers.items()}
+
+
+def _described(data: Data, plan: Plan) -> dict[str, dict[str, Any]]:
+    """The tables for the card, with all distances that were read, used or not: the explorer finds them by contents."""
+    if data.train.count is not None:
+        return {}
+    tables = {"train": data.train} | ({} if data.test is None else {"test": data.test})
+    return {
+        role: describe_table(only(table, [name for name in table.distances if name not in plan.learned]))
         for role, table in tables.items()
     }
-    return Result(
-        row=train.row,
-        scores=scores,
-        triplets=None if counted else pl.concat([tested(one, splits) for one in unseen]),
-        runs=runs,
-        notes=notes,
-        comparisons=comparisons,
-        goodness={} if counted else _goodness(unseen, clusterings["test"]),
-        error_bars=_worded(f"{method.description}; {words}{clusterings['test'].description}", train.row),
-        ceiling=reach,
-        votes=_ballots(unseen[0].prediction.table),
-        findings=[replace(UNCHECKED, table="both" if test is not None else "train")]
-        if counted
-        else _checked(names, train, test),
-        card=make_card(data, chosen, asdict(settings), runs)
-        | training_card(unseen)
-        | {
-            "caveats": [
-                *(_worded(caveat, train.row) for caveat in clusterings["test"].caveats()),
-                *training_caveats(unseen, noisy, included, train, fold, settings),
-            ],
-            "paper_density_nll": _finite(papers),
-        }
-        | ({"baseline": baseline, "planned": [list(pair) for pair in planned]} if planned else {}),
-    )
+
+
+def _findings(data: Data, names: Sequence[str]) -> list[Finding]:
+    """Check the distances that were evaluated."""
+    if data.train.count is not None:
+        return [replace(UNCHECKED, table="train" if data.test is None else "both")]
+    return check(only(data.train, names), None if data.test is None else only(data.test, names))
+
+
+def only(table: Votes, names: Sequence[str]) -> Votes:
+    """Keep some distances of a table."""
+    return replace(table, distances={name: table.distances[name] for name in names})
+
+
+def _ballots(table: Votes) -> pl.DataFrame | None:
+    """Single votes by the name of their triplet."""
+    if table.votes is None or "observer" not in table.votes.columns:
+        return None
+    named = table.labels[table.row].gather(table.votes["row"])
+    return table.votes.select(named.alias(table.row), "choice", "swapped", "observer")
+
+
+# Arguments
 
 
 def changed_settings(function: str, settings: Settings | None, changes: Mapping[str, Any]) -> Settings:
-    """Settings with changes by name, for a function; a wrong name gets the likely one."""
+    """Settings with changes by name; the error for a wrong name of `function` suggests the likely one."""
     if not isinstance(settings, Settings | None):
         raise TypeError(f"settings must be twoafc.Settings(...); got {type(settings).__name__}")
     known = [field.name for field in fields(Settings)]
     for name in changes:
         if name not in known:
-            arguments = [
-                "train",
-                "test",
-                "distances",
-                "estimators",
-                "baseline",
-                "pairs",
-                "settings",
-                "progress",
-                *known,
-            ]
-            likely = get_close_matches(name, arguments, 1)
+            arguments = ["train", "test", "distances", "estimators", "baseline", "pairs", "settings", "progress"]
+            likely = get_close_matches(name, [*arguments, *known], 1)
             hint = f"; perhaps {likely[0]}" if likely else ""
             raise TypeError(f"{function} has no argument {name!r}{hint}")
     return replace(settings or Settings(), **changes)
 
 
 def _estimators(asked: Any) -> dict[str, Estimator]:
-    """Estimators by the names that results have for them: their own, or that of their kind."""
+    """Estimators by the name that results give them: the user's, or that of their class."""
     if not isinstance(asked, Mapping):
         several = asked if isinstance(asked, list | tuple) else [asked]
         asked = {item if isinstance(item, str) else type(item).__name__.lower(): item for item in several}
@@ -286,139 +439,11 @@ def _estimators(asked: Any) -> dict[str, Estimator]:
     return chosen
 
 
-def _check_sizes(train: Votes, test: Votes | None) -> None:
-    for role, table in (("train", train), ("test", test)):
-        if table is not None and len(table) < LEAST_ROWS:
-            count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"
-            raise DataError(f"{role} has {count}; at least {LEAST_ROWS} are needed, and some hundreds for a verdict")
-
-
 def _are_counts(table: Any) -> bool:
     return isinstance(table, Mapping) and all(isinstance(counts, Counts) for counts in table.values())
 
 
-class Part(NamedTuple):
-    """One split of one fit, scored."""
-
-    job: Job
-    run: Run
-    scored: Scored
-
-
-def _fit_and_score(
-    todo: Sequence[Job],
-    train: Votes,
-    test: Votes | None,
-    fold: IntArray | None,
-    settings: Settings,
-    progress: Progress | None,
-) -> tuple[list[Part], dict[str, Clustering]]:
-    """Fit all jobs and score them on every split; return also how the rows of each split are clustered."""
-    parts: list[Part] = []
-    clusterings: dict[str, Clustering] = {}
-    for done, job in enumerate(todo):
-        if progress:
-            progress(done, len(todo), str(job))
-        run = job.run(train)
-        for prediction in predictions(job, run, train, test, fold):
-            split = prediction.split
-            clustering = clusterings.get(split) or clusterings.setdefault(split, clustering_of(prediction.table))
-            parts.append(Part(job, run, scored(prediction, settings, clustering)))
-    return parts, clusterings
-
-
-def _with_noise(
-    parts: Sequence[Part],
-    noisy: Sequence[str],
-    train: Votes,
-    test: Votes | None,
-    fold: IntArray | None,
-    half: IntArray,
-    settings: Settings,
-    progress: Progress | None,
-) -> Iterator[Part]:
-    """Add fits to halves of the training table where its noise counts: of some estimators, or learned distances."""
-    tested_parts = [part for part in parts if part.scored.prediction.split == "test"]
-    for part in parts:
-        job, run, one = part
-        counts = job.estimator in noisy or job.distance in noisy
-        if one.prediction.split != "test" or not counts or one.prediction.diverged:
-            yield part
-            continue
-        if progress:
-            progress(tested_parts.index(part), len(tested_parts), f"{job}: fits to halves")
-        yield Part(job, run, with_halves(one, fit_to_halves(job, run, train, test, fold, half), settings))
-
-
-def _by_split(parts: Sequence[Part]) -> tuple[list[Run], list[Scored]]:
-    """Return the fits to the whole training table, and what was scored on rows that they have not seen."""
-    runs = [part.run for part in parts if part.scored.prediction.split == "train"]
-    return runs, [part.scored for part in parts if part.scored.prediction.split == "test"]
-
-
-def _papers_density(
-    names: Sequence[str],
-    estimators: Mapping[str, Estimator],
-    train: Votes,
-    test: Votes | None,
-    fold: IntArray | None,
-    settings: Settings,
-) -> dict[str, float]:
-    """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
-    if not any(isinstance(given, Spline) for given in estimators.values()):
-        return {}
-    if any(isinstance(given, Density) for given in estimators.values()):
-        return {}
-    nll: dict[str, float] = {}
-    for job in jobs(names, {"density": Density()}, settings):
-        *_, last = predictions(job, job.run(train), train, test, fold)
-        values = -log_likelihood(last.table.n, last.table.M, last.P)
-        nll[job.distance] = float(np.average(values, weights=last.table.mass))
-    return nll
-
-
-def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers as JSON can hold them."""
-    return {name: number if np.isfinite(number) else None for name, number in numbers.items()}
-
-
-def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
-    """Say whether the paper's density gives the same order of the distances."""
-    if not papers:
-        return []
-    tested = [record for record in scores if (record["split"], record["group"]) == ("test", "all")]
-    label = next(record["estimator"] for record in tested)
-    ours = {r["distance"]: r["nll"] for r in tested if r["estimator"] == label and r["distance"] in papers}
-    order, other = (sorted(nll, key=lambda name: nll[name]) for nll in (ours, papers))
-    if len(papers) == 1:
-        ((name, nll),) = papers.items()
-        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}"]
-    if order == other:
-        return [f"{PAPERS_DENSITY} gives the same order of the distances"]
-    listed = ", ".join(other[:5]) + (", ..." if len(other) > 5 else "")
-    return [f"{PAPERS_DENSITY} gives another order, the best first: {listed} (--estimator density)"]
-
-
-def _worded(text: str, row: str) -> str:
-    """Say of pairs and their curves what is said of triplets and their surfaces."""
-    return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
-
-
-def _floor(train: Votes, scores: Sequence[Record]) -> str:
-    record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
-    precision = record["average_precision_floor"]
-    ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
-    return (
-        f"floor: the constant P = {train.share:.3f}, the share of same in the training votes, has an NLL of "
-        f"{record['nll_floor']:.4f} ({record['nll_per_vote_floor']:.4f} per vote){ranked}"
-    )
-
-
-@dataclass(frozen=True)
-class _ByDistance:
-    """Counts by distance, as `shared_distances` looks at tables."""
-
-    distances: Mapping[str, Counts]
+# Counts
 
 
 def _evaluate_counts(
@@ -429,8 +454,8 @@ def _evaluate_counts(
     settings: Settings,
     progress: Progress | None,
 ) -> Result:
-    """Evaluate counts distance by distance, for each has rows of its own; fits carry their counts."""
-    names, notes = shared_distances(_ByDistance(train), None if test is None else _ByDistance(test), distances)
+    """Evaluate counts distance by distance, since each has its own rows; fits carry their counts."""
+    names, notes = shared_distances(train, test, distances)
     chosen, notes_of_estimators = _for_counts(estimators)
     of_counts = [note for table in (train, test) if table for name in names for note in table[name].vote_notes]
     results: list[Result] = []
@@ -461,7 +486,7 @@ def _evaluate_counts(
 
 
 def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEstimator], list[str]]:
-    """Choose estimators that can be fitted to counts, L-BFGS instead of Adam; and what a reader should know of that."""
+    """Check that estimators can be fitted to counts; a network then takes L-BFGS instead of Adam, with a note."""
     chosen: dict[str, CountsEstimator] = {}
     notes = []
     for name, given in estimators.items():
@@ -472,75 +497,3 @@ def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEs
             notes.append(BY_LBFGS)
         chosen[name] = given
     return chosen, notes
-
-
-def _ballots(table: Votes) -> pl.DataFrame | None:
-    """Single votes by the name of their triplet."""
-    if table.votes is None or "observer" not in table.votes.columns:
-        return None
-    named = table.labels[table.row].gather(table.votes["row"])
-    return table.votes.select(named.alias(table.row), "choice", "swapped", "observer")
-
-
-def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
-    if test is not None and test.k != train.k:
-        raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
-    if test is not None and (train.count is None) != (test.count is None):
-        raise DataError("train and test must both be counts, or both tables of single triplets")
-    if train.count is not None and settings.error_bars not in ("analytic", "fixed"):
-        raise ValueError(
-            f"error bars of counts are analytic; {settings.error_bars} draws triplets, and counts have none"
-        )
-    if train.k == 1 and settings.ties != "half":
-        raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
-
-
-def _checked(names: Sequence[str], *tables: Votes | None) -> list[Finding]:
-    """Check the distances that were evaluated."""
-    return check(*(only(table, names) for table in tables if table is not None))
-
-
-def only(table: Votes, names: Sequence[str]) -> Votes:
-    """Keep some distances of a table."""
-    return replace(table, distances={name: table.distances[name] for name in names})
-
-
-def _method(
-    train: Votes,
-    test: Votes | None,
-    plan: Callable[[Settings], list[Job]],
-    settings: Settings,
-    progress: Progress | None,
-) -> Bars:
-    if settings.error_bars == "bootstrap":
-        return Bootstrap(settings.draws, settings.seed)
-    if settings.error_bars == "refit":
-
-        def score(prediction: Prediction) -> list[Record]:
-            # Votes drawn for an expected score would add a noise of their own to the spread.
-            return records_of(prediction, settings, draws=0)
-
-        drawn = refits(train, test, plan, score, settings, progress)
-        return Refit(drawn, on_test=test is not None)
-    return Analytic()
-
-
-def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Bars) -> list[Record]:
-    """Compare the distances under each estimator; where there are seeds, the means over those that did not diverge."""
-    records: list[Record] = []
-    for label in dict.fromkeys(one.key[1] for one in unseen):
-        kept: dict[str, list[Values]] = {}
-        for one in unseen:
-            if one.key[1] == label and one.values is not None and not one.prediction.diverged:
-                kept.setdefault(one.key[0], []).append(one.values)
-        records += method.compared({name: mean_values(values) for name, values in kept.items()}, clustering, label)
-    return records
-
-
-def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[str, str], Goodness]:
-    goodness: dict[tuple[str, str], Goodness] = {}
-    for one in unseen:
-        table = one.prediction.table
-        if one.key not in goodness and one.values is not None and not one.prediction.diverged:
-            goodness[one.key] = goodness_of_fit(table, one.prediction.P, clustering)
-    return goodness

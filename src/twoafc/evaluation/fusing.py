@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, HeadsFit, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
-from twoafc.evaluation.loop import Prediction, floor_of, probability, reduced, rejoined, shared_distances
-from twoafc.evaluation.records import scored
+from twoafc.evaluation.loop import Data, Prediction, floor_of, probability, reduced, rejoined, shared_distances
+from twoafc.evaluation.records import score
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
 from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
@@ -96,7 +96,7 @@ def fuse(
             raise DataError("train and test must both be channels (.npz), or both tables")
         if distances is not None:
             raise DataError("channels are those of one distance; leave distances out")
-        return _carded(fit_heads(train, test, name or "heads", settings, progress), name or "heads")
+        return fit_heads(train, test, name or "heads", settings, progress)
     name = name or "fused"
     tables = as_votes(train), None if test is None else as_votes(test)
     distances = [distances] if isinstance(distances, str) else distances
@@ -131,12 +131,12 @@ def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:
 
 
 def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
-    """Choose the distances to fuse; refuse what cannot be fused, and leave out what adds nothing."""
+    """Choose the distances to fuse; refuse what cannot be fused, and leave out constants and repeats."""
     for role, table in (("train", train), ("test", test)):
         if table is not None and (not isinstance(table, Triplets) or table.count is not None):
             kind = "counts" if table.count is not None else f"{table.row}s"
             raise DataError(f"distances are fused by votes on single triplets; {role} has {kind}")
-    names, notes = shared_distances(train, test, asked)
+    names, notes = shared_distances(train.distances, None if test is None else test.distances, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
     for role, table in (("train", train), ("test", test)):
@@ -163,15 +163,6 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
     return kept, notes
 
 
-def _carded(result: Result, name: str) -> Result:
-    """Give heads their card."""
-    runs = [
-        replace(run, fit=replace(run.fit, card=_card(result, name))) if isinstance(run.fit, HeadsFit) else run
-        for run in result.runs
-    ]
-    return result.replace(runs=runs)
-
-
 def _card(result: Result, name: str) -> dict[str, Any]:
     """What a fused distance was made from and tested on."""
     tested = next(r for r in result.scores if (r["distance"], r["split"], r["group"]) == (name, "test", "all"))
@@ -186,7 +177,7 @@ def _card(result: Result, name: str) -> dict[str, Any]:
 
 
 def _separated(fit: FusionFit, train: Votes) -> list[str]:
-    """Say of a distance that separates all votes that these do not fix its scale."""
+    """Note that the scale of a distance is arbitrary if it separates all votes."""
     farther = np.sign(np.subtract(*map(fit.reduce, train.columns)))
     if (farther == np.where(train.n == train.M, 1, np.where(train.n == 0, -1, 0))).all():
         return ["the fused distance separates all training votes: they fix the order of images, not its scale"]
@@ -197,15 +188,13 @@ class _Study:
     """Fits beside the main one: without each part, and to shares of the training table."""
 
     def __init__(self, name: str, fit: FusionFit, train: Votes, test: Votes | None, settings: Settings) -> None:
-        self.name, self.fit, self.train, self.test, self.settings = name, fit, train, test, settings
-        self.tested = train if test is None else test
-        self.fold: IntArray | None = None
-        if test is None:
-            self.fold = assign_folds(train, settings.folds or 0, seed=settings.seed)
-        self.clustering: Clustering = clustering_of(self.tested)
+        self.name, self.fit, self.settings = name, fit, settings
+        fold = assign_folds(train, settings.folds or 0, seed=settings.seed) if test is None else None
+        self.data = Data(train, test, fold)
+        self.clustering: Clustering = clustering_of(self.data.tested)
 
     def findings(self, progress: Progress | None) -> dict[str, Any]:
-        """What each part is worth, and what more votes would be worth; nothing where one part stands alone."""
+        """Estimate what each part and more votes would gain; empty if the fused distance is one part alone."""
         if self.fit.settings.alone is not None:
             return {"without": [], "learning": []}
         fusion = replace(self.fit.settings, folds=0, choose=True)
@@ -226,7 +215,7 @@ class _Study:
         learning = []
         for share in SHARES:
             step(f"{share:.0%} of the training table")
-            # From nothing, as another user's fit to so few votes would.
+            # Without a start, as a fit to so few votes would be made.
             drawn = [self._values(replace(fusion, start=None), kept) for kept in self._subsets(share)]
             if drawn:
                 learning.append({"share": share, **self._paired(_mean(drawn), whole)})
@@ -236,31 +225,30 @@ class _Study:
     def _subsets(self, share: float) -> list[BoolArray]:
         """Rows of random references, a share of all."""
         groups = round(1 / share)
-        if most_folds(self.train) < 2 * groups:
+        if most_folds(self.data.train) < 2 * groups:
             return []
         seeds = np.random.SeedSequence(self.settings.seed).generate_state(REPEATS)
-        return [assign_folds(self.train, groups, seed=int(seed)) == 0 for seed in seeds]
+        return [assign_folds(self.data.train, groups, seed=int(seed)) == 0 for seed in seeds]
 
     def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
         """Score rows that are predicted by fits of some settings to some rows of the training table."""
-        train = stacked(self.train, self.name, fusion.parts)[self.name]
-        tested = train if self.test is None else stacked(self.test, self.name, fusion.parts)[self.name]
+        train, tested = (
+            stacked(table, self.name, fusion.parts)[self.name] for table in (self.data.train, self.data.tested)
+        )
         P, joined = np.empty(len(tested)), []
-        for k in range(1 if self.fold is None else self.fold.max() + 1):
-            used = np.ones(len(train), dtype=np.bool_) if self.fold is None else self.fold != k
-            rows = np.arange(len(tested)) if self.fold is None else np.flatnonzero(self.fold == k)
-            run = Run(self.name, LABEL, None, fusion.fit(train.where(used if kept is None else used & kept)))
+        for fitted, rows in self.data.parts():
+            run = Run(self.name, LABEL, None, fusion.fit(train.where(fitted if kept is None else fitted & kept)))
             part = tested.where(rows)
-            P[rows] = probability(run, part)
+            P[rows] = probability(run, part.columns)
             joined.append((rows, reduced(run, part)))
         table = rejoined(tested, joined)
         prediction = Prediction(run, "test", table, P, False, floor_of(table, len(table)))
-        values = scored(prediction, self.settings, self.clustering).values
+        values = score(prediction, self.settings, self.clustering).values
         assert values is not None
         return values
 
     def _paired(self, other: Values, whole: Values) -> dict[str, float]:
-        """NLL of other fits less that of the fits to all: difference, standard error and 95 % interval."""
+        """NLL of other fits minus that of the fits to all: difference, standard error and 95 % interval."""
         measure = {"nll": COMPARED[2]["nll"]}
         (record,) = compare({"other": other, "whole": whole}, self.clustering, estimator=LABEL, measures=measure)
         sign = 1.0 if record["a"] == "other" else -1.0
@@ -274,7 +262,7 @@ def _mean(values: Sequence[Values]) -> Values:
 
 
 def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
-    """Say what the fused distance is made of, what it gains, which parts matter, and what more votes would bring."""
+    """Sentences on what the fused distance gains, its parts, which of them matter, and the gain of more votes."""
     name, all_parts, rise = fusion["name"], fusion["of"], fusion["parts"]
     parts = sorted(rise, key=lambda part: -rise[part])
     if fusion["alone"]:
@@ -312,7 +300,7 @@ def _gain(result: Result, name: str) -> list[str]:
 
 
 def _nats(record: Mapping[str, float]) -> str:
-    """A difference with its interval, with the digits that this allows."""
+    """A difference with its interval, with as many digits as that justifies."""
     places = max(2, 2 - math.floor(math.log10(max(record["high"] - record["low"], 1e-6))))
     value, low, high = (f"{record[key]:.{places}f}" for key in ("difference", "low", "high"))
     return f"{value} ({low} to {high})"
@@ -351,11 +339,14 @@ def fit_heads(
         baseline=name,
         learned={name: heads},
     )
-    fit: Any = next(run.fit for run in result.runs if run.distance == name)
+    run = next(run for run in result.runs if run.distance == name)
+    assert isinstance(run.fit, HeadsFit)
+    fit = replace(run.fit, card=_card(result, name))
+    runs = [replace(one, fit=fit) if one is run else one for one in result.runs]
     about = {"name": name, **fit.summary()}
     about["sentences"] = heads_sentences(result, about)
     caveats = [*result.card["caveats"], *([SEEN] if any("images recur" in note for note in result.notes) else [])]
-    return result.replace(card={**result.card, "heads": about, "caveats": caveats})
+    return result.replace(runs=runs, card={**result.card, "heads": about, "caveats": caveats})
 
 
 def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:
@@ -368,7 +359,7 @@ def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:
 
 
 def heads_sentences(result: Result, heads: Mapping[str, Any]) -> list[str]:
-    """Say what the fitted heads gain, and how they differ from the published ones."""
+    """Sentences on the gain of the fitted heads, and how they differ from the published ones."""
     name, network = heads["name"], heads["network"]
     if heads["published"]:
         return [

@@ -1,4 +1,8 @@
-"""Predictions to score records: with error bars, and summed up over seeds."""
+"""Predictions to score records with error bars, summarised over seeds.
+
+There are three ways to error bars: by formula (`Analytic`), from drawn test tables (`Bootstrap`), and from fits to
+drawn training tables (`Refit`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.evaluation.loop import HalfFits, Prediction
+from twoafc.evaluation.loop import HalfFits, Key, Prediction
 from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
@@ -26,6 +30,8 @@ from twoafc.inference import (
     Values,
     all_measures,
     bar,
+    bootstrap_errors,
+    bootstrap_means,
     by_group,
     errors,
     estimate_ceiling,
@@ -40,6 +46,8 @@ from twoafc.inference import (
 from twoafc.metrics import log_likelihood
 from twoafc.results import HALVES, is_shown
 from twoafc.table import ENDS
+
+# Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +72,13 @@ class Scored:
         """Distance and estimator."""
         return self.prediction.run.distance, self.prediction.run.estimator
 
+    @property
+    def split(self) -> str:
+        """Which rows were scored: train, test, or one of the folds."""
+        return self.prediction.split
 
-def scored(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
+
+def score(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
     """Score a prediction by group, without error bars."""
     table, P = prediction.table, prediction.P
     if not np.isfinite(P).all():
@@ -89,7 +102,7 @@ def with_halves(one: Scored, fits: HalfFits, settings: Settings) -> Scored:
 
 
 def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS) -> list[Record]:
-    """Score a prediction by group; of a run that diverged nothing is known but its size."""
+    """Score a prediction by group; for a run that diverged only its size is known."""
     if np.isfinite(prediction.P).all():
         return _records(prediction, *_columns(prediction, settings, draws))
     half = replace(prediction, P=np.full(len(prediction.table), 0.5))
@@ -98,7 +111,7 @@ def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS
 
 
 def _columns(prediction: Prediction, settings: Settings, draws: int = DRAWS) -> tuple[Columns, Columns | None]:
-    """Values of every row: of all rows together and, of pairs in groups, of each group by itself."""
+    """Values of every row: of all rows together and, for pairs in groups, of each group by itself."""
     table, P = prediction.table, prediction.P
     values = values_per_row(table, P, ties=settings.ties, floor=prediction.floor, draws=draws)
     if table.k == 2 or table.groups is None:
@@ -114,60 +127,164 @@ def _records(prediction: Prediction, values: Columns, grouped: Columns | None) -
     return [record for record in records if not split.startswith("fold") or record["group"] == "all"]
 
 
+# Error bars
+
+
+class Analytic:
+    """By formula: other test triplets and, where its noise counts, another training table."""
+
+    @property
+    def description(self) -> str:
+        """What the error bars are of."""
+        return "95 % intervals for other test triplets"
+
+    def errors(self, one: Scored, clustering: Clustering) -> Errors:
+        """Return the errors of a prediction's scores, by group."""
+        assert one.values is not None
+        return errors(one.values, one.codes, clustering, one.grouped)
+
+    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
+        """Return replicated scores as arguments of `twoafc.inference.compare`; none for errors by formula."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Bootstrap(Analytic):
+    """From drawn tables: the fitted surfaces on other triplets."""
+
+    draws: int
+    seed: int
+
+    @property
+    def description(self) -> str:
+        """What the error bars are of."""
+        return f"95 % intervals of the fitted surfaces on other triplets, from {self.draws} drawn tables"
+
+    def errors(self, one: Scored, clustering: Clustering) -> Errors:
+        """Return the errors of a prediction's scores, by group."""
+        assert one.values is not None
+        drawn = bootstrap_errors(
+            one.values, one.codes, clustering.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
+        )
+        by_formula = super().errors(one, clustering)
+        if clustering.votes is None:
+            return {
+                group: error._replace(se=drawn[group], units=np.minimum(error.units, self.draws))
+                for group, error in by_formula.items()
+            }
+        # Observers are not drawn: their part of the variance is added by formula.
+        rows = super().errors(one, Clustering(clustering.rows, None))
+        return {
+            group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
+            for group, error in by_formula.items()
+        }
+
+    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
+        """Return scores on drawn tables, whose spread replaces the error by formula."""
+        if clustering.votes is not None:
+            return {}  # the part of the observers needs the formula
+        drawn = {
+            name: bootstrap_means(value.columns, clustering.drawable, draws=self.draws, seed=self.seed)
+            for name, value in values.items()
+        }
+        return {"drawn": drawn}
+
+
+@dataclass(frozen=True, eq=False)
+class Refit(Analytic):
+    """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets.
+
+    Parameters
+    ----------
+    scores : mapping of (distance, estimator, split, group) to array, shape (draws, measures)
+        Of `twoafc.evaluation.loop.refits`.
+    on_test : bool
+        Whether they were scored on a test table, which was not drawn: the error over its triplets is then added.
+    """
+
+    scores: Mapping[Key, FloatArray]
+    on_test: bool
+
+    @property
+    def description(self) -> str:
+        """What the error bars are of."""
+        draws = len(next(iter(self.scores.values())))
+        return f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
+
+    def errors(self, one: Scored, clustering: Clustering) -> Errors:
+        """Return the errors of a prediction's scores, by group."""
+        over_rows = self.on_test and one.split == "test"
+        return {
+            group: error._replace(se=np.hypot(error.se if over_rows else 0.0, self._spread(one, group)))
+            for group, error in super().errors(one, clustering).items()
+        }
+
+    def _spread(self, one: Scored, group: str) -> FloatArray:
+        drawn = self.scores.get((*one.key, one.split, group))
+        if drawn is None:
+            return np.full(len(all_measures(one.prediction.table.k)), np.nan)
+        known = np.isfinite(drawn)
+        # Unknown for a group that hardly any drawn table has.
+        enough = (known.mean(axis=0) > 0.5) & (known.sum(axis=0) > 1)
+        return np.where(enough, np.std(np.where(known, drawn, 0.0), axis=0, ddof=1, where=known | ~enough), np.nan)
+
+    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
+        """Return scores of the refits, whose spread is added to the error by formula or replaces it."""
+        drawn = {name: self.scores[name, estimator, "test", "all"] for name in values}
+        return {"refitted" if self.on_test else "drawn": drawn}
+
+
 def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
-    """Give every measure of some records its error bar; their errors are given by group."""
-    return [record | _bars(record, errors[record["group"]]) for record in records]
+    """Add the error bar of every measure to some records; they are None for groups whose errors are not known."""
+    measures = _measures(records[0])
+    unknown = Error(*np.full((3, len(measures)), np.nan))
+    barred = []
+    for record in records:
+        bars: Record = {}
+        for name, se, skew, units in zip(measures, *errors.get(record["group"], unknown), strict=True):
+            bars |= bar(name, record[name], float(se), float(units), skew=float(skew))
+        barred.append(record | bars)
+    return barred
 
 
-def without_bars(records: Sequence[Record]) -> list[Record]:
-    """Say of every measure that its error cannot be known."""
-    unknown = np.full(len(_measured(records[0])), np.nan)
-    return with_bars(records, {record["group"]: Error(unknown, unknown, unknown) for record in records})
-
-
-def _measured(record: Record) -> list[str]:
+def _measures(record: Record) -> list[str]:
     """Measures of a record that have error bars."""
     return all_measures(1 if "pairs" in record else 2)
 
 
-def _bars(record: Record, error: Error) -> Record:
-    bars: Record = {}
-    for name, se, skew, units in zip(_measured(record), *error, strict=True):
-        bars |= bar(name, record[name], float(se), float(units), skew=float(skew))
-    return bars
+# What is added to the records of several scores
 
 
 def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArray]) -> list[Record]:
     """Mean and spread over seeds, one record for each distance, estimator, split and group that has seeds.
 
-    The error of the mean is that of its triplets, about the same in every run, and that of its seeds, which are drawn.
+    The variance of the mean is that over triplets, about the same in every run, plus that over seeds, which are drawn.
 
     Parameters
     ----------
     units : mapping of split and group to the numbers of independent units there, by measure
     """
-    runs: dict[tuple[Any, ...], list[Record]] = {}
+    by_key: dict[tuple[Any, ...], list[Record]] = {}
     for record in scores:
         if record["seed"] is not None:
             key = tuple(record[name] for name in ("distance", "estimator", "split", "group"))
-            runs.setdefault(key, []).append(record)
-    return [_summary(group, units.get(key[2:])) for key, group in runs.items()]
-
-
-def _summary(runs: Sequence[Record], units: FloatArray | None) -> Record:
-    plain = [{name: value for name, value in run.items() if not _is_bar(name)} for run in runs]
-    summary = over_seeds(plain)
-    finished = [run for run in runs if not run["diverged"]]
-    for place, name in enumerate(_measured(summary)):
-        errors = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
-        spread = summary.get(f"{name}_sd") or 0.0
-        se = float(np.sqrt(np.mean(np.square(errors)) + spread**2 / len(finished))) if errors else np.nan
-        summary |= bar(name, summary.get(name), se, 0.0 if units is None else float(units[place]))
-    return summary
+            by_key.setdefault(key, []).append(record)
+    records = []
+    for key, runs in by_key.items():
+        bars = ("_se", "_low", "_high")
+        summary = over_seeds([{name: run[name] for name in run if not name.endswith(bars)} for run in runs])
+        finished, of_units = [run for run in runs if not run["diverged"]], units.get(key[2:])
+        for place, name in enumerate(_measures(summary)):
+            se_of_runs = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
+            spread = summary.get(f"{name}_sd") or 0.0
+            se = np.sqrt(np.mean(np.square(se_of_runs)) + spread**2 / len(finished)) if se_of_runs else np.nan
+            summary |= bar(name, summary.get(name), float(se), 0.0 if of_units is None else float(of_units[place]))
+        records.append(summary)
+    return records
 
 
 def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
-    """Give the tested scores, all rows pooled, their letters: MEASURE_letters, within each estimator."""
+    """Add letters to the tested scores, all rows pooled: MEASURE_letters, within each estimator."""
     measures = COMPARED[1 if "pairs" in scores[0] else 2]
     letters: dict[tuple[str, str, str], str] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
@@ -188,12 +305,8 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
     ]
 
 
-def _is_bar(name: str) -> bool:
-    return name.endswith(("_se", "_low", "_high"))
-
-
 def warnings(records: Sequence[Record]) -> Iterator[str]:
-    """Say of scores what their numbers alone would not make plain."""
+    """Explain scores that are unknown or infinite."""
     for record in records:
         seed = "" if record["seed"] is None else f", seed {record['seed']}"
         name = f"{record['distance']}, {record['estimator']}{seed}"
@@ -206,7 +319,7 @@ def warnings(records: Sequence[Record]) -> Iterator[str]:
             yield f"nobody said same on {record['split']}: there is no average precision"
 
 
-def tested(scored: Scored, splits: int) -> pl.DataFrame:
+def tested_rows(scored: Scored, splits: int) -> pl.DataFrame:
     """P and NLL of every tested row, with its labels, votes and distances, and P by the fits to halves."""
     prediction, run, table = scored.prediction, scored.prediction.run, scored.prediction.table
     nll = np.full(len(table), np.nan)
@@ -235,8 +348,11 @@ def _halves_column(prediction: Prediction, splits: int) -> pl.Series:
     return pl.Series(prediction.halves.P.reshape(2 * splits, -1).T.copy(), dtype=dtype)
 
 
+# The ceiling
+
+
 def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
-    """Floor and ceiling of the votes that were tested on; every scored function shows what can be reached."""
+    """Floor and ceiling of the tested votes; every scored function shows what can be reached."""
     table = tested[0].prediction.table
     scored: dict[str, list[FloatArray]] = {"nll": [], "score_2afc": []}
     alone: dict[str, FloatArray] = {}
@@ -251,56 +367,47 @@ def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
 
 
 def with_explained(
-    scores: Sequence[Record], tested: Sequence[tuple[Scored, Clustering]], ceiling: Ceiling
+    scores: Sequence[Record], tested: Sequence[Scored], clustering: Clustering, ceiling: Ceiling
 ) -> list[Record]:
-    """Give the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
+    """Add to the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
 
-    Parameters
-    ----------
-    tested : sequence of pairs
-        What was tested, and how its triplets are clustered.
+    For several seeds it is the mean of their ends.
     """
     shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {}
-    for one, clustering in tested:
+    for one in tested:
         if one.values is not None and not one.prediction.diverged:
-            # Of several seeds the mean stands in the tables; their ends differ by less than they are apart.
-            shares.setdefault(one.key, []).append(_explained(one, clustering, ceiling))
-    explained = {key: tuple(_mean(ends) for ends in zip(*pairs, strict=True)) for key, pairs in shares.items()}
-    nothing = (None, None)
-    return [
-        record | dict(zip(("explained_low", "explained_high"), explained.get(_key(record), nothing), strict=True))
-        if is_shown(record, scores)
-        else record
-        for record in scores
-    ]
+            shares.setdefault(one.key, []).append(_explained(one, one.values, clustering, ceiling))
+    explained = {
+        key: [None if None in ends else float(np.mean(ends)) for ends in zip(*intervals, strict=True)]
+        for key, intervals in shares.items()
+    }
+    with_shares = []
+    for record in scores:
+        if is_shown(record, scores):
+            low, high = explained.get((record["distance"], record["estimator"]), (None, None))
+            record = record | {"explained_low": low, "explained_high": high}
+        with_shares.append(record)
+    return with_shares
 
 
-def _key(record: Record) -> tuple[str, str]:
-    return record["distance"], record["estimator"]
-
-
-def _mean(ends: tuple[float | None, ...]) -> float | None:
-    known = [end for end in ends if end is not None]
-    return float(np.mean(known)) if len(known) == len(ends) else None
-
-
-def _explained(one: Scored, clustering: Clustering, ceiling: Ceiling) -> tuple[float | None, float | None]:
-    """Interval of the share explained; the gain on P = 1/2 is paired, triplet by triplet."""
-    assert one.values is not None
-    table = one.prediction.table
+def _explained(
+    one: Scored, values: Values, clustering: Clustering, ceiling: Ceiling
+) -> tuple[float | None, float | None]:
+    """Interval of the share explained; the gain over P = 1/2 is paired, triplet by triplet."""
+    table, nll = one.prediction.table, MEASURES[2].index("nll")
     weight = clustering.rows.shares()
-    gain = -log_likelihood(table.n, table.M, 0.5) - one.values.columns[:, MEASURES[2].index("nll")]
+    gain = -log_likelihood(table.n, table.M, 0.5) - values.columns[:, nll]
     mean = float(np.average(gain, weights=table.mass))
     if not np.isfinite(mean):
         return None, None
     moved = None
-    if clustering.votes is not None and one.values.moved is not None:
-        moved = -one.values.moved[:, [MEASURES[2].index("nll")]] * weight[clustering.votes.row, None]
+    if clustering.votes is not None and values.moved is not None:
+        moved = -values.moved[:, [nll]] * weight[clustering.votes.row, None]
     se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
     units = float(clustering.units(weight)[0])
-    if one.values.halves is not None:
-        whole = errors(one.values, None, clustering)["all"]
-        rows = errors(replace(one.values, halves=None), None, clustering)["all"]
+    if values.halves is not None:
+        whole = errors(values, None, clustering)["all"]
+        rows = errors(replace(values, halves=None), None, clustering)["all"]
         se, units = float(np.sqrt(se**2 + whole.se[0] ** 2 - rows.se[0] ** 2)), float(whole.units[0])
     ends = t_interval(mean, se, units)
     if not np.isfinite(ends.low):

@@ -1,4 +1,4 @@
-"""What an evaluation depends on beside its tables."""
+"""Settings of an evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ErrorBars = Literal["analytic", "fixed", "bootstrap", "refit"]
 @public
 @dataclass(frozen=True)
 class Settings:
-    """What an evaluation depends on beside its tables.
+    """Settings of an evaluation.
 
     Parameters
     ----------

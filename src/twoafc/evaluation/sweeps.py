@@ -18,13 +18,13 @@ import numpy as np
 import polars as pl
 
 from twoafc import plots
-from twoafc.arrays import BoolArray
+from twoafc.arrays import BoolArray, IntArray
 from twoafc.core import Uniform
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
-from twoafc.evaluation.bars import Analytic
-from twoafc.evaluation.loop import Prediction, floor_of, shared_distances
-from twoafc.evaluation.records import scored, with_bars
+from twoafc.evaluation.evaluation import only
+from twoafc.evaluation.loop import Data, Prediction, floor_of, shared_distances
+from twoafc.evaluation.records import Analytic, score, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
@@ -59,13 +59,7 @@ class Point(NamedTuple):
 
 
 def nodes_for(sigma: float) -> int:
-    """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width.
-
-    Examples
-    --------
-    >>> nodes_for(1 / 44), nodes_for(0.5)
-    (66, 20)
-    """
+    """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width."""
     return max(PAPER.grid_size, ceil(1.5 / sigma))
 
 
@@ -154,7 +148,7 @@ class Sweep:
         return list(dict.fromkeys(record["parameter"] for record in self.scores))
 
     def frame(self) -> pl.DataFrame:
-        """Give the scores in long form.
+        """Return the scores in long form.
 
         Columns are ``distance``, ``parameter`` (sigma or grid_size: the one that moves), ``sigma``, ``grid_size``,
         ``triplets``, ``votes``, and each measure with ``_se``, ``_low``, ``_high``.
@@ -162,19 +156,19 @@ class Sweep:
         return pl.DataFrame(self.scores, infer_schema_length=None)
 
     def of(self, distance: str, parameter: Parameter) -> list[Record]:
-        """Give the scores of one distance against one parameter, in the order of its values."""
+        """Return the scores of one distance against one parameter, in the order of its values."""
         return [r for r in self.scores if (r["distance"], r["parameter"]) == (distance, parameter)]
 
     def at(self, distance: str, parameter: Parameter, value: float) -> Record:
-        """Give the score of one distance at one value of a parameter."""
+        """Return the score of one distance at one value of a parameter."""
         return next(record for record in self.of(distance, parameter) if record[parameter] == value)
 
     def best(self, distance: str, parameter: Parameter) -> Record:
-        """Give the score with the least NLL; it was chosen by the tested votes, and flatters itself a little."""
+        """Return the score with the least NLL; a little too good, since the tested votes chose it."""
         return min(self.of(distance, parameter), key=lambda record: record["nll"])
 
     def curves(self, parameter: Parameter, measure: Measure = "nll") -> dict[str, SweepCurve]:
-        """Give what `twoafc.plots.sweep` draws: by distance, values of a measure with their intervals."""
+        """Return what `twoafc.plots.sweep` draws: by distance, values of a measure with their intervals."""
         ends = (parameter, measure, f"{measure}_low", f"{measure}_high")
         return {
             name: SweepCurve(*(np.array([r[end] for r in self.of(name, parameter)], dtype=np.float64) for end in ends))
@@ -182,7 +176,7 @@ class Sweep:
         }
 
     def automatic_values(self, parameter: Parameter) -> dict[str, float]:
-        """Give the automatic values on the curves: each distance's sigma, or the nodes that the held sigma needs."""
+        """Return the automatic values on the curves: each distance's sigma, or the nodes that the held sigma needs."""
         if parameter == "sigma":
             return {name: float(settings.sigma) for name, settings in self.automatic.items()}
         nodes = nodes_for(float(self.held.sigma))
@@ -215,34 +209,32 @@ def sweep(
         As of `twoafc.evaluate`: without `test` the training table is cross-validated.
     distances : names, default all that both tables have
     sigmas : numbers, default 16 in [0.0037, 1]
-        Widths to try on `grid_size` nodes; none for an empty sequence. The paper's and the automatic one come to them.
+        Widths to try on `grid_size` nodes; none for an empty sequence. The paper's and the automatic one are added.
     grid_sizes : whole numbers, default 10 in [5, 100]
-        Nodes along an axis to try under `sigma`; none for an empty sequence. The paper's 20 come to them, and as many
-        as the automatic rule gives that sigma, where they lie in the range.
+        Nodes along an axis to try under `sigma`; none for an empty sequence. The paper's 20 are added, and the number
+        that the automatic rule gives that sigma if it is in the range.
     folds, seed : int
         Parts for cross-validation, whole references at a time where they are known, and their seed.
     workers : int, default one for each core
-        Settings tried at a time, in threads: what is found does not depend on their number.
+        Settings tried at a time, in threads; results do not depend on their number.
 
     Examples
     --------
     >>> from twoafc import worlds
     >>> table = Triplets.from_frame(worlds.simulate("weber", triplets=400, votes=3, seed=1))
-    >>> found = sweep(table, sigmas=[0.01, 0.1], grid_sizes=(), grid_size=20, folds=2)
-    >>> found.best("distance", "sigma")["sigma"] > 0.01
+    >>> result = sweep(table, sigmas=[0.01, 0.1], grid_sizes=(), grid_size=20, folds=2)
+    >>> result.best("distance", "sigma")["sigma"] > 0.01
     True
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1; found {workers}")
     kept = Density(sigma=sigma, grid_size=grid_size)
     asked = points(sigmas, grid_sizes, kept)
-    names, notes = shared_distances(train, test, distances)
-    left_out: list[BoolArray | None] = [None]
-    if test is None:
-        fold = assign_folds(train, folds, seed=seed)
-        left_out = [fold == k for k in range(folds)]
-        notes.append(f"no test table: {split_note(train, fold)}")
-    clustering = clustering_of(train if test is None else test)
+    names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
+    data = Data(train, test, None if test is not None else assign_folds(train, folds, seed=seed))
+    if data.fold is not None:
+        notes.append(f"no test table: {split_note(train, data.fold)}")
+    clustering = clustering_of(data.tested)
     notes += clustering.weighting
     moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(kept, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
@@ -251,11 +243,11 @@ def sweep(
     pairs: dict[str, dict[str, Values]] = {}
     with _threads(workers or _cores()) as pool:
         for place, name in enumerate(names):
-            asking = (train if test is None else test)[name]
-            parts = list(pool.map(partial(_part, train[name]), left_out))
+            rows = (train if test is None else test)[name]
+            parts = list(pool.map(partial(_part, train[name]), data.parts()))
             automatic[name] = _automatic(train[name])
             todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))]) if moves else asked
-            results = pool.map(partial(_score, asking, parts, clustering), todo)
+            results = pool.map(partial(_score, rows, parts, clustering), todo)
             for done, (point, (record, value)) in enumerate(zip(todo, results, strict=True), start=1):
                 scores.append(record)
                 if point == papers:
@@ -263,30 +255,23 @@ def sweep(
                 if progress:
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
             if moves:
-                chosen = [automatic[name]] if test is not None else list(pool.map(_automatic_of, parts))
+                chosen = [automatic[name]]
+                if test is None:
+                    chosen = list(pool.map(lambda part: _automatic(part.train, part.uniform), parts))
                 settings = [replace(kept, sigma=density.sigma) for density in chosen]
                 itself = Point("sigma", automatic[name])
-                tested[name], pairs[name][AUTOMATIC] = _score_fits(asking, parts, settings, clustering, itself)
+                tested[name], pairs[name][AUTOMATIC] = _score_fits(rows, parts, settings, clustering, itself)
     error_bars = f"{Analytic().description}; noise of training left out; {clustering.description}"
-    shared = [] if test is None else _shared(train, test, names)
+    shared = [] if test is None else check_overlap(only(train, names), only(test, names))
     return Sweep(
         scores, kept, PAPER, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None
     )
 
 
-def _shared(train: Triplets, test: Triplets, names: Sequence[str]) -> list[Finding]:
-    """Find triplets and references that stand in both tables, as `twoafc.check` does."""
-    kept = [replace(table, distances={name: table.distances[name] for name in names}) for table in (train, test)]
-    return check_overlap(*kept)
-
-
 def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:
+    """Return the settings that the automatic rule chooses for a table."""
     chosen = Density(sigma="auto").fit(train, uniform=uniform).settings
     return replace(chosen, sigma=float(chosen.sigma))
-
-
-def _automatic_of(part: Part) -> Density:
-    return _automatic(part.train, part.uniform)
 
 
 def _cores() -> int:
@@ -296,9 +281,9 @@ def _cores() -> int:
 
 @contextmanager
 def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
-    """Give threads, which share the tables and leave Python's lock to one another in the sums over kernels.
+    """Threads, which share the tables and release Python's lock in the sums over kernels.
 
-    What has not begun when an error, or Ctrl-C, comes is not begun.
+    After an error, or Ctrl-C, waiting work is cancelled.
     """
     pool = ThreadPoolExecutor(workers)
     try:
@@ -309,16 +294,17 @@ def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A table to fit to with its map, which no setting changes, and the rows of the tested table to ask about."""
+    """A table to fit with its map to [0, 1], which no setting changes, and the tested rows to predict."""
 
     train: Triplets
     uniform: Uniform
-    rows: BoolArray | slice
+    rows: IntArray
 
 
-def _part(train: Triplets, left_out: BoolArray | None) -> Part:
-    kept = train if left_out is None else train.where(~left_out)
-    return Part(kept, kept.uniformised()[0], slice(None) if left_out is None else left_out)
+def _part(train: Triplets, split: tuple[BoolArray, IntArray]) -> Part:
+    fitted, rows = split
+    kept = train.where(fitted)
+    return Part(kept, kept.uniformised()[0], rows)
 
 
 def _score(tested: Triplets, parts: Sequence[Part], clustering: Clustering, point: Point) -> tuple[Record, Values]:
@@ -329,13 +315,13 @@ def _score(tested: Triplets, parts: Sequence[Part], clustering: Clustering, poin
 def _score_fits(
     tested: Triplets, parts: Sequence[Part], settings: Sequence[Density], clustering: Clustering, point: Point
 ) -> tuple[Record, Values]:
-    """Fit each part with settings of its own, and score all of them together under the name of one point."""
+    """Fit each part with its own settings, and score all of them together under the name of one point."""
     P = np.empty(len(tested))
     for part, density in zip(parts, settings, strict=True):
         fit = density.fit(part.train, uniform=part.uniform)
         P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
     (name,) = tested.distances
-    one = scored(
+    one = score(
         Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),
         Settings(),
         clustering,
@@ -395,7 +381,7 @@ def write_sweep(result: Sweep, folder: str | Path, card: Mapping[str, Any]) -> N
 
 
 def _content(result: Sweep) -> dict[str, Any]:
-    """Put together what sweep.json holds beside the card."""
+    """What sweep.json contains beside the card."""
     return {
         "held": _plain_settings(result.held),
         "chosen": _plain_settings(result.chosen),
@@ -407,12 +393,12 @@ def _content(result: Sweep) -> dict[str, Any]:
     }
 
 
-def _plain_settings(each: Any) -> dict[str, Any]:
-    return {name: value for name, value in asdict(each).items() if name in ("sigma", "grid_size")}
+def _plain_settings(density: Density) -> dict[str, Any]:
+    return {"sigma": density.sigma, "grid_size": density.grid_size}
 
 
 def sweep_remarks(result: Sweep) -> list[str]:
-    """Say what a reader of the tables should know."""
+    """Remarks below the tables."""
     automatic = [CHOSEN[result.cross_validated]] if result.tested else []
     compared = [f"{record['distance']}: {record['sentence']}" for record in result.comparisons]
     remarks = [SWEEP_READING, *automatic, f"error bars: {result.error_bars}", *compared]
@@ -420,7 +406,7 @@ def sweep_remarks(result: Sweep) -> list[str]:
 
 
 def sweep_table(result: Sweep, parameter: Parameter) -> Table:
-    """Tell of each distance the best, the automatic and the paper's value, with the NLL of each."""
+    """Table of the best, the automatic and the paper's value for each distance, with the NLL of each."""
     automatic, chosen = result.automatic_values(parameter), float(getattr(result.chosen, parameter))
     rows = []
     for name in result.distances:

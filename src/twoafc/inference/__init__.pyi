@@ -20,8 +20,11 @@ from .comparisons import lettered as lettered
 from .comparisons import planned_pairs as planned_pairs
 from .comparisons import sentence as sentence
 from .dependence import NOT_KEPT as NOT_KEPT
+from .dependence import Ballots as Ballots
 from .dependence import Dependence as Dependence
+from .dependence import ballots as ballots
 from .dependence import find_dependence as find_dependence
+from .dependence import moves as moves
 from .errorbars import Clustering as Clustering
 from .errorbars import Error as Error
 from .errorbars import Errors as Errors
@@ -53,9 +56,6 @@ from .intervals import holm as holm
 from .intervals import p_value as p_value
 from .intervals import share_interval as share_interval
 from .intervals import t_interval as t_interval
-from .observers import Ballots as Ballots
-from .observers import ballots as ballots
-from .observers import moves as moves
 from .precision import Ranking as Ranking
 from .precision import average_precision as average_precision
 from .scores import DRAWS as DRAWS

@@ -15,21 +15,21 @@ from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Values
 
 AT_ONCE = 2**22
-"""Numbers held in memory for some of the draws."""
+"""Numbers in memory at once."""
 
 
-def row_weights(together: Dependence, draws: int, rng: np.random.Generator) -> FloatArray:
+def row_weights(dependence: Dependence, draws: int, rng: np.random.Generator) -> FloatArray:
     """Weights of the rows in drawn tables, shape (draws, T).
 
-    Triplets, or clusters, are drawn with replacement. Where rows share labels of several kinds every label is drawn,
-    and what it brings is added up: a row that is drawn by two of its labels more than expected weighs that much more.
-    Pairs of rows that share several labels are then counted more than once, which is too cautious, by up to the root
-    of the number of kinds where labels bring nothing.
+    Triplets, or clusters, are drawn with replacement. Where rows share labels of several kinds, all labels are drawn
+    and their excesses are added: a row of which two labels are drawn more often than expected weighs that much more.
+    Pairs of rows that share several labels are then counted more than once, which is conservative: standard errors are
+    too large by up to the root of the number of kinds.
     """
-    if not together.kinds:
-        return _counts(together.size, draws, rng)
-    labels, place = np.unique(np.stack(together.kinds), return_inverse=True)
-    kinds = place.reshape(len(together.kinds), -1)
+    if not dependence.kinds:
+        return _counts(dependence.size, draws, rng)
+    labels, place = np.unique(np.stack(dependence.kinds), return_inverse=True)
+    kinds = place.reshape(len(dependence.kinds), -1)
     beyond = _counts(len(labels), draws, rng) - 1
     return np.asarray(1 + np.sum([beyond[:, kind] for kind in kinds], axis=0))
 
@@ -42,7 +42,7 @@ def _counts(things: int, draws: int, rng: np.random.Generator) -> FloatArray:
 def bootstrap_errors(
     values: Values,
     codes: tuple[list[str], IntArray] | None,
-    together: Dependence,
+    dependence: Dependence,
     *,
     grouped: Values | None = None,
     draws: int,
@@ -50,7 +50,7 @@ def bootstrap_errors(
 ) -> dict[str, FloatArray]:
     """Standard errors by group, as `errors` gives them, from tables drawn anew."""
     scores: dict[str, list[FloatArray]] = {}
-    for weights in drawn_weights(together, draws, seed):
+    for weights in drawn_weights(dependence, draws, seed):
         with np.errstate(divide="ignore", invalid="ignore"):  # a group may be missing, an NLL infinite
             scores.setdefault("all", []).append(_means(values, weights))
             if codes is not None:
@@ -67,7 +67,7 @@ def _means(values: Values, weights: FloatArray) -> FloatArray:
     return np.hstack([weights @ values.columns / rows, weights @ values.over_votes / votes])
 
 
-def bootstrap_means(columns: FloatArray, together: Dependence, *, draws: int, seed: int) -> FloatArray:
+def bootstrap_means(columns: FloatArray, dependence: Dependence, *, draws: int, seed: int) -> FloatArray:
     """Means of columns (T, k) over drawn tables, shape (draws, k).
 
     Examples
@@ -77,16 +77,16 @@ def bootstrap_means(columns: FloatArray, together: Dependence, *, draws: int, se
     >>> round(float(means.std() / (values.std() / 10)), 1)
     1.0
     """
-    drawn = [(weights @ columns) / weights.sum(axis=1)[:, None] for weights in drawn_weights(together, draws, seed)]
+    drawn = [(weights @ columns) / weights.sum(axis=1)[:, None] for weights in drawn_weights(dependence, draws, seed)]
     return np.concatenate(drawn)
 
 
-def drawn_weights(together: Dependence, draws: int, seed: int) -> Iterator[FloatArray]:
-    """Give the rows' weights in drawn tables, times their sampling weights, some tables at a time."""
+def drawn_weights(dependence: Dependence, draws: int, seed: int) -> Iterator[FloatArray]:
+    """Yield the weights of rows in drawn tables, times their sampling weights, some tables at a time."""
     rng = np.random.default_rng(seed)
-    step = max(1, AT_ONCE // max(together.size, 1))
+    step = max(1, AT_ONCE // max(dependence.size, 1))
     for start in range(0, draws, step):
-        yield row_weights(together, min(step, draws - start), rng) * together.weights
+        yield row_weights(dependence, min(step, draws - start), rng) * dependence.weights
 
 
 def _spread(replicates: FloatArray) -> FloatArray:
@@ -96,8 +96,8 @@ def _spread(replicates: FloatArray) -> FloatArray:
     return np.where(enough, np.std(replicates, axis=0, ddof=1, where=known | ~enough), np.nan)
 
 
-def drawn_rows(together: Dependence, rng: np.random.Generator) -> IntArray:
+def drawn_rows(dependence: Dependence, rng: np.random.Generator) -> IntArray:
     """Rows of one drawn table, as often as they are in it: whole clusters by the first kind of label, or rows."""
-    of = np.unique(together.kinds[0], return_inverse=True)[1] if together.kinds else np.arange(together.size)
+    of = np.unique(dependence.kinds[0], return_inverse=True)[1] if dependence.kinds else np.arange(dependence.size)
     drawn = _counts(int(of.max()) + 1, 1, rng)[0].astype(np.int64)
-    return np.repeat(np.arange(together.size), drawn[of])
+    return np.repeat(np.arange(dependence.size), drawn[of])

@@ -1,4 +1,10 @@
-"""Is A really better than B? Paired differences between distances on the same triplets."""
+"""Is A really better than B? Paired differences between distances on the same triplets.
+
+How a p-value comes about (`compare`): the values of two distances on each row are subtracted; the mean of the
+differences has a clustered standard error (`errorbars`), to which the noise of training is added (`training`) or the
+spread over refits; Student's t gives p (`intervals`), and Holm's method corrects it for the number of pairs
+(`corrected`).
+"""
 
 from __future__ import annotations
 
@@ -70,7 +76,6 @@ def compare(
     measures: Mapping[str, Measure] | None = None,
     drawn: Mapping[str, FloatArray] | None = None,
     refitted: Mapping[str, FloatArray] | None = None,
-    level: float = LEVEL,
 ) -> list[Record]:
     """Compare all distances with each other on the same triplets.
 
@@ -84,8 +89,6 @@ def compare(
         Scores on drawn tables, the same for all distances: standard errors are then their spread.
     refitted : mapping of distance to array, shape (draws, measures), optional
         Scores of surfaces fitted to drawn training tables: their variance is added to that of the test triplets.
-    level : float
-        Level of the intervals; p-values below 1 - level, corrected, make a pair differ.
 
     Returns
     -------
@@ -95,44 +98,42 @@ def compare(
         it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p`` (of this pair
         alone), and what `corrected` adds.
     """
-    records: list[Record] = []
-    rows = clustering.rows
+    if not values:
+        return []
+    names = next(iter(values.values())).measures
     if measures is None:
-        measures = COMPARED[1 if "average_precision" in next(iter(values.values())).measures else 2] if values else {}
+        measures = COMPARED[1 if "average_precision" in names else 2]
+    records: list[Record] = []
     for name, measure in measures.items():
-        pairs = [_ordered(pair, values, name, measure.better, rows.sampling) for pair in combinations(values, 2)]
+        k, sampling = names.index(name), clustering.rows.sampling
+        pairs = [_ordered(pair, values, k, measure.better, sampling) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            differences = _differences(pairs, values, name, clustering)
-            if drawn is not None:
-                differences = [
-                    plain._replace(se=_spread(drawn, pair, _place(values, name)), units=min(plain.units, _draws(drawn)))
-                    for plain, pair in zip(differences, pairs, strict=True)
-                ]
-            if refitted is not None:
-                differences = [
-                    _with_refits(plain, _spread(refitted, pair, _place(values, name)), _draws(refitted))
-                    for plain, pair in zip(differences, pairs, strict=True)
-                ]
-        for (a, b), difference in zip(pairs, differences, strict=True):
-            interval, p = t_interval(*difference, level=level), p_value(*difference)
-            known = bool(np.isfinite(interval).all())
-            figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
-            head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
-            records.append(head | (figures if known else dict.fromkeys(figures)))
-    return corrected(records, measures, level=level)
+            for (a, b), difference in zip(pairs, _differences(pairs, values, k, clustering), strict=True):
+                difference = _with_training(difference, values[a].halves, values[b].halves, k, name, clustering)
+                if drawn is not None:
+                    spread, draws = _spread(drawn[a][:, k] - drawn[b][:, k])
+                    difference = difference._replace(se=spread, units=min(difference.units, draws))
+                if refitted is not None:
+                    difference = _with_refits(difference, *_spread(refitted[a][:, k] - refitted[b][:, k]))
+                interval, p = t_interval(*difference), p_value(*difference)
+                known = bool(np.isfinite(interval).all())
+                figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
+                head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
+                records.append(head | (figures if known else dict.fromkeys(figures)))
+    return corrected(records, measures)
 
 
-def corrected(records: Sequence[Record], measures: Mapping[str, Measure], *, level: float = LEVEL) -> list[Record]:
+def corrected(records: Sequence[Record], measures: Mapping[str, Measure]) -> list[Record]:
     """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
 
     The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
-    the corrected p-value is below 1 - level. A single comparison needs no correction.
+    the corrected p-value is below 0.05. A single comparison needs no correction.
 
     Returns
     -------
     list of records
         As given, with ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many comparisons were corrected for),
-        ``different`` (p_holm is below 1 - level) and ``sentence``.
+        ``different`` (p_holm is below 0.05) and ``sentence``.
     """
     families: dict[tuple[str, str], list[float]] = {}
     for record in records:
@@ -141,27 +142,27 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Measure], *, lev
     factors = {family: iter(holm_factors(p).tolist()) for family, p in families.items()}
     tests = {family: int(np.isfinite(p).sum()) for family, p in families.items()}
     return [
-        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family], level)
+        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family])
         for record in records
         for family in [(record["estimator"], record["measure"])]
     ]
 
 
-def _corrected(record: Record, measure: Measure, factor: float, tests: int, level: float) -> Record:
+def _corrected(record: Record, measure: Measure, factor: float, tests: int) -> Record:
     pair = record["a"], record["b"]
     if record["p"] is None:
         unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
         words = f"{pair[0]} and {pair[1]} cannot be compared: a mean or its error is not finite"
         return record | unknown | {"tests": tests, "different": False, "sentence": words}
-    interval = t_interval(record["difference"], record["se"], record["df"] + 1, level=1 - (1 - level) / factor)
+    interval = t_interval(record["difference"], record["se"], record["df"] + 1, level=1 - (1 - LEVEL) / factor)
     p = min(record["p"] * factor, 1.0)
     return record | {
         "p_holm": p,
         "low_holm": interval.low,
         "high_holm": interval.high,
         "tests": tests,
-        "different": bool(p < 1 - level),
-        "sentence": sentence(measure, *pair, interval, p, tests=tests, level=level),
+        "different": bool(p < 1 - LEVEL),
+        "sentence": sentence(measure, *pair, interval, p, tests=tests),
     }
 
 
@@ -208,29 +209,21 @@ class Difference(NamedTuple):
     units: float
 
 
-def _place(values: Mapping[str, Values], measure: str) -> int:
-    return next(iter(values.values())).measures.index(measure)
-
-
 def _ordered(
-    pair: tuple[str, str], values: Mapping[str, Values], measure: str, better: int, sampling: FloatArray | None
+    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, sampling: FloatArray | None
 ) -> tuple[str, str]:
-    """Put the better of two distances first."""
-    k = _place(values, measure)
+    """Put the better of two distances, by measure k, first."""
     one, other = (better * np.average(values[name].columns[:, k], weights=sampling) for name in pair)
     return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
 
 
 def _differences(
-    pairs: Sequence[tuple[str, str]],
-    values: Mapping[str, Values],
-    measure: str,
-    clustering: Clustering,
+    pairs: Sequence[tuple[str, str]], values: Mapping[str, Values], k: int, clustering: Clustering
 ) -> list[Difference]:
-    """Mean differences of pairs with their errors, the noise of training included where it is known."""
+    """Mean differences of pairs by measure k, with clustered standard errors over the tested rows."""
     if not pairs:
         return []
-    k, weight = _place(values, measure), clustering.rows.shares()
+    weight = clustering.rows.shares()
     apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
     means = np.average(apart, axis=0, weights=clustering.rows.sampling)
     moves = {name: value.moved for name, value in values.items()}
@@ -240,17 +233,13 @@ def _differences(
         moved = moved * weight[clustering.votes.row, None]
     errors = clustering.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
     units = float(clustering.units(weight)[0])
-    differences = [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
-    return [
-        _with_training(difference, values[a].halves, values[b].halves, k, measure, clustering)
-        for difference, (a, b) in zip(differences, pairs, strict=True)
-    ]
+    return [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
 
 
 def _with_training(
     difference: Difference, one: Halves | None, other: Halves | None, k: int, measure: str, clustering: Clustering
 ) -> Difference:
-    """Add the noise of training to the error of a difference, of either distance that has fits to halves."""
+    """Add the noise of training to the error of a difference, for the distances that have fits to halves."""
     first, second = (one, other) if one is not None else (other, None)
     if first is None:
         return difference
@@ -272,18 +261,13 @@ def _with_refits(difference: Difference, spread: float, draws: int) -> Differenc
     return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
 
 
-def _draws(replicates: Mapping[str, FloatArray]) -> int:
-    return len(next(iter(replicates.values())))
+def _spread(replicates: FloatArray) -> tuple[float, int]:
+    """Standard deviation of the replicates of a difference that are finite, and the number of all."""
+    known = replicates[np.isfinite(replicates)]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else float("nan"), len(replicates)
 
 
-def _spread(replicates: Mapping[str, FloatArray], pair: tuple[str, str], place: int) -> float:
-    apart = replicates[pair[0]][:, place] - replicates[pair[1]][:, place]
-    return float(np.std(apart[np.isfinite(apart)], ddof=1)) if np.isfinite(apart).sum() > 1 else float("nan")
-
-
-def sentence(
-    measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1, level: float = LEVEL
-) -> str:
+def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Describe a difference in one sentence that may be quoted.
 
     Parameters
@@ -303,13 +287,13 @@ def sentence(
     """
     if interval[0] == interval[1] == 0:
         return f"{a} and {b} {measure.same}"
-    figures = advantage(measure, interval, p, tests=tests, level=level)
-    if p < 1 - level:
+    figures = advantage(measure, interval, p, tests=tests)
+    if p < 1 - LEVEL:
         return f"{a} {measure.verb} {b}: {figures}"
     return f"{a} and {b} cannot be told apart: {a} is ahead by {figures}"
 
 
-def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1, level: float = LEVEL) -> str:
+def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Write a difference as the advantage of the better distance, with its interval and p-value.
 
     Examples
@@ -327,7 +311,7 @@ def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: i
     ahead, *ends = (f"{round(number, places) + 0.0:.{places}f}" for number in signed)  # no -0.00
     chance = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
     holm = " (Holm)" if tests > 1 else ""
-    return f"{ahead} {measure.unit}, {100 * level:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
+    return f"{ahead} {measure.unit}, {100 * LEVEL:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
 
 
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:
@@ -348,7 +332,7 @@ def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure:
 
 
 def compact_letters(names: Sequence[str], different: Collection[tuple[str, str]]) -> dict[str, str]:
-    """Give letters to names, in their order, so that two share one exactly if they are not different.
+    """Assign letters to names, in their order, so that two share one exactly if they are not different.
 
     The compact display of Piepho (Journal of Computational and Graphical Statistics 13, 2004): sets are split wherever
     two of their members differ, and those inside another are dropped.

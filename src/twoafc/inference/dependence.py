@@ -9,7 +9,7 @@ observers are samples, however few there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
-from twoafc.table import CHOICES, METHODS, REFERENCES
+from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.table import CHOICES, METHODS, REFERENCES, Votes
 
 ALONE = "triplets taken as independent"
 ONLY = {"reference": "this one reference", "observer": "this one observer"}
@@ -45,8 +45,8 @@ class Dependence:
     size : int
         Number of rows, T.
     kinds : tuple of arrays of int, each of shape (T,)
-        Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same thing, whatever the
-        kind. Images have numbers from 0 on, observers below 0. Without any, every row stands alone.
+        Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same image or observer,
+        whatever the kind. Images have numbers from 0 on, observers below 0. Without kinds, rows are independent.
     description : str
         The same in words.
     count : array of int, shape (T,), optional
@@ -55,7 +55,7 @@ class Dependence:
     family : "references" or "images"
         What the labels are called, beside observers.
     only : str
-        What the error bars are for alone, since it is in every row: "this one reference"; default nothing.
+        What is in every row, so that the error bars are for it alone: "this one reference"; default nothing.
     unknown : str
         Why no clusters are known: "the table has no column ref"; default nothing.
     sampling : array, shape (T,), optional
@@ -116,7 +116,7 @@ class Dependence:
         return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
     def _summed(self, column: FloatArray) -> FloatArray:
-        """Sum what the triplets of a row share, where rows are clustered: they are then one part of a set."""
+        """Multiply by the triplets of each row, if rows are clustered: they are then in one set."""
         if self.count is None or not self.kinds:
             return column
         return (column.T * self.count).T
@@ -197,7 +197,7 @@ class Dependence:
         """Variance from leaving out one label at a time, for images and for observers, summed."""
         share = sets.sums[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # A label in every row cannot be left out: the data do not show what it brings.
+            # A label in every row cannot be left out: its effect is not known.
             squares = np.where(share < 1 - 1e-9, (sets.sums[:, :-1] / (1 - share)) ** 2, 0.0)
         place = self._families(sets)
         labels = np.maximum(np.bincount(place, minlength=2 * count), 1)
@@ -450,3 +450,86 @@ def _are_images(numbers: dict[str, IntArray], references: list[str], choices: li
     base = 1 + max(int(shown.max()), int(own.max()))
     beside = np.unique(shown * base + own) // base
     return len(np.unique(beside[1:][beside[1:] == beside[:-1]])) >= METHODS
+
+
+# Votes of one observer on different images
+
+
+Score = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
+"""Values of some triplets, one each, from their rows, n, M and P."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ballots:
+    """Single votes with their observers.
+
+    Parameters
+    ----------
+    row : array of int, shape (votes,)
+        Row of the table that the vote belongs to.
+    chosen : array of bool, shape (votes,)
+        Whether x1 of that row was chosen.
+    observer : array of int, shape (votes,)
+        Number of the observer.
+    """
+
+    row: IntArray
+    chosen: BoolArray
+    observer: IntArray
+
+    @property
+    def observers(self) -> int:
+        """Number of observers."""
+        return int(self.observer.max()) + 1
+
+    def variance(
+        self, moved: FloatArray, weight: FloatArray, rows: Dependence, strata: IntArray, count: int
+    ) -> FloatArray:
+        """Variance that votes of one observer on different images add to weighted means, shape (count, k).
+
+        Parameters
+        ----------
+        moved : array, shape (votes, k)
+            Effect of each vote on the mean: see `moves`.
+        weight, strata, count
+            Of the rows of the table, as for `Dependence.variance`.
+        rows : Dependence
+            How rows depend on each other: pairs of votes on dependent rows have been counted already.
+        """
+        share, stratum = weight[self.row] / np.bincount(self.row)[self.row], strata[self.row]
+        whole = np.bincount(stratum, share, minlength=count)
+        mean = np.stack([np.bincount(stratum, column, minlength=count) for column in moved.T], axis=1)
+        # An error of the surface that all observers share is not a difference between them.
+        influence = moved - (share / whole[stratum])[:, None] * mean[stratum]
+        by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, count)
+        both = rows.at(self.row).products(influence, self.observer * count + stratum, self.observers * count)
+        # Negative by chance only.
+        return np.asarray(np.maximum(by_observer - both.reshape(self.observers, count, -1).sum(axis=0), 0.0))
+
+    def units(self, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
+        """Effective number of observers in each stratum, shape (count,)."""
+        share = weight[self.row] / np.bincount(self.row)[self.row]
+        return Dependence(len(self.row), (self.observer,), "").units(share, strata[self.row], count)
+
+
+def ballots(table: Votes) -> Ballots | None:
+    """Return the single votes of a table; None unless at least two observers are known."""
+    votes = table.votes
+    if votes is None or "observer" not in votes.columns or votes["observer"].n_unique() < 2:
+        return None
+    observer = votes["observer"].rank("dense").to_numpy().astype(np.int64) - 1
+    chosen = votes["choice"].to_numpy().astype(np.bool_) ^ votes["swapped"].to_numpy()
+    return Ballots(votes["row"].to_numpy(), chosen, observer)
+
+
+def moves(score: Score, ballots: Ballots, n: IntArray, M: IntArray, P: FloatArray) -> FloatArray:
+    """Effect of each vote on the score of its triplet, shape (votes,): (y - P) times the score with it minus without.
+
+    The other votes are as they were cast. A score need not be a sum over votes: this is its projection on such sums
+    (Hajek), which has the covariance of triplets that share an observer.
+    """
+    row = ballots.row
+    p = np.clip(P, 1e-9, 1 - 1e-9)
+    others = n[row] - ballots.chosen
+    gain = score(row, others + 1, M[row], p[row]) - score(row, others, M[row], p[row])
+    return np.asarray((ballots.chosen - p[row]) * gain)

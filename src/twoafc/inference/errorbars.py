@@ -14,9 +14,8 @@ import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Dependence, find_dependence
-from twoafc.inference.intervals import LEVEL, Interval, share_interval, t_interval
-from twoafc.inference.observers import Ballots, Score, ballots, moves
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, moves
+from twoafc.inference.intervals import Interval, share_interval, t_interval
 from twoafc.inference.precision import Ranking
 from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
 from twoafc.inference.training import Halves, combined_units, training_variance
@@ -36,7 +35,7 @@ Errors = dict[str, Error]
 
 
 FEW, FEW_IMAGES = 15, 30
-"""Fewer references or observers, or images in all places, than this are said to be few."""
+"""Fewer references or observers, or images where these recur, get a caveat."""
 FEW_ROWS = 30
 
 
@@ -56,21 +55,21 @@ class Clustering:
 
     @property
     def description(self) -> str:
-        """The same in words."""
+        """The clustering in words."""
         if self.votes is not None:
             return f"{self.rows.description}; votes by observer too ({self.votes.observers} observers)"
         return f"{self.rows.description}; for this one observer alone" if self.one_observer else self.rows.description
 
     @property
     def weighting(self) -> list[str]:
-        """That scores are weighted, and how many triplets of equal weight these are worth; nothing without weights."""
+        """A note that scores are weighted, with the effective number of triplets; empty without weights."""
         if self.rows.sampling is None:
             return []
         effective = f"{self.rows.sampling.sum():.0f} of equal weight"
         return [f"scores are weighted (column weight): {self.rows.size} triplets count like {effective}"]
 
     def caveats(self) -> list[str]:
-        """What few references, images or observers mean for the error bars, in plain words."""
+        """Explain what few references, images or observers mean for the error bars."""
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
         if self.votes is not None:
@@ -170,9 +169,10 @@ def clustering_of(table: Votes) -> Clustering:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values of every triplet, one column for each measure, and what a vote moves them by where observers are known.
+    """Values of every triplet, one column for each measure.
 
-    With `halves` the noise of training is known.
+    ``moved`` has the effect of each vote on them, where observers are known; ``halves``, the fits from which the noise
+    of training is estimated.
     """
 
     measures: tuple[str, ...]
@@ -188,7 +188,7 @@ class Values:
 
     @property
     def over_votes(self) -> FloatArray:
-        """Sums of those over the votes of each triplet, shape (T, v)."""
+        """Sums of these measures over the votes of each triplet, shape (T, v)."""
         return self.sums_over_votes(self.columns)
 
     def sums_over_votes(self, columns: FloatArray) -> FloatArray:
@@ -218,7 +218,7 @@ def values_of(
 def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, freedom: float) -> Halves:
     """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
 
-    Measures that do not depend on the fit, and those that are expected rather than seen, are 0.
+    Measures that do not depend on the fit, and expected ones, are 0.
     """
     measures = MEASURES[table.k]
     apart = np.zeros((len(P), len(table), len(measures)))
@@ -226,25 +226,20 @@ def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", cross
         if not np.isfinite(P[split]).all():
             apart[split] = np.nan  # a fit diverged
             continue
-        for name, score in _votes_scores(ties, table.k).items():
+        one, other = (_scores_of_fit(table, half, ties) for half in (first, second))
+        for name in one:
             with np.errstate(invalid="ignore"):  # two infinite NLLs
-                apart[split, :, measures.index(name)] = score(table, first) - score(table, second)
+                apart[split, :, measures.index(name)] = one[name] - other[name]
     return Halves(apart, crossed, freedom)
 
 
-def _votes_scores(ties: metrics.Ties, k: int) -> dict[str, Callable[[Votes, FloatArray], FloatArray]]:
-    """Scores of votes that depend on the fit."""
-    scores: dict[str, Callable[[Votes, FloatArray], FloatArray]] = {
-        "nll": lambda table, P: -metrics.log_likelihood(table.n, table.M, P),
-        "agreement": lambda table, P: metrics.agreement_per_triplet(table.n, table.M, P),
-    }
-    if k == 1:
-        return scores
-    return scores | {
-        "score_2afc": lambda table, P: metrics.score_2afc_per_triplet(
-            table.n, table.M, metrics.choice(P - 0.5, ties=ties)
-        )
-    }
+def _scores_of_fit(table: Votes, P: FloatArray, ties: metrics.Ties) -> dict[str, FloatArray]:
+    """Scores of the votes that depend on the fit, for every row."""
+    n, M = table.n, table.M
+    scores = {"nll": -metrics.log_likelihood(n, M, P), "agreement": metrics.agreement_per_triplet(n, M, P)}
+    if table.k == 2:
+        scores["score_2afc"] = metrics.score_2afc_per_triplet(n, M, metrics.choice(P - 0.5, ties=ties))
+    return scores
 
 
 def mean_values(runs: Sequence[Values]) -> Values:
@@ -382,7 +377,7 @@ def _training(
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:
-    """Number of independent rows that the rows of a table are worth: their number over the NLL's design effect."""
+    """Effective number of independent rows: the number of rows over the design effect of the NLL."""
     rows = clustering.rows
     nll, weight = values.columns[:, [values.measures.index("nll")]], rows.shares()
     T = float(rows.times.sum() if rows.sampling is None else 1 / (weight @ weight))
@@ -395,8 +390,8 @@ def independent_rows(values: Values, clustering: Clustering) -> float:
     return T * min(1.0, alone / clustered) if clustered > 0 and np.isfinite(clustered) else T
 
 
-def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Record:
-    """Give the error bar of one measure as the fields of a record; None where it cannot be known.
+def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0) -> Record:
+    """Return the error bar of one measure as the fields of a record; None where it cannot be estimated.
 
     Examples
     --------
@@ -405,13 +400,13 @@ def bar(name: str, value: float | None, se: float, units: float, *, skew: float 
     """
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
-    ends = interval(name, value, se, units, skew=skew, level=level)
+    ends = interval(name, value, se, units, skew=skew)
     return {f"{name}_se": ends.se, f"{name}_low": ends.low, f"{name}_high": ends.high}
 
 
-def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Interval:
+def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0) -> Interval:
     """Interval of a measure: scores in % stay between 0 and 100, an NLL at or above 0."""
     if name.startswith("nll"):
-        ends = t_interval(value, se, units, skew=skew, level=level)
+        ends = t_interval(value, se, units, skew=skew)
         return ends._replace(low=max(ends.low, 0.0))
-    return share_interval(value, se, units, level=level)
+    return share_interval(value, se, units)

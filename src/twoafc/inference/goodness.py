@@ -18,7 +18,7 @@ from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import uniformise
 from twoafc.inference.errorbars import Clustering
-from twoafc.inference.intervals import Interval, p_value, share_interval, t_interval
+from twoafc.inference.intervals import LEVEL, Interval, p_value, share_interval, t_interval
 from twoafc.table import Triplets, Votes
 
 MOST_BINS, BIN_SIZE = 20, 50
@@ -478,13 +478,7 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
 
 
 def preference_matters(preference: Mapping[str, Any]) -> bool:
-    """Whether a preference for one side, as `asymmetry` returns it, is large and beyond doubt.
-
-    Examples
-    --------
-    >>> preference_matters({"value": -8.0, "p": 1e-6}), preference_matters({"value": 2.0, "p": 1e-6})
-    (True, False)
-    """
+    """Whether a preference for one side, as `asymmetry` returns it, is large and beyond doubt."""
     value, p = preference["value"], preference["p"]
     return value is not None and p is not None and abs(value) >= LARGE_PREFERENCE and p < P_PREFERENCE
 
@@ -502,11 +496,11 @@ def _preference(interval: Interval, p: float, shown: bool) -> str:
     return f"people prefer the {side} image of the table: {figures}; or x0 and x1 were not assigned at random"
 
 
-def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, level: float = 0.95) -> dict[str, Any]:
+def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> dict[str, Any]:
     """Upper bound of the share of votes that were cast at random.
 
     Half of the random votes are wrong, so their share is at most twice that of the votes against P where P is most
-    certain. The smallest of these bounds over several tails holds at the level, corrected for their number. The rate
+    certain. The smallest of these bounds over several tails holds at 95 %, corrected for their number. The rate
     itself would need a parametric form.
 
     Returns
@@ -533,7 +527,7 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, lev
         if not (np.isfinite(se) and units > 1):
             continue
         # One-sided, corrected for the number of tails.
-        high = share_interval(100 * wrong, 100 * se, units, level=1 - 2 * (1 - level) / len(TAILS)).high
+        high = share_interval(100 * wrong, 100 * se, units, level=1 - 2 * (1 - LEVEL) / len(TAILS)).high
         if 2 * high < best:
             best, best_votes = 2 * high, votes
     if not best_votes:

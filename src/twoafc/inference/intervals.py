@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 
 
 def t_interval(value: float, se: float, units: float, *, skew: float = 0.0, level: float = LEVEL) -> Interval:
-    """Interval of a mean over so many independent units, by Student's t.
+    """Interval of a mean over some number of independent units, by Student's t.
 
     The mean of few units that are skewed, as NLLs are, is skewed itself; both ends are then moved by the transformation
     of Hall (Journal of the Royal Statistical Society B 54, 1992).
@@ -46,7 +46,7 @@ def _unskewed(t: float, skew: float) -> float:
     """Undo the skewness in a quantile of Student's t: the inverse of t + skew (t^2 / 3 + 1 / 6) + skew^2 t^3 / 27."""
     if abs(skew) < 1e-6:
         return t
-    # Beyond this much the third moment of so few units is not to be trusted.
+    # A larger skewness of few units is not reliable.
     skew = float(np.clip(skew, -0.3, 0.3))
     return float(3 / skew * (np.cbrt(1 + skew * (t - skew / 6)) - 1))
 
@@ -82,7 +82,7 @@ def p_value(difference: float, se: float, units: float) -> float:
     0.073
     """
     if se <= 1e-12 * abs(difference):
-        # The same difference in every unit: signs drawn by a coin are all alike with this chance.
+        # The same difference in every unit: the chance that all signs agree.
         return 1.0 if difference == 0 else float(min(1.0, 2.0 ** (1 - units)))
     if units <= 1 or not np.isfinite(se):
         return float("nan")
@@ -101,7 +101,7 @@ def holm(p: ArrayLike) -> FloatArray:
 
 
 def holm_factors(p: ArrayLike) -> FloatArray:
-    """What Holm's correction multiplies every p-value by, between 1 and the number of tests; NaN stays NaN.
+    """Return the factor of Holm's correction for every p-value, from 1 to the number of tests; NaN stays NaN.
 
     Examples
     --------

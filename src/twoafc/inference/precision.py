@@ -56,17 +56,14 @@ class Ranking:
         ordered = d[order]
         return cls(order, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)), weight)
 
-    def average_precision(self, share: FloatArray, weight: FloatArray | None = None) -> float:
-        """Average precision in %; with weights instead of its own, of a table that has each pair so many times."""
-        hits, envelope, steps, _ = self._curve(share, weight)
+    def average_precision(self, share: FloatArray) -> float:
+        """Average precision in %."""
+        hits, envelope, steps, _ = self._curve(share)
         return float(100 * steps @ envelope) if hits[-1] > 0 else float("nan")
 
-    def _curve(
-        self, share: FloatArray, weight: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _curve(self, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Up to each distinct distance: "same" found, best precision from there on, recall gained, pairs taken."""
-        weight = self.weight if weight is None else weight
-        weight = np.ones(len(self.order)) if weight is None else weight[self.order]
+        weight = np.ones(len(self.order)) if self.weight is None else self.weight[self.order]
         hits = np.cumsum(share[self.order] * weight)[self.ends]
         taken = np.cumsum(weight)[self.ends]
         precision = np.divide(hits, taken, out=np.zeros_like(hits), where=taken > 0)

@@ -43,20 +43,14 @@ PER_VOTE = {
     "score_2afc_distance_votes": "score_2afc_distance",
     "nll_per_vote_floor": "nll_floor",
 }
-"""Means over votes, and the measure whose mean over rows each stands beside."""
+"""Means over votes, each with the measure whose mean over rows it complements."""
 COUNTS = ("triplets", "pairs", "votes", "ties", "ties_model")
 DRAWS = 64
-"""Votes are drawn so often for the average precision to expect; unlike an NLL's, it has no closed form."""
+"""Draws of votes for the expected average precision, which has no closed form."""
 
 
 def all_measures(k: int) -> list[str]:
-    """Every measure with an error bar: means over rows, then means over votes.
-
-    Examples
-    --------
-    >>> all_measures(1)[-2:]
-    ['average_precision_simulated', 'nll_per_vote']
-    """
+    """Every measure with an error bar: means over rows, then means over votes."""
     return [*MEASURES[k], *(name for name, of in PER_VOTE.items() if of in MEASURES[k])]
 
 
@@ -187,18 +181,12 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
 
 
 def _known(name: str, value: float) -> float | None:
-    """An infinite NLL is a fact; another measure that is not finite is not known."""
+    """Return None for a measure that is not finite, unless it is an NLL, which may be infinite."""
     return float(value) if np.isfinite(value) or name.startswith("nll") else None
 
 
 def mean_of_groups(records: Sequence[Record]) -> Record:
-    """Mean of groups, each counted once whatever its size; counts are summed.
-
-    Examples
-    --------
-    >>> mean_of_groups([{"triplets": 1, "nll": 1.0}, {"triplets": 3, "nll": 2.0}])
-    {'group': 'mean', 'triplets': 4, 'nll': 1.5}
-    """
+    """Mean of groups, each counted once whatever its size; counts are summed."""
     mean: Record = {"group": "mean"}
     for name in records[0]:
         values = [record[name] for record in records]

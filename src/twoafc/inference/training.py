@@ -25,13 +25,7 @@ SPLITS = 10
 
 
 def factor_of(measure: str) -> float:
-    """Give f, the share of R - I that counts, by measure.
-
-    Examples
-    --------
-    >>> factor_of("nll"), factor_of("score_2afc")
-    (0.25, 0.4)
-    """
+    """Return f, the share of R - I that counts, by measure."""
     return 0.25 if measure == "nll" else 0.4
 
 

@@ -1,5 +1,5 @@
-from .engines import ENGINES as ENGINES
 from .engines import count as count
+from .files import ENGINES as ENGINES
 from .files import Size as Size
 from .files import find_parts as find_parts
 from .files import fingerprints as fingerprints

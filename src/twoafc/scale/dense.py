@@ -1,8 +1,8 @@
-"""Counting with polars in a fraction of a group-by's time: most rows are added to an array at their own place.
+"""Counting with polars in a fraction of a group-by's time: most rows are counted in an array.
 
-A sample shows where the bulk of the distances lies. Rows of that window are added to a dense array, one addition each,
-while polars reads on; all other rows, and any that break a rule, are set aside and counted by a group-by. Where
-references are kept there are too many places for an array: the place of each row is noted, and the places are sorted.
+A sample shows where most distances lie: the window. A row inside the window has a place, the index of its cell in a
+dense array, and adds one there. Rows outside it, and any that break a rule, are set aside and counted by a group-by.
+With references there are too many places for an array, so the places are listed, sorted and counted.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from twoafc.scale.lattice import BIN_KEY, FINE, Lattice, ShortArray, summed
 from twoafc.table import MOST_VOTES, RESERVED_GROUPS
 
 ROOM = 48_000_000
-"""Places of all dense arrays together, two or four bytes each."""
+"""Places of all dense arrays together, four bytes each."""
 ASIDE = 2_000_000
 """Rows set aside before they are counted."""
 FULL = 2**31 - 2**26
 """Rows after which an array is emptied, so that no place can overflow."""
-NOTED = 2**24
-"""Rows whose places are noted before they are sorted and counted."""
+LISTED = 2**24
+"""Places that are listed before they are sorted and counted."""
 STEP = 65536
-"""Rows handled at once, so that what is made of them stays in the processor's cache."""
+"""Rows handled at once, so that intermediate arrays stay in the processor's cache."""
 MOST_M, MOST_PAIRS, MOST_GROUPS = 30, 2**12, 64
 """Values of M, pairs of n and M, and groups that there is room for."""
 SPAN = 2**18
 """Places of the array turned into cells at once, for the same reason."""
-LIKELY = 2**14
-"""Rows that a place is likely to get at most, by the sample, where it is counted in short numbers (up to 65,535)."""
 NOWHERE = -1
 """The place of a row that has none."""
 GROUP, REF = "\0group", "\0ref"
@@ -66,10 +64,10 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """The rows that have a place in the dense array: bins from `low` on, M from `fewest` to `most`, some groups.
+    """Which rows have a place in the dense array: `width` bins from `low` on, M from `fewest` to `most`, some groups.
 
-    Places are in the order of the cells of counts: group, bin of d0, bin of d1, sign, n, M. Bins that differ show the
-    sign; for equal ones the three signs stand side by side.
+    Places are in the order of the cells of counts: group, bin of d0, bin of d1, sign, n, M. Bins that differ determine
+    the sign; for equal bins there are three places side by side.
     """
 
     lattice: Lattice
@@ -81,7 +79,7 @@ class Window:
 
     @classmethod
     def of(cls, sample: pl.DataFrame, d: tuple[str, str], lattice: Lattice, room: int) -> Window:
-        """Choose the window that holds most of a sample within some room; its rows need not be lawful."""
+        """Choose the window of at most `room` places that has most rows of a sample, which may break rules."""
         M = sample["M"].cast(pl.Int64, strict=False).drop_nulls().clip(1).to_numpy()
         fewest = int(M.min()) if len(M) else 1
         most = min(int(M.max()), fewest + MOST_M) if len(M) else 1
@@ -98,7 +96,7 @@ class Window:
         widest = max(math.isqrt(room) - 2, 1)
         if not len(bins):
             return window
-        # Room for the tails, which a sample does not show.
+        # The tails of the table reach further than those of the sample.
         spare = int(bins.max() - bins.min()) // 10
         low = max(int(bins.min()) - spare, 2)
         width = min(int(bins.max()) + spare, lattice.bins - 2) - low + 1
@@ -191,16 +189,15 @@ def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:
     return quotient, x - quotient * np.int32(by)
 
 
-class _Dense:
-    """How many rows have each place, as an array of all places."""
+class _Array:
+    """The number of rows at each place, in an array of all places."""
 
-    def __init__(self, window: Window, *, short: bool) -> None:
+    def __init__(self, window: Window) -> None:
         self.window, self.full = window, FULL
-        self.rows: NDArray[Any] = np.zeros(window.places, dtype=np.uint16 if short else np.int32)
-        self.one = self.rows.dtype.type(1)  # numpy adds a number of another type thirty times slower
+        self.rows = np.zeros(window.places, dtype=np.int32)
 
     def add(self, place: IntArray) -> None:
-        np.add.at(self.rows, place, self.one)
+        np.add.at(self.rows, place, np.int32(1))  # a number of another type is added thirty times slower
 
     def emptied(self) -> pl.DataFrame:
         """Return the cells that were counted, in order, and start again."""
@@ -215,11 +212,11 @@ class _Dense:
             yield filled.astype(np.int32) + np.int32(start), rows.take(filled)
 
 
-class _Noted:
-    """The place of each row, where there are as many places for each reference as the window has."""
+class _List:
+    """The place of each row, where every reference has as many places as the window."""
 
     def __init__(self, window: Window) -> None:
-        self.window, self.full = window, NOTED
+        self.window, self.full = window, LISTED
         self.places: list[IntArray] = []
 
     def add(self, place: IntArray) -> None:
@@ -239,19 +236,23 @@ class _Noted:
 
 
 class _Tally:
-    """One distance's rows by place, the rows that have none, and the fine histogram."""
+    """One distance's rows by place, the rows without a place, and the fine histogram."""
 
-    def __init__(self, d: tuple[str, str], window: Window, placed: _Dense | _Noted) -> None:
+    def __init__(self, d: tuple[str, str], window: Window, placed: _Array | _List) -> None:
         self.d, self.window, self.placed = d, window, placed
-        self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for what is no distance
+        self.fine = np.zeros(FINE.bins + 1, dtype=np.int64)  # the last for invalid distances
         self.ends = (np.inf, -np.inf)
-        self.since = self.seen = 0
+        self.since = 0
         self.aside: list[pl.DataFrame] = []
         self.cells: list[pl.DataFrame] = []
 
     def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, labels: Mapping[str, ShortArray]) -> None:
+        """Count some rows: bin their distances, find the place of each row, and set aside rows without a place."""
         d0, d1 = (_floats(batch[name]) for name in self.d)
-        places = {GROUP: self.window.places // max(len(self.window.groups), 1), REF: self.window.places}
+        places = {
+            GROUP: self.window.places // max(len(self.window.groups), 1),
+            REF: self.window.places,
+        }  # of each label
         for start in range(0, len(batch), STEP):
             some = slice(start, start + STEP)
             d = d0[some], d1[some]
@@ -261,8 +262,8 @@ class _Tally:
             bins = tuple(FINE.coarsened(index, self.window.lattice) for index in fine)
             place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
             for name, label in labels.items():
-                of = label[some]
-                place = np.where((place < 0) | (of < 0), NOWHERE, place + places[name] * of.astype(np.int64))
+                number = label[some].astype(np.int64)
+                place = np.where((place < 0) | (number < 0), NOWHERE, place + places[name] * number)
             if place.min() < 0:
                 self.aside.append(batch[some].filter(pl.Series(place == NOWHERE)))
                 place = place[place >= 0]
@@ -270,12 +271,11 @@ class _Tally:
         lows, highs = zip(*((column.min(), column.max()) for column in (d0, d1)), strict=True)
         self.ends = (min(self.ends[0], *lows), max(self.ends[1], *highs))
         self.since += len(batch)
-        self.seen += len(batch)
         if sum(map(len, self.aside)) > ASIDE or self.since > self.placed.full:
             self.settle()
 
     def settle(self) -> None:
-        """Turn the rows that were set aside, and those by place where they are many, into cells."""
+        """Turn the rows that were set aside into cells, and those by place before they overflow."""
         if self.aside:
             self.cells.append(by_group(pl.concat(self.aside), self.d, self.window.lattice))
             self.aside = []
@@ -283,13 +283,11 @@ class _Tally:
             self.cells.append(self.placed.emptied())
             self.since = 0
 
-    def result(self, refs: pl.DataFrame | None) -> Tally | None:
-        """Return what was counted; None if a place overflowed."""
+    def result(self, refs: pl.DataFrame | None) -> Tally:
+        """Return what was counted."""
         self.settle()
         parts = [self.placed.emptied(), *self.cells]
         del self.placed  # its memory is needed
-        if sum(int(part["count"].sum()) for part in parts) != self.seen:
-            return None
         bins = np.flatnonzero(self.fine[:-1])
         histogram = pl.DataFrame({"bin": bins, "count": self.fine[bins]})
         cells = pl.concat(part.select(parts[0].columns) for part in parts)
@@ -307,32 +305,22 @@ def count_densely(
     progress: Progress | None = None,
     *,
     refs: pl.DataFrame | None = None,
-    short: bool = True,
 ) -> dict[str, Tally]:
     """Count all distances of a polars frame in one pass.
-
-    Short numbers are added quicker than long ones. They are used where the sample shows that no place will overflow;
-    should one do so all the same, which the sum of all shows, that distance is counted again.
 
     Parameters
     ----------
     frame, sample
         All rows, and some of them; with n, M, the columns of the distances and maybe group and ref.
     rows : int or None
-        How many there are, where that is known.
+        Number of rows, where that is known.
     refs : polars.DataFrame, optional
         Names (``ref``) and digests (``digest``) of the references to keep, by rising digest.
-    short : bool
-        Use short numbers where that is possible.
     """
     tallies = {}
     for name, d in pairs.items():
         window = Window.of(sample, d, lattice, ROOM // len(pairs))
-        if refs is None:
-            placed: _Dense | _Noted = _Dense(window, short=short and _stays_short(window, sample, d, rows))
-        else:
-            placed = _Noted(window)
-        tallies[name] = _Tally(d, window, placed)
+        tallies[name] = _Tally(d, window, _Array(window) if refs is None else _List(window))
     groups, numbers = list(window.groups), {}
     if groups:
         number = pl.col("group").replace_strict(groups, range(len(groups)), default=NOWHERE, return_dtype=pl.Int32)
@@ -350,24 +338,11 @@ def count_densely(
         done += len(batch)
         if progress:
             progress(done, max(rows or 0, done), "rows")
-    finished = {name: counted for name in pairs if (counted := tallies.pop(name).result(refs))}
-    again = {name: d for name, d in pairs.items() if name not in finished}
-    return finished | (count_densely(frame, sample, again, lattice, rows, progress, short=False) if again else {})
-
-
-def _stays_short(window: Window, sample: pl.DataFrame, d: tuple[str, str], rows: int | None) -> bool:
-    """Whether no place is likely to get more rows than short numbers hold."""
-    if rows is None or sample.is_empty():
-        return False
-    d0, d1 = (_floats(sample[name]) for name in d)
-    pair = window.pair(_whole(sample["n"]), _whole(sample["M"]))
-    place = window.place((window.lattice.index(d0), window.lattice.index(d1)), (d0, d1), pair)
-    fullest = int(np.unique(place[place >= 0], return_counts=True)[1].max(initial=0))
-    return rows < 2**16 or fullest * rows / len(sample) < LIKELY
+    return {name: tallies.pop(name).result(refs) for name in pairs}
 
 
 def by_group(rows: pl.DataFrame, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
-    """Count rows by a group-by; those that break a rule of the table stand under bin0 = -1."""
+    """Count rows by a group-by; those that break a rule of the table have bin0 = -1."""
     (d0, d1), (n, M) = ((_floats(rows[name]) for name in names) for names in (d, ("n", "M")))
     bin0, bin1 = lattice.index(d0), lattice.index(d1)
     with np.errstate(invalid="ignore"):
@@ -385,7 +360,7 @@ def by_group(rows: pl.DataFrame, d: tuple[str, str], lattice: Lattice) -> pl.Dat
 
 
 def _whole(votes: pl.Series) -> ShortArray:
-    """Numbers of votes; -1, which is none, for what is missing, broken or too large."""
+    """Numbers of votes; -1 for what is missing, fractional or too large."""
     whole = votes.cast(pl.Int32, strict=False)
     if not votes.dtype.is_integer():
         whole = whole.set(whole != votes, -1)
@@ -397,6 +372,6 @@ def _floats(column: pl.Series) -> FloatArray:
 
 
 def _filled(column: pl.Series, instead: float) -> NDArray[Any]:
-    """Values of a column; where one is missing, another that is none."""
-    # Asked first: polars takes long to fill nothing.
+    """Values of a column, with `instead` where they are missing."""
+    # polars takes long to fill nothing.
     return (column.fill_null(instead) if column.null_count() else column).to_numpy()

@@ -1,44 +1,47 @@
 """`count`: a table of any size to counts, read by polars, DuckDB, Dask or Spark.
 
-An engine reads the needed columns by name, files with other types apart: some engines fail at numbers of another
-width. CSV is read by polars alone.
+How one row is counted: an engine reads it (`files.py`). Its distances fall into bins of the lattice (`lattice.py`), and
+its bins, sign of d0 - d1, n, M, group and reference make up its cell. The cell's count grows by one: in an array if
+polars reads the table (`dense.py`), otherwise by a group-by that any engine runs (`program.py`), which first merges
+single votes into triplets. `Counts.table` turns each cell back into a row, with its count.
 """
 
 from __future__ import annotations
 
-import glob
 import hashlib
-import logging
 import os
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.errors import DataError, require
-from twoafc.files import quiet_polars, reading_parquet, unprinted
+from twoafc.errors import DataError
+from twoafc.files import quiet_polars, reading_parquet
 from twoafc.scale.dense import Pairs, Progress, Tally, count_densely
 from twoafc.scale.files import (
+    ENGINES,
     Schemas,
+    as_numbers,
     broken_kind,
     check_alike,
-    csv_head,
+    engine_names,
     find_parts,
     fingerprints,
     first_line,
     is_bare,
     is_parquet,
     is_remote,
+    listed,
+    open_frame,
+    polars_csv,
+    polars_frame,
     schemas,
     size,
+    spark_selected,
 )
 from twoafc.scale.lattice import KEY, REF_KEY, TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice, summed
 from twoafc.scale.program import (
@@ -53,7 +56,6 @@ from twoafc.scale.program import (
     unlike_votes,
 )
 from twoafc.table import (
-    ANSWERS,
     LABELS,
     RESERVED_GROUPS,
     Votes,
@@ -72,8 +74,6 @@ SAMPLE = 100_000
 SLICE = 1_000_000
 """Rows that are checked together."""
 ROW = "\0row"
-Columns = Sequence[str] | None
-"""Those that are needed; None for all, of files whose columns are not known yet."""
 
 
 def count(
@@ -119,67 +119,66 @@ def count(
     >>> count(table)
     {'ssim': Counts(ssim: 2 triplets, 7 votes, 2 cells, 128 bins per octave)}
     """
-    lattice = Lattice(per_octave)
-    table = _opened(source, engine, distances, keep_refs)
+    table = _open(source, engine, distances, Lattice(per_octave), keep_refs)
     with quiet_polars(table.named):
-        return _counted(table, lattice, keep_refs, progress)
+        try:
+            return _count(table, progress)
+        except (DataError, ImportError, MemoryError):
+            raise
+        # Engines raise errors of many kinds if a part cannot be read; look for that part.
+        except (Exception, pl.exceptions.PanicException) as error:
+            _check_parts(table)
+            for part in table.parts:
+                open_frame(table.engine, [part], table.schemas, None)
+            raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
 
 
-def _counted(table: Table, lattice: Lattice, keep_refs: bool, progress: Progress | None) -> dict[str, Counts]:
-    try:
-        rows = table.rows()
-        dense = table.counted_densely(lattice, rows, keep_refs, progress) if table.is_dense else {}
-        made = {}
-        for name in table.pairs:
-            counted = dense.pop(name) if name in dense else table.counted(name, lattice, keep_refs)
-            made[name] = _counts(name, _lawful(counted, table, name, lattice, keep_refs), table, lattice)
-            seen = made[name].votes if table.holds_votes else made[name].triplets
-            # An engine may pass over files that it takes for its own notes.
-            if rows is not None and seen != rows:
-                raise DataError(
-                    f"{table.engine} counted {seen} of the {rows} rows of {table.named}; count with another engine"
-                )
-        return made
-    except (DataError, ImportError, MemoryError):
-        raise
-    # Engines have errors of many kinds for one fact: some part cannot be read, and here is which.
-    except (Exception, pl.exceptions.PanicException) as error:
-        _check_parts(table)
-        for part in table.parts:
-            _frame_of(table.engine, [part], table.schemas, None)
-        raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
+def _count(table: Table, progress: Progress | None) -> dict[str, Counts]:
+    """Count every distance of a table, and check that all rows were counted."""
+    rows = table.rows()
+    dense = table.count_densely(rows, progress) if table.is_dense else {}
+    by_name = {}
+    for name in table.pairs:
+        tally = dense.pop(name) if name in dense else table.count_by_program(name)
+        counts = by_name[name] = _counts(name, _checked(tally, table, name), table)
+        seen = counts.votes if table.holds_votes else counts.triplets
+        # An engine may skip files that it takes for its own metadata.
+        if rows is not None and seen != rows:
+            raise DataError(
+                f"{table.engine} counted {seen} of the {rows} rows of {table.named}; count with another engine"
+            )
+    return by_name
 
 
-def _lawful(tally: Tally, table: Table, name: str, lattice: Lattice, keep_refs: bool) -> Tally:
-    """Refuse rows that break a rule; where there are only more votes than a packed key takes, count without packing."""
+def _checked(tally: Tally, table: Table, name: str) -> Tally:
+    """Refuse rows that break a rule; if there are only too many votes for a packed key, count without packing."""
     if tally.cells.is_empty():
         raise table.error("the table has no rows")
     if tally.lawful:
         return tally
     _check_parts(table)
     _check_frame(table)
-    tally = table.counted(name, lattice, keep_refs, packed=False)
+    tally = table.count_by_program(name, packed=False)
     if (tally.cells["bin0"] < 0).any():
         raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
     return tally
 
 
-def _counts(name: str, tally: Tally, table: Table, lattice: Lattice) -> Counts:
-    cells, groups = tally.cells, ()
-    if "group" in cells.columns:
-        groups = tuple(sorted(cells["group"].unique()))
+def _counts(name: str, tally: Tally, table: Table) -> Counts:
+    """Number the groups, and add up the cells with the same key."""
+    cells, groups = tally.cells.with_columns(group=pl.lit(0, dtype=pl.Int32)), ()
+    if "group" in tally.cells.columns:
+        groups = tuple(sorted(tally.cells["group"].unique()))
         number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
-        cells = cells.with_columns(number)
-    else:
-        cells = cells.with_columns(group=pl.lit(0, dtype=pl.Int32))
+        cells = tally.cells.with_columns(number)
     key = REF_KEY if "ref" in cells.columns else KEY
     ends = (tally.ends[0] + 0.0, tally.ends[1] + 0.0)  # never -0.0
-    origin = (fingerprints(table.parts), (table.kind,))
-    return Counts(name, lattice, summed(key, cells), tally.histogram, ends, groups, (), *origin)
+    files, kinds = fingerprints(table.parts), (table.kind,)
+    return Counts(name, table.lattice, summed(key, cells), tally.histogram, ends, groups, (), files, kinds)
 
 
 def _digests(refs: pl.Series) -> pl.DataFrame:
-    """Give references, each once, a number that is the same at every site and does not tell the name; in its order."""
+    """Number references, each given once, by a digest that is the same at every site; in its order."""
     named = refs.filter(refs != "")
     digests = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in named]
     return pl.DataFrame({"ref": named, "digest": pl.Series(digests, dtype=pl.UInt64)}).sort("digest")
@@ -203,6 +202,10 @@ class Table:
         The files; none where a frame was given.
     schemas : mapping of part to its columns
         Of the local files.
+    lattice : Lattice
+        Bins of the distances.
+    keep_refs : bool
+        Whether to count by reference.
     """
 
     engine: str
@@ -211,10 +214,12 @@ class Table:
     pairs: Pairs
     parts: list[str]
     schemas: Schemas
+    lattice: Lattice
+    keep_refs: bool
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are needed, by the names that the files give them."""
+        """The columns that are needed, by their names in the files."""
         return list(self.known)
 
     @property
@@ -241,50 +246,50 @@ class Table:
 
     @property
     def named(self) -> str:
-        """The files, or that there are none, in a word or two."""
-        return _listed(self.parts) if self.parts else "the table"
+        """The files in a few words, or "the table"."""
+        return listed(self.parts) if self.parts else "the table"
 
     def error(self, rule: str) -> DataError:
-        """Make an error of a broken rule, with the files where there are any."""
+        """Return the error for a broken rule, with the files if there are any."""
         return DataError(f"{self.named}: {rule}" if self.parts else rule)
 
     def rows(self) -> int | None:
-        """Return the number of rows; None where only reading all of them would show it."""
+        """Return the number of rows; None if only reading all of them would show it."""
         return size(self.parts).rows if self.parts else None
 
-    def counted(self, name: str, lattice: Lattice, refs: bool, *, packed: bool = True) -> Tally:
-        """Count one distance by the program that serves every engine."""
-        by = [label for label in ("group", "ref") if label in self.columns and (refs or label != "ref")]
+    def count_by_program(self, name: str, *, packed: bool = True) -> Tally:
+        """Count one distance by the program that every engine runs."""
+        by = [label for label in ("group", "ref") if label in self.columns and (self.keep_refs or label != "ref")]
         frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
-        counts = count_by_program(frame, self.known_pairs[name], lattice, by=by, packed=packed)
-        if not refs:
-            return counts
-        digests = _digests(counts.cells["ref"].unique())
+        tally = count_by_program(frame, self.known_pairs[name], self.lattice, by=by, packed=packed)
+        if not self.keep_refs:
+            return tally
+        digests = _digests(tally.cells["ref"].unique())
         number = pl.col("ref").replace_strict(digests["ref"], digests["digest"], default=None, return_dtype=pl.UInt64)
-        return counts._replace(cells=counts.cells.with_columns(number))
+        return tally._replace(cells=tally.cells.with_columns(number))
 
-    def counted_densely(
-        self, lattice: Lattice, rows: int | None, keep_refs: bool, progress: Progress | None
-    ) -> dict[str, Tally]:
-        """Count all distances in one pass of polars; where references are kept, another one finds them first."""
+    def count_densely(self, rows: int | None, progress: Progress | None) -> dict[str, Tally]:
+        """Count all distances in one pass of polars; if references are kept, a first pass lists them."""
         plain = [pl.col(name).cast(pl.String) if name in LABELS else name for name in self.columns]
         local = [part for part in self.schemas if not is_bare(part)]
-        # Some rows of the first, the middle and the last part that have any: days and sites differ.
+        # Sample the first, the middle and the last part with rows: days and sites differ.
         some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
         frame = nw.to_native(self.frame)
-        heads = [_as_numbers(_polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
+        heads = [as_numbers(polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
         sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
         frame = frame.select(plain)
-        refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"]) if keep_refs else None
-        return count_densely(frame, sample, self.pairs, lattice, rows, progress, refs=refs)
+        refs = None
+        if self.keep_refs:
+            refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"])
+        return count_densely(frame, sample, self.pairs, self.lattice, rows, progress, refs=refs)
 
 
-def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, keep_refs: bool) -> Table:
+def _open(source: Any, engine: str | None, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Table:
     """Open files, or take a frame of any library that narwhals knows."""
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if isinstance(source, str | os.PathLike | list | tuple):
-        return _opened_files(source, engine or "polars", distances, keep_refs)
+        return _open_files(source, engine or "polars", distances, lattice, keep_refs)
     if isinstance(source, Votes):
         source = source.to_frame()
     try:
@@ -307,56 +312,33 @@ def _opened(source: Any, engine: str | None, distances: Sequence[str] | None, ke
             raise DataError(f"{rule}; the column holds {schema[name]}")
     if isinstance(native, pl.LazyFrame):
         known = {name: name for name in columns}
-        return Table("polars", nw.from_native(_as_numbers(native.select(columns))), known, pairs, [], {})
+        frame = nw.from_native(as_numbers(native.select(columns)))
+        return Table("polars", frame, known, pairs, [], {}, lattice, keep_refs)
     kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
-    known = _spoken(kind, columns)
+    known = engine_names(kind, columns)
     if list(known.values()) != columns:
-        frame = nw.from_native(_spark_selected(native, columns)).lazy()
-    return Table(kind, frame.select(*known.values()), known, pairs, [], {})
+        frame = nw.from_native(spark_selected(native, columns)).lazy()
+    return Table(kind, frame.select(*known.values()), known, pairs, [], {}, lattice, keep_refs)
 
 
-def _opened_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Table:
+def _open_files(source: Any, engine: str, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Table:
     parts = find_parts(source)
     if engine != "polars" and not is_parquet(parts[0]):
         raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
     by_part = schemas(parts)
-    # The columns of the part that has most: another that lacks one is named.
+    # The columns of the part that has most; a part that lacks one is refused.
     most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
-    names = list(by_part[most]) if by_part else _frame_of(engine, parts, by_part, None).collect_schema().names()
+    names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
     try:
         columns, pairs = _needed(names, distances, keep_refs)
     except DataError as error:
         raise DataError(f"{most}: {error}") from error
     check_alike(by_part, columns)
-    known = _spoken(engine, columns)
-    frame = _frame_of(engine, parts, by_part, columns).select(*known.values())
+    known = engine_names(engine, columns)
+    frame = open_frame(engine, parts, by_part, columns).select(*known.values())
     if engine == "polars":
-        frame = nw.from_native(_as_numbers(nw.to_native(frame)))
-    return Table(engine, frame, known, pairs, parts, by_part)
-
-
-def _frame_of(engine: str, parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    """Open the parts; one that the engine cannot read is named."""
-    try:
-        frame = nw.from_native(ENGINES[engine](parts, schemas, columns)).lazy()
-        frame.collect_schema()
-        return frame
-    except (DataError, ImportError):
-        raise
-    # Engines have errors of many kinds for a file that is not there, not theirs to read or not as they expect it.
-    except Exception as error:
-        if len(parts) > 1:
-            for part in parts:
-                _frame_of(engine, [part], schemas, columns)
-            raise DataError(f"{engine} cannot read {_listed(parts)} together: {first_line(error)}") from error
-        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
-            raise
-        raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
-
-
-def _listed(parts: Sequence[str]) -> str:
-    more = len(parts) - 1
-    return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")
+        frame = nw.from_native(as_numbers(nw.to_native(frame)))
+    return Table(engine, frame, known, pairs, parts, by_part, lattice, keep_refs)
 
 
 def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
@@ -387,157 +369,14 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
     return [*(["choice"] if votes else ["n", "M"]), *kept, *(name for pair in pairs.values() for name in pair)], pairs
 
 
-def _polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
-    """Scan a file as a table in memory is read: all columns text, rows without any value left out."""
-    if not is_remote(path):
-        head = csv_head(path)
-        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names), "skip_lines": head.blank}
-    frame = pl.scan_csv(path, infer_schema=False, **scan)
-    return frame.filter(pl.any_horizontal(pl.exclude(scan.get("row_index_name", ())).is_not_null()))
-
-
-def _as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Read numbers from the columns of text that should have some; choices may be words."""
-    texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
-    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
-    numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
-    return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
-
-
-def _polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl.LazyFrame:
-    if not is_parquet(parts[0]):
-        read = (_polars_csv(part, glob=is_remote(part)) for part in parts)
-        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
-    # In the names of local files a bracket or a star is no pattern; columns that only some parts have are not needed.
-    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
-    options["extra_columns"] = "ignore"
-    if columns is None:
-        return pl.scan_parquet(list(parts), **options)
-    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, schemas, columns)]
-    if len(frames) == 1:
-        return frames[0]
-    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
-    return pl.concat(frame.select(kinds) for frame in frames)
-
-
-def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    duckdb = require("duckdb", extra="cluster")
-    _refuse_like_names("duckdb", schemas)
-    frames = []
-    for alike in _alike(parts, schemas, columns):
-        frame = duckdb.read_parquet(_escaped(alike), union_by_name=True, hive_partitioning=False)
-        frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
-    return reduce(lambda one, other: one.union(other), frames)
-
-
-def _dask_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    """Read the parts with Dask; where a distributed client is open, its workers do the work."""
-    frames = require("dask.dataframe", extra="cluster")
-    named = None if columns is None else list(columns)
-    # Folders named group=x would otherwise be taken for a second column of that name.
-    options = {"columns": named, "dataset": {"partitioning": None}}
-    read = [frames.read_parquet(_escaped(alike), **options) for alike in _alike(parts, schemas, columns)]
-    if len(read) == 1 or named is None:
-        return read[0]
-    kinds = {name: "string" if name in LABELS else "float64" for name in named}
-    return frames.concat([frame.astype(kinds) for frame in read])
-
-
-def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
-    """Read the parts with Spark, in the session that is open or a local one; columns have the names of `_spoken`."""
-    sql = require("pyspark.sql", extra="spark")
-    _refuse_like_names("spark", schemas)
-    for part in parts:
-        if os.path.basename(part).startswith(("_", ".")):
-            raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
-        if not is_remote(part) and ":" in os.path.abspath(part):
-            raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
-    session = sql.SparkSession.getActiveSession() or _started(sql)
-    frames = []
-    for alike in _alike(parts, schemas, columns):
-        escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
-        paths = [part if is_remote(part) else f"file://{path}" for part, path in zip(alike, escaped, strict=True)]
-        frame = session.read.parquet(*paths)
-        frames.append(frame if columns is None else _spark_selected(frame, columns))
-    return reduce(lambda one, other: one.union(other), frames)
-
-
-def _started(sql: Any) -> Any:
-    """Start a local Spark session whose virtual machine writes to a file that nobody sees: errors are raised anyway."""
-    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
-    # Spark prints what it raises, too.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
-    with unprinted() as unseen:
-        try:
-            return builder.getOrCreate()
-        # Whatever it is, no Java most often, Spark has written it before it ended.
-        except Exception as error:
-            unseen.seek(0)
-            lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
-            raise OSError(f"spark did not start: {lines[0].strip()}") from error
-
-
-def _spark_selected(frame: Any, columns: Sequence[str]) -> Any:
-    """Take columns of a Spark frame by their place, under the names of `_spoken`."""
-    places = [frame.columns.index(name) for name in columns]
-    numbered = frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
-    return numbered.select(*(f"column_{place}" for place in places)).toDF(*_spoken("spark", columns).values())
-
-
-def _spoken(engine: str, columns: Sequence[str]) -> dict[str, str]:
-    """Names of columns in the frame of an engine: Spark takes a dot or a backtick in one for a sign of its own."""
-    odd = {name for name in columns if engine == "spark" and not re.fullmatch(r"\w+", name)}
-    return {name: f"needed_{place}" if name in odd else name for place, name in enumerate(columns)}
-
-
-def _alike(parts: Sequence[str], schemas: Schemas, columns: Columns) -> list[list[str]]:
-    """Parquet files that can be read at once, since their columns have the same types."""
-    types = defaultdict(list)
-    for part in parts:
-        types[tuple(str(schemas[part].get(name)) for name in columns or ()) if part in schemas else ()].append(part)
-    return list(types.values())
-
-
-def _escaped(parts: Sequence[str]) -> list[str]:
-    return [part if is_remote(part) else glob.escape(part) for part in parts]
-
-
-def _refuse_like_names(engine: str, schemas: Schemas) -> None:
-    """Refuse columns that the engine would take for one another."""
-    for part, columns in schemas.items():
-        lower: dict[str, str] = {}
-        for name in columns:
-            other = lower.setdefault(name.lower(), name)
-            if other != name:
-                raise DataError(
-                    f"{part}: {engine} cannot tell the columns {other} and {name} apart; rename one, or count with "
-                    "polars or dask"
-                )
-
-
-ENGINES: dict[str, Callable[[Sequence[str], Schemas, Columns], Any]] = {
-    "polars": _polars_frame,
-    "duckdb": _duckdb_frame,
-    "dask": _dask_frame,
-    "spark": _spark_frame,
-}
-
-
 def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
     """Raise a `DataError` that names the first rule that some rows break, if they break any."""
     labels_of(frame, where)
     choices_of(frame, where) if "choice" in frame.columns else counts_of(frame, where)
     for name in (name for pair in pairs.values() for name in pair):
         values = finite_column(frame, name, where)
-        refuse(values < 0, f"{name} must be at least 0 to be counted", where, _described(name, values))
-
-
-def _described(name: str, values: NDArray[np.float64]) -> Callable[[int], str]:
-    return lambda row: f"{name}={values[row]}"
-
-
-def _named_rows(numbers: pl.Series) -> Where:
-    return lambda row: row_name(numbers[row])
+        rule = f"{name} must be at least 0 to be counted"
+        refuse(values < 0, rule, where, lambda row, name=name, values=values: f"{name}={values[row]}")  # type: ignore[misc]
 
 
 def _check_parts(table: Table) -> None:
@@ -545,7 +384,7 @@ def _check_parts(table: Table) -> None:
     for part in (part for part in table.parts if not is_remote(part)):
         try:
             for numbers, rows in _slices(part, table.columns):
-                _check_rows(rows, table.pairs, _named_rows(numbers))
+                _check_rows(rows, table.pairs, lambda row, numbers=numbers: row_name(numbers[row]))  # type: ignore[misc]
         except DataError as error:
             raise error if str(error).startswith(part) else DataError(f"{part}: {error}") from error
         except (pl.exceptions.PolarsError, OSError, EOFError) as error:
@@ -553,9 +392,9 @@ def _check_parts(table: Table) -> None:
 
 
 def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
-    """Rows of a part, some at a time, with their numbers; rows without any value are numbered too, and left out."""
+    """Rows of a part, some at a time, with their numbers; empty rows have a number too, but are left out."""
     options: dict[str, Any] = {"glob": False, "row_index_name": ROW}
-    frame = pl.scan_parquet(part, **options) if is_parquet(part) else _polars_csv(part, **options)
+    frame = pl.scan_parquet(part, **options) if is_parquet(part) else polars_csv(part, **options)
     first = 0
     while True:
         with reading_parquet(part) if is_parquet(part) else nullcontext():
@@ -567,7 +406,7 @@ def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.D
 
 
 def _check_frame(table: Table) -> None:
-    """Look for a broken rule among the rows of a lazy frame that may break one; only those are collected."""
+    """Collect the rows of a lazy frame that may break a rule, and raise a `DataError` for the first."""
     odd = broken_choice() if table.holds_votes else broken_counts()
     for name in (name for pair in table.known_pairs.values() for name in pair):
         odd = odd | broken_distance(name)
@@ -578,5 +417,5 @@ def _check_frame(table: Table) -> None:
         names = {name: column for column, name in table.known.items()}
         _check_rows(rows.rename(names), table.pairs, lambda row: "a row")
     except DataError as error:
-        # How many break a rule is not known: only some of them were collected.
+        # Only some rows were collected, so their number is not known.
         raise DataError(re.sub(r" \(\d+ of \d+ rows\)$", "", str(error))) from error

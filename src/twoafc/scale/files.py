@@ -1,4 +1,4 @@
-"""The files of a table: listed from paths and patterns, and inspected before any long work begins."""
+"""The files of a table: listed from paths and patterns, inspected, and opened by polars, DuckDB, Dask or Spark."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ import csv
 import glob
 import gzip
 import hashlib
+import logging
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import polars as pl
 
-from twoafc.errors import DataError
-from twoafc.files import reading_parquet, require_file, require_utf8
-from twoafc.table import LABELS, READABLE, all_named, csv_header
+from twoafc.errors import DataError, require
+from twoafc.files import reading_parquet, require_file, require_utf8, unprinted
+from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
 """Columns of each file, with their types where the file has them."""
+Columns = Sequence[str] | None
+"""Those that are needed; None for all, if the columns of the files are not known yet."""
 PARQUET = (".parquet", ".pq")
 END = 2**16
 """Bytes at either end that identify a file: in Parquet the last hold the extremes of its columns."""
 
 
 class Size(NamedTuple):
-    """How large a table is: its rows (None where only reading all of it would tell) and the bytes of its files."""
+    """Size of a table: its rows (None if only reading all of it would show) and the bytes of its files."""
 
     rows: int | None
     bytes: int
@@ -41,17 +48,12 @@ class Head(NamedTuple):
 
 
 def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
-    """List the files that a path, a pattern or a list of them names, in order; remote ones are taken as they are.
-
-    Examples
-    --------
-    >>> find_parts("s3://votes/*.parquet")
-    ['s3://votes/*.parquet']
-    """
+    """List the files that a path, a pattern or a list of them names, in order; remote ones are taken as they are."""
     named = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not named:
         raise ValueError("name at least one file of votes")
-    parts = [part for name in map(str, named) for part in ([name] if is_remote(name) else _found(name))]
+    paths = [path for name in map(str, named) for path in ([name] if is_remote(name) else matching(name))]
+    parts = [part for path in paths for part in (_inside(path) if os.path.isdir(path) else [path])]
     for part in parts:
         if not is_remote(part):
             require_file(part)
@@ -64,30 +66,34 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
     return parts
 
 
-def _found(name: str) -> list[str]:
-    """Files that a path or a pattern names; of a folder, as Spark and Dask write tables, those of Parquet in it."""
+def matching(name: str) -> list[str]:
+    """List the paths that a path or a pattern names."""
     # A file whose own name has a bracket in it is that file, not a pattern.
-    paths = [name] if os.path.exists(name) or not glob.has_magic(name) else sorted(glob.glob(name, recursive=True))
+    pattern = glob.has_magic(name) and not os.path.exists(name)
+    paths = sorted(glob.glob(name, recursive=True)) if pattern else [name]
     if not paths:
         raise DataError(f"no file matches {name}")
-    return [part for path in paths for part in (_inside(path) if os.path.isdir(path) else [path])]
-
-
-def _inside(folder: str) -> list[str]:
-    ended = (path for path in Path(folder).rglob("*") if path.is_file() and is_parquet(path.name))
-    paths = sorted(str(path) for path in ended if not any(map(_is_hidden, path.relative_to(folder).parts)))
-    if not paths:
-        raise DataError(f"{folder} is a folder without Parquet files; name the files of the table")
     return paths
 
 
-def _is_hidden(name: str) -> bool:
-    """Whether Spark and others put it beside a table: _temporary, _delta_log, .staging; not a folder _day=3 of it."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+def _inside(folder: str) -> list[str]:
+    """List the Parquet files in a folder, as Spark and Dask write tables.
+
+    What they put beside a table (_temporary, _delta_log, .staging) is left out; a folder _day=3 is a part of it.
+    """
+    paths = []
+    for path in Path(folder).rglob("*"):
+        within = path.relative_to(folder).parts
+        hidden = any(name.startswith(".") or (name.startswith("_") and "=" not in name) for name in within)
+        if path.is_file() and is_parquet(path.name) and not hidden:
+            paths.append(str(path))
+    if not paths:
+        raise DataError(f"{folder} is a folder without Parquet files; name the files of the table")
+    return sorted(paths)
 
 
 def _refuse_twice(parts: Sequence[str]) -> None:
-    """Refuse a file that is named twice, by whatever paths: its votes would count double."""
+    """Refuse a file that is named twice, even by different paths: its votes would count double."""
     named: dict[str, str] = {}
     for part in parts:
         place = part if is_remote(part) else os.path.realpath(part)
@@ -108,7 +114,7 @@ def is_parquet(part: str) -> bool:
 
 
 def schemas(parts: Sequence[str]) -> dict[str, dict[str, pl.DataType | None]]:
-    """Columns of each local part, with their types where the file says them; an unreadable part is named."""
+    """Columns of each local part, with their types if the file has them; the error names an unreadable part."""
     return {part: _schema(part) for part in parts if not is_remote(part)}
 
 
@@ -125,7 +131,7 @@ def _schema(part: str) -> dict[str, pl.DataType | None]:
 
 
 def csv_head(part: str) -> Head:
-    """Look at the first lines of a CSV file; its first row may have no more values than there are columns."""
+    """Read the first lines of a CSV file; its first row must not have more values than there are columns."""
     with _opener(part)(part, "rb") as file:
         require_utf8(file.read(4))
     with _opener(part)(part, "rt", encoding="utf-8-sig") as file:
@@ -163,13 +169,7 @@ def check_alike(schemas: Mapping[str, Mapping[str, pl.DataType | None]], needed:
 
 
 def broken_kind(name: str, kind: Any) -> str | None:
-    """Return the rule that a column of some type (of polars or narwhals) breaks; None where it breaks none.
-
-    Examples
-    --------
-    >>> broken_kind("group", pl.Float64())
-    'group must be text or whole numbers to be counted'
-    """
+    """Return the rule that a column of some type (of polars or narwhals) breaks; None where it breaks none."""
     if name not in LABELS:
         return None if kind.is_numeric() or str(kind) in ("Boolean", "Null") else f"{name} must be a number"
     # Engines write 1e8 and True in different ways, so that groups would not be the same.
@@ -178,16 +178,7 @@ def broken_kind(name: str, kind: Any) -> str | None:
 
 
 def size(source: str | Path | Sequence[str | Path]) -> Size:
-    """Return the size of a table from the ends of its files, without reading them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> pl.DataFrame({"n": [1, 2, 3]}).write_parquet(f"{folder}/a.parquet")
-    >>> size(f"{folder}/*.parquet").rows
-    3
-    """
+    """Return the size of a table from the ends of its files, without reading them."""
     parts = find_parts(source)
     local = [part for part in parts if not is_remote(part)]
     used = sum(os.path.getsize(part) for part in local)
@@ -206,11 +197,6 @@ def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
     """Identify files, whatever they are called, by their sizes and ends; none where one of them is remote.
 
     Files without rows are left out: they hold no votes, and those of any two sites are the same.
-
-    Examples
-    --------
-    >>> fingerprints(["s3://votes/a.parquet"])
-    ()
     """
     if any(map(is_remote, parts)):
         return ()
@@ -218,16 +204,7 @@ def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_bare(part: str) -> bool:
-    """Whether a local file has columns but no rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> pl.DataFrame({"n": [], "M": []}).write_csv(f"{folder}/a.csv")
-    >>> is_bare(f"{folder}/a.csv")
-    True
-    """
+    """Whether a local file has columns but no rows."""
     if is_parquet(part):
         return _rows(part) == 0
     with _opener(part)(part, "rb") as file:
@@ -253,3 +230,169 @@ def first_line(error: Exception) -> str:
     # Dask writes first that something went wrong, and then what.
     text = str(error).strip().rpartition("Original Message: ")[2] or type(error).__name__
     return text.split("\n")[0]
+
+
+# Frames of the files, by engine. Columns are read by name. Files with other types are read apart, since some engines
+# fail at numbers of another width.
+
+
+def polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
+    """Scan a CSV file as it would be read into memory: all columns as text, without rows that have no value."""
+    if not is_remote(path):
+        head = csv_head(path)
+        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names), "skip_lines": head.blank}
+    frame = pl.scan_csv(path, infer_schema=False, **scan)
+    return frame.filter(pl.any_horizontal(pl.exclude(scan.get("row_index_name", ())).is_not_null()))
+
+
+def as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Convert columns of text that should be numbers; choices may be words."""
+    texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
+    words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
+    numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
+    return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
+
+
+def polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl.LazyFrame:
+    """Read the parts with polars."""
+    if not is_parquet(parts[0]):
+        read = (polars_csv(part, glob=is_remote(part)) for part in parts)
+        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
+    # In the names of local files a bracket or a star is no pattern; columns that only some parts have are not needed.
+    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
+    options["extra_columns"] = "ignore"
+    if columns is None:
+        return pl.scan_parquet(list(parts), **options)
+    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, schemas, columns)]
+    if len(frames) == 1:
+        return frames[0]
+    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
+    return pl.concat(frame.select(kinds) for frame in frames)
+
+
+def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
+    duckdb = require("duckdb", extra="cluster")
+    _refuse_like_names("duckdb", schemas)
+    frames = []
+    for alike in _alike(parts, schemas, columns):
+        frame = duckdb.read_parquet(_escaped(alike), union_by_name=True, hive_partitioning=False)
+        frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _dask_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
+    """Read the parts with Dask; where a distributed client is open, its workers do the work."""
+    frames = require("dask.dataframe", extra="cluster")
+    named = None if columns is None else list(columns)
+    # Folders named group=x would otherwise be taken for a second column of that name.
+    options = {"columns": named, "dataset": {"partitioning": None}}
+    read = [frames.read_parquet(_escaped(alike), **options) for alike in _alike(parts, schemas, columns)]
+    if len(read) == 1 or named is None:
+        return read[0]
+    kinds = {name: "string" if name in LABELS else "float64" for name in named}
+    return frames.concat([frame.astype(kinds) for frame in read])
+
+
+def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
+    """Read the parts with Spark, in the open session or a local one; columns are named by `engine_names`."""
+    sql = require("pyspark.sql", extra="spark")
+    _refuse_like_names("spark", schemas)
+    for part in parts:
+        if os.path.basename(part).startswith(("_", ".")):
+            raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
+        if not is_remote(part) and ":" in os.path.abspath(part):
+            raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
+    session = sql.SparkSession.getActiveSession() or _started(sql)
+    frames = []
+    for alike in _alike(parts, schemas, columns):
+        escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
+        paths = [part if is_remote(part) else f"file://{path}" for part, path in zip(alike, escaped, strict=True)]
+        frame = session.read.parquet(*paths)
+        frames.append(frame if columns is None else spark_selected(frame, columns))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _started(sql: Any) -> Any:
+    """Start a local Spark session; what its virtual machine prints goes to a temporary file: errors are raised."""
+    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
+    # Spark would print what it raises.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    with unprinted() as unseen:
+        try:
+            return builder.getOrCreate()
+        # Spark has printed the reason, most often that there is no Java.
+        except Exception as error:
+            unseen.seek(0)
+            lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
+            raise OSError(f"spark did not start: {lines[0].strip()}") from error
+
+
+def spark_selected(frame: Any, columns: Sequence[str]) -> Any:
+    """Take columns of a Spark frame by their place, under the names of `engine_names`."""
+    places = [frame.columns.index(name) for name in columns]
+    numbered = frame.toDF(*(f"column_{place}" for place in range(len(frame.columns))))
+    return numbered.select(*(f"column_{place}" for place in places)).toDF(*engine_names("spark", columns).values())
+
+
+def engine_names(engine: str, columns: Sequence[str]) -> dict[str, str]:
+    """Names of columns in the frame of an engine: to Spark a dot or a backtick in a name has a meaning."""
+    odd = {name for name in columns if engine == "spark" and not re.fullmatch(r"\w+", name)}
+    return {name: f"needed_{place}" if name in odd else name for place, name in enumerate(columns)}
+
+
+def _alike(parts: Sequence[str], schemas: Schemas, columns: Columns) -> list[list[str]]:
+    """Group Parquet files whose columns have the same types, which can be read at once."""
+    types = defaultdict(list)
+    for part in parts:
+        types[tuple(str(schemas[part].get(name)) for name in columns or ()) if part in schemas else ()].append(part)
+    return list(types.values())
+
+
+def _escaped(parts: Sequence[str]) -> list[str]:
+    return [part if is_remote(part) else glob.escape(part) for part in parts]
+
+
+def _refuse_like_names(engine: str, schemas: Schemas) -> None:
+    """Refuse columns that differ in capitals only, which the engine confuses."""
+    for part, columns in schemas.items():
+        lower: dict[str, str] = {}
+        for name in columns:
+            other = lower.setdefault(name.lower(), name)
+            if other != name:
+                raise DataError(
+                    f"{part}: {engine} cannot tell the columns {other} and {name} apart; rename one, or count with "
+                    "polars or dask"
+                )
+
+
+ENGINES: dict[str, Callable[[Sequence[str], Schemas, Columns], Any]] = {
+    "polars": polars_frame,
+    "duckdb": _duckdb_frame,
+    "dask": _dask_frame,
+    "spark": _spark_frame,
+}
+
+
+def open_frame(engine: str, parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
+    """Open the parts as a lazy frame of narwhals; the error names a part that the engine cannot read."""
+    try:
+        frame = nw.from_native(ENGINES[engine](parts, schemas, columns)).lazy()
+        frame.collect_schema()
+        return frame
+    except (DataError, ImportError):
+        raise
+    # Engines raise errors of many kinds for files that are missing, forbidden or broken.
+    except Exception as error:
+        if len(parts) > 1:
+            for part in parts:
+                open_frame(engine, [part], schemas, columns)
+            raise DataError(f"{engine} cannot read {listed(parts)} together: {first_line(error)}") from error
+        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
+            raise
+        raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Name the first of some files, and the number of others."""
+    more = len(parts) - 1
+    return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")

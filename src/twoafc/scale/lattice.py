@@ -40,11 +40,11 @@ UPPER = 1 if sys.byteorder == "little" else 0
 
 @dataclass(frozen=True)
 class Lattice:
-    """Bins of a distance: each doubling of it, from one power of two to the next, is cut into so many of one width.
+    """Bins of a distance: every octave, from one power of two to the next, has `per_octave` bins of equal width.
 
-    A bin is the exponent of a float and the first bits after its point: no edge is rounded, so that every engine and
-    every machine agrees on it. Bin 0 holds d = 0 alone, bin 1 what lies between 0 and 9e-13, the last bin 1.1e12 and
-    more; bins without any distance cost nothing, for counts are sparse.
+    A bin is the exponent of a float and the first bits of its fraction: no edge is rounded, so all engines and machines
+    agree. Bin 0 has d = 0 alone, bin 1 what lies between 0 and 9e-13, the last bin 1.1e12 and more. Empty bins cost
+    nothing, since counts are sparse.
 
     Parameters
     ----------
@@ -67,21 +67,21 @@ class Lattice:
 
     @property
     def bins(self) -> int:
-        """Number of bins, with the three at the ends."""
+        """Number of bins, including the three at the ends."""
         return self.per_octave * OCTAVES + 3
 
     @property
     def _shift(self) -> int:
-        """Bits of a 64-bit float that lie behind those of its bin."""
+        """Number of bits of a 64-bit float after those of its bin."""
         return 53 - self.per_octave.bit_length()
 
     @property
     def _first(self) -> int:
-        """The bits of a float, shifted, of bin 0 if the lattice went on below: bin i has ``_first + i``."""
+        """Offset of the shifted bits of a float: those of bin i are ``_first + i``."""
         return int(np.array(LOWEST).view(np.int64) >> self._shift) - 2
 
     def index(self, d: ArrayLike) -> ShortArray:
-        """Bin of each distance, which every engine must agree with; -1 for what is negative or not finite."""
+        """Return the bin of each distance; -1 for what is negative or not finite."""
         d = np.asarray(d, dtype=np.float64)
         flat = np.ascontiguousarray(d).reshape(-1)
         place = flat.view(np.int32)[UPPER::2] >> np.int32(self._shift - 32)
@@ -92,7 +92,7 @@ class Lattice:
         return place.reshape(d.shape)
 
     def coarsened(self, index: ShortArray, to: Lattice) -> ShortArray:
-        """Bins of a coarser lattice that bins of this one lie in."""
+        """Return the bins of a coarser lattice that contain these bins."""
         steps = np.int32((self.per_octave // to.per_octave).bit_length() - 1)
         place = ((index - np.int32(2)) >> steps) + np.int32(2)
         if index.size and index.min() < 1:
@@ -129,7 +129,7 @@ BIN_KEY: Key = {"bin": pl.Int32}
 
 
 def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
-    """Add up the counts of rows with one key; each key once, in order, in columns of fixed types.
+    """Add up the counts of rows with the same key; each key once, in order, in columns of fixed types.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
     code = _code(rows, list(key))
     if code is None:
         return rows.group_by(list(key)).agg(pl.col("count").sum()).sort(list(key))
-    # One number for the key: sorted many times quicker than as many columns.
+    # One number is sorted many times faster than several columns.
     if (code[1:] > code[:-1]).all():
         return rows
     order = np.argsort(code, kind="stable")  # next to no time where most rows are in order
@@ -152,7 +152,7 @@ def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
 
 
 def _code(rows: pl.DataFrame, key: Sequence[str]) -> IntArray | None:
-    """One number for each key, in the order of the keys; None where they are too many, or there are no rows."""
+    """One number for each key, in the order of the keys; None if there are too many keys, or no rows."""
     if rows.is_empty():
         return None
     columns = {name: _ranks_of(rows[name]) if name == "ref" else rows[name] for name in key}
@@ -169,7 +169,7 @@ def _code(rows: pl.DataFrame, key: Sequence[str]) -> IntArray | None:
 
 
 def _ranks_of(refs: pl.Series) -> pl.Series:
-    """Number the references in order: their digests are too large for a code."""
+    """Number the references in order, since their digests are too large for a code."""
     if refs.is_sorted():
         return refs.rle_id()
     distinct = refs.unique().sort()
@@ -177,20 +177,20 @@ def _ranks_of(refs: pl.Series) -> pl.Series:
 
 
 TRIPLETS, VOTES, UNIDENTIFIED = "triplets", "votes", "unidentified votes"
-"""What the rows of a table that was counted may be."""
+"""What the rows of a counted table may be."""
 NOTES = {
     VOTES: "single votes were merged into triplets before they were counted: votes on one triplet must be counted "
     "together, for in counts that are added they are several triplets",
     UNIDENTIFIED: "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1",
 }
 KIND, FORMAT = "counts", 2
-"""What a file of counts contains, as its archive names it, and the number of its format."""
+"""Kind of archive that a file of counts is, and the version of its format."""
 BEYOND = 0.005
-"""Share of the distances beyond the ends of the lattice from which on a reader is warned."""
+"""Warn if at least this share of the distances lies beyond the ends of the lattice."""
 WIDEST = 0.02
-"""Share of the distances in one bin from which on a reader is warned: a little less than the paper's kernel width."""
+"""Warn if one bin has at least this share of the distances, a little less than the paper's kernel width."""
 MOST = 200_000
-"""Cells that are used as they are; where there are more, those that lie close together become one row."""
+"""With more cells than this, cells that lie close together become one row."""
 STEPS, NORMAL_STEPS = 128, 16
 """Steps of rank, and of its normal score, within which cells are close together."""
 
@@ -217,9 +217,9 @@ class Counts:
     groups : tuple of str
         Names of the groups, sorted; none where the table has no column of groups, and every ``group`` is 0 then.
     parts : tuple of str
-        Digests of the counts that were added to make these; none where they were counted.
+        Digests of the counts that were added up; none if these were counted from a table.
     files : tuple of str
-        Fingerprints of the files that they were counted from; none where these are not known.
+        Fingerprints of the files that were counted; none if these are not known.
     rows : tuple of str
         What the rows of the tables were: ``triplets``, ``votes``, or ``unidentified votes``.
 
@@ -290,7 +290,7 @@ class Counts:
     def uniform(self) -> Uniform:
         """The map of the distances to [0, 1]."""
         values = FINE.middles(self.histogram["bin"].to_numpy())
-        # Many distances may share the largest value (or the smallest), if they were clipped: it must be exact.
+        # The extremes must be exact: if distances were clipped, many share them.
         values[[0, -1]] = self.ends if len(values) > 1 else np.mean(self.ends)
         return Uniform(values, np.cumsum(self.histogram["count"].to_numpy()))
 
@@ -301,8 +301,8 @@ class Counts:
         200,000 cells, those within 1/128 of rank and 1/16 of normal score of each other become one row.
         """
         cells = self.cells
-        bin0, bin1 = cells["bin0"].to_numpy(), cells["bin1"].to_numpy()
-        sign, count = cells["sign"].to_numpy(), cells["count"].to_numpy()
+        bin0, bin1, sign, count = (cells[name].to_numpy() for name in ("bin0", "bin1", "sign", "count"))
+        # Distances are at the mean ranks of their bins; two that differ within one bin, on either side of it.
         rank, spread = self._ranks
         apart = np.flatnonzero((bin0 == bin1) & (sign != 0))
         u0, u1 = rank[bin0], rank[bin1]
@@ -315,7 +315,7 @@ class Counts:
             step = _steps(rank)
             labels, sign, count, u0, u1 = _joined(labels, step[bin0], step[bin1], sign, count, u0, u1)
         d0, d1 = self.uniform.inverse(u0), self.uniform.inverse(u1)
-        # Two ranks in a row may give one distance, by rounding.
+        # Neighbouring ranks may give the same distance, by rounding.
         wrong = np.sign(d0 - d1) != sign
         high, low = np.maximum(d0[wrong], d1[wrong]), np.minimum(d0[wrong], d1[wrong])
         low = np.where(low == high, np.nextafter(low, 0), low)
@@ -360,12 +360,12 @@ class Counts:
 
     @property
     def vote_notes(self) -> list[str]:
-        """What a reader should know of the votes that were counted."""
+        """Notes on the votes that were counted."""
         return [NOTES[kind] for kind in self.rows if kind in NOTES]
 
     @property
     def bin_notes(self) -> list[str]:
-        """What a reader should know of the bins: how wide they are, and a warning where they are too wide."""
+        """Notes on the bins: how wide they are, and a warning if that is too wide."""
         per_octave, widest = self.lattice.per_octave, self.widest
         notes = [
             f"{self.distance}: counted in bins, {per_octave} for each doubling of the distance; "
@@ -415,7 +415,7 @@ class Counts:
             raise DataError(f"{path} holds no usable counts; {error}") from error
 
     def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings as plain values, and arrays, of a file; a model that was fitted to counts holds them too."""
+        """Return the settings as plain values, and the arrays, for a file of counts or a model fitted to them."""
         card = {
             "format": FORMAT,
             "distance": self.distance,
@@ -430,7 +430,7 @@ class Counts:
 
     @classmethod
     def restore(cls, card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Counts:
-        """Take back what `stored` gave; what no counting can have given is refused."""
+        """Restore what `stored` returned; refuse what counting cannot produce."""
         if card.get("format") != FORMAT:
             raise DataError(f"they are of format {card.get('format', 1)}, this version reads {FORMAT}: count again")
         lists = ("groups", "parts", "files", "rows")
@@ -463,7 +463,7 @@ class Counts:
         return counts
 
     def _check(self, key: Key) -> None:
-        """Refuse counts that no counting can have given."""
+        """Refuse counts that counting cannot produce."""
         M, n, sign, last = pl.col("M"), pl.col("n"), pl.col("sign"), self.lattice.bins - 1
         bin0, bin1 = pl.col("bin0"), pl.col("bin1")
         rules = {
@@ -497,7 +497,7 @@ BINS = ("bin0", "bin1")
 
 
 def _steps(rank: FloatArray) -> IntArray:
-    """Number the steps of rank and of normal score in which bins lie, in order."""
+    """Number the steps of rank and normal score that bins fall into, in order."""
     with np.errstate(divide="ignore"):
         score = np.clip(ndtri(rank), -9, 9)
     places = np.stack([np.floor(rank * STEPS), np.floor(score * NORMAL_STEPS)])
@@ -516,9 +516,9 @@ def _joined(
     u0: FloatArray,
     u1: FloatArray,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int8], IntArray, FloatArray, FloatArray]:
-    """Join cells of the same labels, steps and sign to rows at their mean ranks."""
+    """Merge cells with the same labels, steps and sign into rows at their mean ranks."""
     number, of_labels = _distinct(list(labels.values()))
-    # Rows that lie close together one after the other: places are looked up several times as fast.
+    # In this order neighbours follow one another, which makes later look-ups several times faster.
     row, first = _distinct([step0, step1, sign.astype(np.int64) + 1, number])
     total = np.bincount(row, count)
     means = [np.bincount(row, count * u) / total for u in (u0, u1)]
@@ -527,7 +527,7 @@ def _joined(
 
 
 def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
-    """Number the combinations of columns that occur: the number of each row's, and a row of each."""
+    """Number the combinations of values that occur; return each row's number, and one row of each combination."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     size = 1
     for column in columns:
@@ -549,7 +549,7 @@ def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
 
 
 def _packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Columns as arrays of the narrowest whole numbers that hold them."""
+    """Columns as arrays of the narrowest integer type that fits."""
     arrays = {}
     for column in frame.iter_columns():
         values = column.to_numpy()

@@ -1,4 +1,4 @@
-"""Adding counts, and models that carry the counts they were fitted to: votes stay at their site, counts travel."""
+"""Add counts of several sites, and refit models that carry the counts they were fitted to; votes stay at their site."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twoafc.scale.lattice import BIN_KEY, KEY, KIND, REF_KEY, Counts, summed
 
 CARD = f"{CARRIED}card"
 SURE = 100
-"""Cells that never hold the same numbers by chance; fewer may, at small sites."""
+"""With fewer cells, two small sites may have the same counts by chance."""
 
 
 def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Counts:
@@ -75,7 +75,7 @@ def _check_alike(one: str, a: Counts, other: str, b: Counts) -> None:
 
 
 def _renumbered(cells: pl.DataFrame, old: Sequence[str], new: Sequence[str]) -> pl.DataFrame:
-    """Number the groups of one part as those of all parts together are."""
+    """Number the groups of one part as in the sum of all parts."""
     if not old:
         return cells
     place = np.array([new.index(name) for name in old], dtype=np.int32)
@@ -83,7 +83,7 @@ def _renumbered(cells: pl.DataFrame, old: Sequence[str], new: Sequence[str]) -> 
 
 
 def load_counts(files: Sequence[str]) -> dict[str, Counts]:
-    """Load files of counts, by distance; those of one distance are added up."""
+    """Load files of counts by distance, and add up those of the same distance."""
     by_distance: dict[str, list[tuple[str, Counts]]] = {}
     for file in files:
         counts = Counts.load(file)
@@ -92,8 +92,8 @@ def load_counts(files: Sequence[str]) -> dict[str, Counts]:
 
 
 def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
-    """Add counts, none of which may hold votes of another."""
-    # Added first: counts of the same votes that are not alike are refused for that.
+    """Add counts, and refuse votes that are in two of them."""
+    # Added first, so that counts on different lattices are refused for that.
     total = merge(counts, names=names)
     for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
         if set(a.files) & set(b.files) or (_share(a, b) and not _by_chance(a, b)):
@@ -102,7 +102,7 @@ def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
 
 
 def _doubtful(counts: Sequence[Counts], names: Sequence[str]) -> Iterator[str]:
-    """Name counts that have the same few cells though they came from different files."""
+    """Name counts of different files that have the same few cells."""
     for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
         if _share(a, b) and _by_chance(a, b):
             yield f"{one} and {other} have the same cells, from different files; the same votes would now count double"
@@ -117,7 +117,7 @@ def _by_chance(a: Counts, b: Counts) -> bool:
 
 
 def carrying(fit: Model, estimator: CountsEstimator, counts: Counts) -> Model:
-    """Give a fit the counts that it was fitted to and the settings that were asked for (a chosen sigma was auto)."""
+    """Add to a fit its counts and the settings that the user asked for (sigma "auto", not the chosen one)."""
     card, arrays = counts.stored()
     text = json.dumps({"asked": asdict(estimator), "counts": card}).encode()
     carried = {CARD: np.frombuffer(text, dtype=np.uint8)} | {
@@ -141,7 +141,7 @@ def fit_counts(estimator: CountsEstimator, counts: Counts) -> Model:
 
 
 def carried_by(model: Model) -> tuple[CountsEstimator, Counts]:
-    """Return the settings that were asked for of a model, and the counts that it carries."""
+    """Return the settings that a model was asked for, and the counts that it carries."""
     if CARD not in model.carried:
         raise DataError("the model carries no counts")
     arrays = {name.removeprefix(CARRIED): array for name, array in model.carried.items() if name != CARD}
@@ -167,7 +167,7 @@ class Merged:
     counts : Counts
         The sum.
     notes : list of str
-        What a reader should know of it.
+        Notes for the user.
     """
 
     made: Counts | Model
@@ -176,7 +176,7 @@ class Merged:
 
 
 def merge_files(paths: Sequence[str | Path]) -> Merged:
-    """Add the counts of some files; where there are models among them, fit their estimator anew to the sum.
+    """Add the counts of some files; if there are models among them, fit their estimator to the sum.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ def count_by_program(
 ) -> Tally:
     """Count the rows of a lazy frame by bins of d0 and d1, sign, n, M and labels, and all distances by fine bins.
 
-    Bins, sign, n and M make one whole number, for engines group by one column much quicker than by five. A row that
-    breaks a rule of the table, or does not fit into the packed key, is counted under bin0 = -1.
+    Bins, sign, n and M are packed into one integer, since engines group by one column much faster than by five. A row
+    that breaks a rule of the table, or does not fit into the packed key, has bin0 = -1.
     """
     x0, x1 = (nw.col(name).cast(nw.Float64) for name in d)
     bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
@@ -55,19 +55,17 @@ def count_by_program(
 
 
 def bin_of(x: Any, lattice: Lattice) -> Any:
-    """Lattice.index of a column of floats; -1 for what is no distance.
+    """`Lattice.index` as an expression of an engine, a float; -1 for what is not a distance.
 
-    Engines cannot work with bits, but powers of two are exact, and so is all arithmetic with them. Only the logarithm
-    is rounded, and that does no harm: just below a power of two, and just above it, the bins of the octave before and
-    of the octave after it, carried on, are the same.
-
-    Still a float when it leaves: an engine's cast to a whole number may round, or stop at a NaN.
+    Engines have no operations on bits, but arithmetic with powers of two is exact. Only the logarithm is rounded, which
+    is harmless: next to a power of two the bins of the octaves on both sides, continued, coincide. The bin stays a
+    float, since an engine's cast to an integer may round, or fail at a NaN.
     """
     inside = x.clip(LOWEST / 2, HIGHEST)
     octave = (inside.log() * (1 / math.log(2))).floor()
     k = octave * lattice.per_octave + ((inside / 2.0**octave - 1) * lattice.per_octave).floor()
     place = (k + (OCTAVES // 2 * lattice.per_octave + 2)).clip(1, lattice.bins - 1)
-    # Not x < inf: DuckDB takes that as true for a NaN where the file's statistics tell of finite ends alone.
+    # Not x < inf: to DuckDB that is true for a NaN if the file's statistics have finite ends.
     positive = nw.when((x > 0) & x.is_finite()).then(place)
     return positive.otherwise(nw.when(x == 0).then(nw.lit(0.0)).otherwise(nw.lit(-1.0)))
 
@@ -92,18 +90,18 @@ def collected(frame: Any) -> pl.DataFrame:
 
 
 def is_lawful(n: Any, M: Any) -> Any:
-    """Whether n of M are numbers of votes; missing where one of them is."""
+    """Whether n and M are valid numbers of votes; null where one of them is."""
     return (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES) & (n == n.floor()) & (M.floor() == M)
 
 
 def broken_counts() -> Any:
-    """Whether n and M are no numbers of votes."""
+    """Whether n and M are not valid numbers of votes."""
     n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
     return n.is_null() | M.is_null() | ~is_lawful(n, M)
 
 
 def broken_distance(name: str) -> Any:
-    """Whether a column has no distance that can be counted."""
+    """Whether a value is not a distance that can be counted."""
     x = nw.col(name).cast(nw.Float64)
     return x.is_null() | ~((x >= 0) & x.is_finite())
 
@@ -120,28 +118,22 @@ def broken_name(name: str, reserved: Sequence[str] = ()) -> Any:
 
 
 def identifying(columns: Sequence[str]) -> list[str]:
-    """Columns that identify the triplet of a vote; none where nothing does.
-
-    Examples
-    --------
-    >>> identifying(["choice", "ref", "x0", "x1", "d0", "d1"]), identifying(["choice", "d0", "d1"])
-    (['ref', 'x0', 'x1'], [])
-    """
+    """Columns that identify the triplet of a vote; none if the table has none."""
     ways = (TRIPLET, QUADRUPLE, ("triplet",))
     return next((list(names) for names in ways if set(names) <= set(columns)), [])
 
 
 def _described(columns: Sequence[str]) -> list[str]:
-    """Columns that must be the same in all votes on a triplet without identifying it: ref, where `triplet` does."""
+    """Columns that do not identify a triplet but must be the same in all its votes: ref, if `triplet` identifies it."""
     return [name for name in ("ref",) if name in columns and name not in identifying(columns)]
 
 
 def merged_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
     """Merge the votes of a lazy frame: columns n, M, the distances, and group and ref where there are any.
 
-    As tables in memory are merged: votes are turned so that of x0 and x1 the one whose name is smaller is x0, and a
-    merged triplet is turned back where most of its votes were shown the other way round. A vote that breaks a rule, and
-    votes on one triplet with unlike distances, leave an n outside [0, M], so that counting finds them.
+    As for tables in memory: votes are swapped so that x0 has the smaller name, and a merged triplet is swapped back if
+    most of its votes were shown the other way round. A vote that breaks a rule, or votes on one triplet with different
+    distances, give an n outside [0, M], so that counting detects them.
     """
     labels = [name for name in ("group", "ref") if name in columns]
     distances = [name for pair in pairs.values() for name in pair]
@@ -160,7 +152,7 @@ def merged_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
 
 
 def unlike_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> str:
-    """Name a triplet whose votes have unlike distances, or unlike references, and these."""
+    """Describe a triplet whose votes have different distances or references."""
     by = identifying(columns)
     unlike = _by_triplet(frame, columns, pairs).filter(~_alike(pairs, columns))
     row = collected(unlike.sort(*by).head(1)).row(0, named=True)
@@ -181,7 +173,7 @@ def unlike_votes(frame: Any, columns: Sequence[str], pairs: Pairs) -> str:
 
 
 def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
-    """Group votes by triplet, turned so that the smaller name is x0: n, M, how many were turned, and the distances."""
+    """Group votes by triplet, swapped so that x0 has the smaller name: n, M, number of swaps, and the distances."""
     by, described = identifying(columns), _described(columns)
     kept = [name for name in ("group",) if name in columns]
     swapped = _swapped(by)
@@ -196,7 +188,7 @@ def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
             items |= {one: nw.when(swapped).then(b).otherwise(a), other: nw.when(swapped).then(a).otherwise(b)}
     choice = nw.col("choice").cast(nw.Float64)
     vote = nw.when(swapped).then(1 - choice).otherwise(choice)
-    # One vote that breaks a rule outweighs all others on its triplet, whichever way round that is turned.
+    # One vote that breaks a rule outweighs all others on its triplet, swapped or not.
     broken = broken_choice()
     for rule in (*map(broken_distance, turned), *map(broken_name, [*by, *kept, *described])):
         broken = broken | rule
@@ -214,7 +206,7 @@ def _by_triplet(frame: Any, columns: Sequence[str], pairs: Pairs) -> Any:
 
 
 def _alike(pairs: Pairs, columns: Sequence[str]) -> Any:
-    """Whether the votes on a triplet have one value of each distance, but for rounding, and one reference."""
+    """Whether all votes on a triplet have the same distances, up to rounding, and the same reference."""
     alike = nw.lit(True)
     for name in _described(columns):
         alike = alike & (nw.col(name) == nw.col(f"{name}{LEAST}"))
@@ -227,7 +219,7 @@ def _alike(pairs: Pairs, columns: Sequence[str]) -> Any:
 
 
 def _swapped(by: Sequence[str]) -> Any:
-    """Whether the names of a vote's two images, or pairs of images, are in falling order."""
+    """Whether the names of a vote's two images, or pairs of images, are in descending order."""
     if "x0" not in by:
         return nw.lit(False)
     x0, x1 = nw.col("x0").cast(nw.String), nw.col("x1").cast(nw.String)

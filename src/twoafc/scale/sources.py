@@ -1,24 +1,21 @@
-"""Tables as a user names them: files, patterns and files of counts; read whole, or counted where they are too large."""
+"""Tables as a user names them: files, patterns and files of counts; read, or counted if they are too large."""
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twoafc.errors import DataError
 from twoafc.scale.dense import Progress
 from twoafc.scale.engines import count
-from twoafc.scale.files import find_parts, is_remote, size
+from twoafc.scale.files import find_parts, is_remote, matching, size
 from twoafc.scale.lattice import Counts, Lattice
 from twoafc.scale.merging import load_counts
 
 COUNTS = ".npz"
 MOST_ROWS = 4_000_000
-"""A table of more rows is counted instead of read: they would take some gigabytes."""
+"""A table of more rows is counted instead of read, since it would take some gigabytes."""
 ROW = 50
-"""Bytes of a row of text, about."""
+"""Bytes of a row of text, roughly."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Source:
     Parameters
     ----------
     named : str
-        As the user put it.
+        As the user named it.
     parts : tuple of str
         The files.
     """
@@ -41,31 +38,19 @@ class Source:
         """Find the files that a path or a pattern names."""
         if not named.lower().endswith(COUNTS):
             return cls(named, tuple(find_parts(named)))
-        pattern = glob.has_magic(named) and not os.path.exists(named)
-        files = sorted(glob.glob(named, recursive=True)) if pattern else [named]
-        if not files:
-            raise DataError(f"no file matches {named}")
-        return cls(named, tuple(files))
+        return cls(named, tuple(matching(named)))
 
     @property
     def holds_counts(self) -> bool:
         """Whether these are files of counts."""
         return self.parts[0].lower().endswith(COUNTS)
 
-    @property
-    def rows(self) -> int | None:
-        """Rows of the table, of text about; None of files that lie elsewhere."""
-        if any(map(is_remote, self.parts)):
-            return None
-        extent = size(list(self.parts))
-        return extent.bytes // ROW if extent.rows is None else extent.rows
-
     def is_large(self) -> bool:
-        """Whether the table should be counted rather than read."""
-        if self.holds_counts:
+        """Whether the table should be counted rather than read; of text the number of rows is estimated."""
+        if self.holds_counts or any(map(is_remote, self.parts)):
             return True
-        rows = self.rows
-        return rows is None or rows > MOST_ROWS
+        rows, used = size(list(self.parts))
+        return (used // ROW if rows is None else rows) > MOST_ROWS
 
 
 @dataclass(frozen=True)
@@ -77,7 +62,7 @@ class Counting:
     engine : str or None
         What reads them; None for polars.
     per_octave : int or None
-        Bins for each doubling of a distance; None for as many as files of counts beside them have, or the usual.
+        Bins for each doubling of a distance; None for those of the other files of counts, or the default.
     keep_refs : bool
         Count by reference.
     """
@@ -116,7 +101,7 @@ class Counting:
             raise ValueError(f"{idle} says how tables are counted; these are counts already, so leave it out")
 
     def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
-        """Explain why tables were counted where the user did not ask for it, and mention bins of unlike width."""
+        """Explain why tables were counted although the user did not ask for it, and mention bins of different width."""
         notes = []
         tables = [source for source in sources.values() if not source.holds_counts]
         if self.engine is None and tables:
@@ -132,7 +117,7 @@ class Counting:
         return notes
 
     def engine_of(self, source: Source) -> str:
-        """Return the engine that counted a source; of files of counts it is not known here."""
+        """Return the engine that counted a source; files of counts do not say."""
         return "counted before" if source.holds_counts else self.engine or "polars"
 
     def _asked(self, sources: Mapping[str, Source]) -> str:

@@ -25,7 +25,7 @@ METHODS = 6
 
 
 def _split_key(table: Votes) -> str:
-    """Name what stays together in one fold: whole references, or those of quadruples that share one, or triplets."""
+    """Name the unit that stays in one fold: references, linked references of quadruples, or rows."""
     if _is_linked(table):
         return "ref0 and ref1"
     several = "ref" in table.labels.columns and table.labels["ref"].n_unique() > 1
@@ -52,7 +52,7 @@ def _graph(references: IntArray) -> Any:
 
 
 def _linked_sets(references: IntArray) -> IntArray:
-    """Number the sets of rows that hang together by any reference that they share, first or second."""
+    """Number the sets of rows that are connected by shared references, first or second."""
     from scipy.sparse.csgraph import connected_components  # here, since it is slow to import
 
     return np.asarray(connected_components(_graph(references), directed=False)[1][references[0]], dtype=np.int64)
@@ -84,11 +84,11 @@ def most_folds(table: Votes) -> int:
 
 
 def assign_folds(table: Votes, folds: int, *, seed: int) -> IntArray:
-    """Give every row its fold, 0..folds - 1, at random, with whole references in one fold and folds of like size.
+    """Assign every row a fold, 0..folds - 1, at random, with whole references in one fold and folds of similar size.
 
     Linked references of quadruples stay together too, unless they link more than half of the rows or there are fewer
-    sets of them than folds. Such a set is cut by pairs of references: one after the other, from neighbour to neighbour,
-    they go to the fold that has most rows with the same references and room.
+    sets of them than folds. Such a set is cut: pairs of references, in the order of a walk from neighbour to neighbour,
+    are put into the fold that has room and most rows with the same references.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _cut(
 ) -> IntArray:
     """Assign folds where a set of linked references (`unit`, to be placed in this order) must be cut."""
     share, rank = len(unit) / folds, np.argsort(order)[unit]
-    # Numbered at random, so that the walk begins with any of them.
+    # Numbered at random, so that the walk begins anywhere.
     references = rng.permutation(int(references.max()) + 1)[references]
     large = np.bincount(unit)[unit] > share
     near = np.sort(_walk(references, large)[references], axis=0)
@@ -145,7 +145,7 @@ def _cut(
 
 
 def _walk(references: IntArray, rows: BoolArray) -> IntArray:
-    """Place of each reference of some rows on a walk from one to its neighbours, and on to theirs, set by set."""
+    """Place of each reference of some rows on a breadth-first walk through its set."""
     from scipy.sparse.csgraph import breadth_first_order, connected_components  # here, since it is slow to import
 
     graph = _graph(references)
@@ -247,8 +247,8 @@ def _shared(table: Votes, fold: IntArray) -> BoolArray:
 def split_rows(table: Votes, folds: int, *, seed: int) -> tuple[Votes, IntArray]:
     """Cut a table into folds; return it with the fold of every row.
 
-    A row that stands for several triplets without a reference becomes one row in each fold that has any of them, which
-    is drawn for each of its triplets.
+    If a row stands for several triplets without a reference, each triplet is assigned a fold at random, and the row is
+    split into one row per fold.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from twoafc.table.read import as_frame, check_unique, read_frame, row_name
 from twoafc.table.rules import Where, distance_columns, finite_column, labels_of, refuse
 from twoafc.table.votes import SAME_DISTANCE
 
-# Of a distance's usual value: what is this little below 0 is rounding, as it is to `twoafc.check_distance`.
+# Relative to the median of a distance: values less than this below 0 are rounding, as in `twoafc.check_distance`.
 ROUNDING = 1e-4
 
 Values = dict[str, FloatArray]
@@ -31,8 +31,8 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
         Votes, one row per triplet, per pair or per vote; its rows and columns stay as they are.
     columns : path or frame
         Either one row per triplet with ``NAME_d0`` and ``NAME_d1``, found by ``triplet`` where both tables have it,
-        else by ``ref, x0, x1`` (quadruples: ``ref0, x0, ref1, x1``); rows that show x0 and x1 the other way round have
-        their distances changed over. Or one row per pair of images: ``ref``, ``x`` and ``NAME_d``. Where both tables
+        else by ``ref, x0, x1`` (quadruples: ``ref0, x0, ref1, x1``); where x0 and x1 are swapped, so are the
+        distances. Or one row per pair of images: ``ref``, ``x`` and ``NAME_d``. Where both tables
         have ``group``, groups stay apart. Rows of other triplets are ignored, and so are repeats that agree. Distances
         are at least 0; what is below by no more than rounding becomes 0.
 
@@ -69,7 +69,7 @@ def _opened(table: Any) -> tuple[pl.DataFrame, Where]:
 
 
 def _names(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
-    """Take the columns that name things; ``x``, which only pairs have, is read as ``x0`` is."""
+    """Return the columns with names; ``x``, which only pairs have, is read like ``x0``."""
     if "x" not in frame.columns or "x0" in frame.columns:
         return labels_of(frame, where)
     return labels_of(frame.rename({"x": "x0"}), where).rename({"x0": "x"})
@@ -88,7 +88,7 @@ def _by_triplets(
         raise DataError(
             f"both tables must name the triplets by {wanted}; both have {', '.join(sorted(both)) or 'none'}"
         )
-    # One way round for all, on which repeats can be compared; the rows of the table are turned back in the end.
+    # In one order, so that repeats can be compared; the rows of the table are swapped back in the end.
     asked, turned = _ordered(labels, images)
     given, swapped = _ordered(keys, images)
     values: Values = {}
@@ -131,7 +131,7 @@ def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, whe
 
 
 def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> tuple[FloatArray, FloatArray]:
-    """Take the two columns of a distance, finite and at least 0."""
+    """Return the two columns of a distance, finite and at least 0."""
     distances = [finite_column(other, column, where) for column in columns]
     usual = np.median(np.abs(distances)) if len(other) else 0.0
     low = np.minimum(*distances)
@@ -145,7 +145,7 @@ def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> t
 
 
 def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
-    """Show x0 and x1 of every row, with their references, in the order of their names; tell which rows were turned."""
+    """Order x0 and x1 of every row, with their references, by name; return also which rows were swapped."""
     if not images:
         return labels, np.zeros(len(labels), dtype=np.bool_)
     after = labels["x0"] > labels["x1"]
@@ -157,7 +157,7 @@ def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFram
 
 
 class Side(NamedTuple):
-    """One of the two tables: what its rows are found by, the same as it was given, and where a row is."""
+    """One of the two tables: the names that its rows are matched by, the names as given, and where a row is."""
 
     names: pl.DataFrame
     given: pl.DataFrame

@@ -37,9 +37,9 @@ def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
     """Find which of some votes, with their labels, judge the same triplet.
 
     The images name the row (``ref, x0, x1``, or ``ref0, x0, ref1, x1``, or ``ref, x`` of a pair in either order), else
-    the column ``triplet`` or ``pair`` does; groups stay apart. A row is the way round that most of its votes were
-    shown, of two equally frequent the one in which the smaller name comes first: whatever the order of the votes. Votes
-    that nothing identifies are rows with M = 1.
+    the column ``triplet`` or ``pair`` does; groups are separate. A row has the order of x0 and x1 in which most of its
+    votes were shown or, of two equally frequent, the one with the smaller name first, so that the order of the votes
+    does not matter. Votes that nothing identifies are rows with M = 1.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
 
 
 def _falling(labels: pl.DataFrame, one: list[str], other: list[str]) -> pl.Series:
-    """Tell whether the names of what was shown are in falling order, the first that differ deciding."""
+    """Whether the names of what was shown are in descending order; the first that differ decide."""
     falls, same = pl.lit(False), pl.lit(True)
     for left, right in zip(one, other, strict=True):
         falls, same = falls | (same & (pl.col(left) > pl.col(right))), same & (pl.col(left) == pl.col(right))

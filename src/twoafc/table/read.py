@@ -1,4 +1,4 @@
-"""Any table that a user may hold, on disk or in memory, to one polars frame."""
+"""Tables on disk or in memory to polars frames, and back."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ READABLE = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
 
 def row_name(row: int) -> str:
-    """Name a row of a frame; rows count from 0.
-
-    Examples
-    --------
-    >>> row_name(17)
-    'row 17'
-    """
+    """Name a row of a frame; rows count from 0."""
     return f"row {row}"
 
 
@@ -51,13 +45,7 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
 
 
 def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFrame:
-    """Give columns other names, OLD to NEW.
-
-    Examples
-    --------
-    >>> renamed(pl.DataFrame({"response": [1]}), {"response": "choice"}).columns
-    ['choice']
-    """
+    """Rename columns, OLD to NEW."""
     for old, new in (rename or {}).items():
         if old not in frame.columns:
             raise DataError(f"no column {old} to rename to {new}; found {', '.join(frame.columns)}")
@@ -91,7 +79,7 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
 
 
 def _named_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
-    """Read a file, with its name in whatever is wrong with it."""
+    """Read a file; errors name it."""
     try:
         return read_frame(path)
     except DataError as error:
@@ -104,7 +92,7 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     # Text first: a cell that is not a number can then be named, with its row.
     frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, raise_if_empty=False)
     frame.columns = all_named(columns)
-    # Blank lines, and columns without a name or a value (a comma at the end of each line), hold nothing.
+    # Leave out blank lines, and columns without a name or a value (a comma at the end of each line).
     rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
     idle = [name for name in frame.columns if name.startswith("\0")]
     # But for the first one, the index that pandas writes.
@@ -114,7 +102,7 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     lines = len(text.splitlines()) == len(frame) + 1
 
     def where(row: int) -> str:
-        # A line break inside a cell moves the lines: only the row is told then.
+        # Line breaks inside cells shift the lines: only the row is named then.
         return f"row {rows[row]} (line {rows[row] + 2})" if lines else f"row {rows[row]}"
 
     return frame.drop(idle)[rows], where
@@ -154,7 +142,7 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def all_named(columns: Sequence[str]) -> list[str]:
-    """Give columns without a name one that no file has."""
+    """Name columns without a name by something that no file has."""
     return [name or f"\0{place}" for place, name in enumerate(columns)]
 
 
@@ -176,21 +164,15 @@ def write_durably(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) 
 
 
 def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a frame as .csv or, with metadata, as .parquet, whatever the file is called."""
+    """Write a frame as .csv or, with metadata, as .parquet, under any file name."""
     try:
         frame.write_csv(path) if kind == ".csv" else frame.write_parquet(path, metadata=dict(metadata or {}))
-    except pl.exceptions.PolarsError as error:  # what a full disk is to polars
+    except pl.exceptions.PolarsError as error:  # a full disk
         raise OSError(first_line(error)) from error
 
 
 def as_frame(table: Any) -> pl.DataFrame:
-    """Take a pandas, polars or arrow frame, or a mapping of columns, as a polars frame.
-
-    Examples
-    --------
-    >>> as_frame({"n": [1], "M": [2]}).columns
-    ['n', 'M']
-    """
+    """Convert a pandas, polars or arrow frame, or a mapping of columns, to a polars frame."""
     if isinstance(table, pl.LazyFrame):
         table = table.collect()
     if isinstance(table, pl.DataFrame):
@@ -216,13 +198,7 @@ def as_frame(table: Any) -> pl.DataFrame:
 
 
 def native_kind(table: Any) -> str | None:
-    """Name the library of a frame, by which `to_native` gives frames back; None for polars and whatever is no frame.
-
-    Examples
-    --------
-    >>> native_kind(pl.DataFrame()), native_kind({"n": [1]}), native_kind("votes.csv")
-    (None, None, None)
-    """
+    """Name the library of a frame, for `to_native`; None for polars and what is not a frame."""
     if isinstance(table, pl.DataFrame | pl.LazyFrame | Mapping | str | Path):
         return None
     import narwhals as nw
@@ -232,7 +208,7 @@ def native_kind(table: Any) -> str | None:
 
 
 def to_native(frame: pl.DataFrame, kind: str | None) -> Any:
-    """Give a frame as one of the library that `native_kind` has named."""
+    """Convert a frame to one of the library that `native_kind` named."""
     if kind is None:
         return frame
     import narwhals as nw
@@ -242,7 +218,7 @@ def to_native(frame: pl.DataFrame, kind: str | None) -> Any:
 
 
 def _series(column: Any) -> pl.Series:
-    """Carry one narwhals column over; by way of numpy, which asks for no arrow library beside pandas."""
+    """Convert a narwhals column by way of numpy, since pandas may be installed without arrow."""
     missing = column.is_null()
     if (column.dtype.is_integer() or column.dtype.is_float()) and not missing.any():
         return pl.Series(column.to_numpy())
@@ -250,7 +226,7 @@ def _series(column: Any) -> pl.Series:
 
 
 def check_unique(columns: list[str]) -> None:
-    """Refuse a table in which a name heads two columns."""
+    """Refuse a table with two columns of one name."""
     twice = {name: count for name, count in Counter(columns).items() if count > 1}
     if twice:
         name, count = next(iter(twice.items()))

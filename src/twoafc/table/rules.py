@@ -1,4 +1,4 @@
-"""The rules of a table, column by column; whatever breaks one is named with its row, its value and its count."""
+"""The rules of a table, column by column; errors name the first row that breaks a rule, its value, and how many do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 
 Where = Callable[[int], str]
-"""Says where a row is: "row 17", for a text file "row 17 (line 19)"."""
+"""Returns where a row is: "row 17", for a text file "row 17 (line 19)"."""
 
 LABELS = ("triplet", "group", "ref", "ref0", "x0", "ref1", "x1", "observer")
 PAIR_LABELS = ("pair", "group", "ref", "x", "observer")
@@ -57,7 +57,7 @@ def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def says_votes(columns: list[str]) -> bool:
-    """Tell whether rows are single votes (choice) rather than counts (n, M)."""
+    """Return whether rows are single votes (choice) rather than counts (n, M)."""
     counts = [name for name in ("n", "M") if name in columns]
     if "choice" in columns and counts:
         raise DataError(f"a table has n and M, or choice; found choice and {' and '.join(counts)}")
@@ -68,7 +68,7 @@ def says_votes(columns: list[str]) -> bool:
 
 
 def missing_votes(columns: Sequence[str]) -> str:
-    """Name the columns of votes that a table lacks; nothing where it has them."""
+    """Name the columns of votes that a table lacks; empty if it has them."""
     if "choice" in columns or {"n", "M"} <= set(columns):
         return ""
     return " and ".join(name for name in ("n", "M") if name not in columns)
@@ -85,11 +85,11 @@ COLUMN_NAMES = {
     "triplet": "trial_id item item_id stimulus_id question",
     "weight": "weights sampling_weight sample_weight survey_weight",
 }
-"""What people call the columns of a table, in small letters."""
+"""Other common names of the columns, in lower case."""
 
 
 def likely_columns(columns: Sequence[str]) -> dict[str, str]:
-    """Guess which columns of a table are ours under another name; each of ours once, and none that it has.
+    """Guess which columns of a table are known columns under another name; each once, and none that the table has.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def found_columns(columns: Sequence[str]) -> str:
 
 
 def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.DataFrame:
-    """Take the columns that name things, as text; none may be blank. A pair may be named by the column triplet too."""
+    """Return the columns with names, as text; none may be blank. The column triplet may name pairs too."""
     if row == "pair" and "triplet" in frame.columns:
         if "pair" in frame.columns:
             raise DataError("a pair is named by the column pair or by triplet; found both")
@@ -138,7 +138,7 @@ def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.
 
 
 def finite_column(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
-    """Take one column of finite numbers, such as a distance."""
+    """Return one column of finite numbers, such as a distance."""
     values = numbers_of(frame, column, where)
     _refuse_missing(frame[column].is_null().to_numpy() | _blank(frame[column]), column, where)
     refuse(~np.isfinite(values), f"{column} must be finite", where, lambda row: f"{column}={values[row]}")
@@ -146,7 +146,7 @@ def finite_column(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
 
 
 def weight_of(frame: pl.DataFrame, where: Where) -> FloatArray | None:
-    """Take the column weight, the inverse of each row's chance to be in the table; None where there is none."""
+    """Return the column weight, the inverse of each row's inclusion probability; None where there is none."""
     if "weight" not in frame.columns:
         return None
     weight = finite_column(frame, "weight", where)
@@ -165,7 +165,7 @@ def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
 
 
 def counts_of(frame: pl.DataFrame, where: Where) -> tuple[IntArray, IntArray]:
-    """Take n and M: whole numbers, M at least 1, n in [0, M]."""
+    """Return n and M: whole numbers, M at least 1, n in [0, M]."""
     n, M = _whole(frame, "n", where), _whole(frame, "M", where)
     refuse(M < 1, "M must be at least 1", where, lambda row: f"M={M[row]}")
     refuse((n < 0) | (n > M), "n must lie in [0, M]", where, lambda row: f"n={n[row]}, M={M[row]}")
@@ -177,11 +177,11 @@ ANSWERS = {
     for answers in (("x0", "x1"), ("left", "right"), ("arrowleft", "arrowright"), ("a", "b"), ("false", "true"))
     for value, answer in enumerate(answers)
 }
-"""What studies write for a choice of x0 (0) and of x1 (1), in small letters."""
+"""Words for a choice of x0 (0) and of x1 (1), in lower case."""
 
 
 def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
-    """Take the column choice: 1 where x1 was chosen, 0 where x0 was; or what `ANSWERS` has for them."""
+    """Return the column choice: 1 where x1 was chosen, 0 where x0 was; it may have words (`ANSWERS`)."""
     if frame["choice"].dtype == pl.String:
         text = frame["choice"].str.strip_chars().str.to_lowercase().replace(ANSWERS)
         wrong = text.is_not_null() & (text != "") & text.cast(pl.Float64, strict=False).is_null()
@@ -194,7 +194,7 @@ def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
 
 
 def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float64]:
-    """Take one column as numbers; a missing cell is NaN, any other text is refused with its row."""
+    """Return one column as numbers; a missing cell is NaN, other text is refused with its row."""
     series = frame[column]
     if series.dtype == pl.String:
         text = series.str.strip_chars()

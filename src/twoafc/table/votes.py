@@ -41,7 +41,7 @@ from twoafc.table.rules import (
 
 Distances = Mapping[str, tuple[FloatArray, ...]]
 SAME_DISTANCE = 1e-9
-"""Of the largest distance of a row: what its votes may differ by, the rounding of a distance measured twice."""
+"""Largest difference between votes on one row, relative to its distance: rounding of a distance measured twice."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,12 +63,12 @@ class Votes:
     count : array of int, shape (T,), or None
         Triplets that each row stands for; None where it is one throughout.
     weight : array, shape (T,), or None
-        Sampling weight of each row, the inverse of its chance to be in the table; None where all are alike. Only the
-        ratios of weights count.
+        Sampling weight of each row, the inverse of its inclusion probability; None where all are equal. Only ratios of
+        weights matter.
     uniform : Uniform or None
         The map of the distances to [0, 1], where rows are counts, whose distances are means; otherwise it is learnt.
     unused : mapping of column to name
-        Columns of the table that may be ours under another name, and were not used.
+        Columns that were not used, with the name that they may stand for.
     """
 
     n: IntArray
@@ -83,7 +83,7 @@ class Votes:
 
     k: ClassVar[int]
     row: ClassVar[str]
-    """What a row is, in a word; also the column with its name."""
+    """What a row is called; also the column with its name."""
 
     def __post_init__(self) -> None:
         if self.count is not None and self.weight is not None:
@@ -177,7 +177,7 @@ class Votes:
         return ""
 
     def __getitem__(self, name: str) -> Self:
-        """Keep one distance only, so that `d` (or `d0` and `d1`) means it."""
+        """Return the table with one distance, which is then `d` (or `d0` and `d1`)."""
         if name not in self.distances:
             raise DataError(f"no distance {name!r} in the table; it has {', '.join(self.distances)}")
         return replace(self, distances={name: self.distances[name]})
@@ -198,10 +198,9 @@ class Votes:
 
     @property
     def scaled_weight(self) -> FloatArray | None:
-        """Sampling weights on the scale where their sum is the effective number of rows; None where there are none.
+        """Sampling weights scaled so that their sum is the effective number of rows; None where there are none.
 
-        A fit that takes them as numbers of triplets then sees as many triplets as the rows are worth: with unequal
-        weights fewer than there are rows.
+        A fit that takes them as numbers of triplets then has the effective number of triplets.
         """
         return self._scaled_weight
 
@@ -214,7 +213,7 @@ class Votes:
 
     @property
     def mass(self) -> FloatArray | IntArray | None:
-        """What each row counts for in sums over rows: its count or its scaled weight; None where all count one."""
+        """Weight of each row in sums over rows: its count or its scaled weight; None where all are one."""
         return self.count if self.weight is None else self.scaled_weight
 
     @property
@@ -319,7 +318,7 @@ class Triplets(Votes):
         return uniform, u0, u1
 
     def mirrored(self) -> Triplets:
-        """Every triplet seen the other way round: (d1, d0, M - n), with x0 and x1 swapped."""
+        """Return every triplet mirrored: (d1, d0, M - n), with x0 and x1 swapped."""
         distances = {name: d[::-1] for name, d in self.distances.items()}
         other = {"x0": "x1", "x1": "x0", "ref0": "ref1", "ref1": "ref0"}
         labels = self.labels.rename({name: other[name] for name in self.labels.columns if name in other})
@@ -373,7 +372,7 @@ def read_votes(paths: Sequence[str | Path], *, rename: Mapping[str, str] | None 
 
 
 def as_votes(table: Any, *, rename: Mapping[str, str] | None = None) -> Votes:
-    """Take a table as it is, read it from a path, or make it of a frame or a mapping of columns.
+    """Return a table as it is, read it from a path, or make it from a frame or a mapping of columns.
 
     Examples
     --------
@@ -394,7 +393,7 @@ def _of_kind(frame: pl.DataFrame, where: Where) -> Votes:
 
 @contextmanager
 def _named(paths: Sequence[str | Path]) -> Iterator[None]:
-    """Put the name of a single file before what is wrong with it."""
+    """Put the name of a single file before the message of an error."""
     try:
         yield
     except DataError as error:
@@ -403,7 +402,7 @@ def _named(paths: Sequence[str | Path]) -> Iterator[None]:
 
 
 def _no_distance(k: int, columns: Sequence[str]) -> str:
-    """Say that a table has no distance and, if so, no votes: all that is missing at once."""
+    """Message for a table without distances, which lists missing columns of votes too."""
     votes = missing_votes(columns)
     votes = f" and no {votes} (or choice)" if votes else ""
     listed = found_columns(columns)
@@ -417,7 +416,7 @@ def _no_distance(k: int, columns: Sequence[str]) -> str:
 
 
 def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row that give it another weight than the first of them did."""
+    """Refuse votes on one row with another weight than its first vote."""
     lead = merged.first[merged.row]
     unlike = np.abs(weight - weight[lead]) > SAME_DISTANCE * np.maximum(weight, weight[lead])
     rule = f"votes on one {row} must have the same weight"
@@ -425,7 +424,7 @@ def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) ->
 
 
 def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row that give it other distances than the first of them did."""
+    """Refuse votes on one row with other distances than its first vote."""
     lead = merged.first[merged.row]
     shown = [np.where(merged.swapped, other, column) for column, other in zip(d, d[::-1], strict=True)]
     off = np.max([np.abs(own - column[lead]) for own, column in zip(shown, d, strict=True)], axis=0)
