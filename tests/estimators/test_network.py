@@ -209,7 +209,9 @@ def test_a_row_of_two_votes_is_two_rows_of_one():
     assert a.training_nll[-1] + coefficient == pytest.approx(2 * b.training_nll[-1], rel=1e-5)
 
 
-def test_a_table_four_times_over_changes_nothing_for_lbfgs():
+def test_a_table_four_times_over_changes_nothing_for_lbfgs(monkeypatch):
+    # After 100 iterations the rounding errors of some processors have grown to 2e-3 of P.
+    monkeypatch.setattr("twoafc.estimators.network.ITERATIONS", 40)
     once = table(triplets=500)
     often = Triplets.from_frame({name: np.tile(getattr(once, name), 4) for name in ("n", "M", "d0", "d1")})
     a, b = (Network(solver="lbfgs").fit(t) for t in (once, often))
