@@ -66,6 +66,9 @@ def test_what_each_part_is_worth(result: Result) -> None:
 def test_a_test_table_is_predicted_by_one_fit(table: Triplets) -> None:
     test, _ = several(400, [1.5, 1.0, 0.0], seed=2, references=20, votes=3)
     found = twoafc.fuse(table, test, distances=["a", "b"], error_bars="fixed")
+    left_out = next(text for text in found.caveats if "left out" in text)
+    assert "fused" in left_out
+    assert left_out.endswith("; --error-bars analytic includes it")
     columns = {name: d[1] for name, d in test.distances.items()}
     np.testing.assert_array_equal(found.table()["fused_d1"].to_numpy(), found.fused(columns))
     assert found.card["fusion"]["of"] == ["a", "b"]

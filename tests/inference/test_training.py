@@ -128,10 +128,11 @@ def test_noise_that_is_left_out_and_few_rows_get_a_caution() -> None:
     fixed = evaluate(train, test, settings=Settings(error_bars="fixed")).caveats
     assert fixed[2] == (
         "the noise of training counts here and is left out for auto: error bars are too small, and differences are "
-        "found too often; --error-bars refit includes it"
+        "found too often; --error-bars analytic includes it"
     )
     network = evaluate(train, test, estimators={"network": Network(epochs=1)})
     assert "left out for network" in network.caveats[2]
+    assert network.caveats[2].endswith("; --error-bars refit includes it")
     (unnamed,) = evaluate(drawn(300, rng), test, estimators=["density"]).caveats
     assert unnamed.startswith("error bars take triplets as independent: the table has no column ref; ")
 

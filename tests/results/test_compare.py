@@ -375,7 +375,7 @@ def test_the_leading_set_is_told_apart_from_the_leader_alone() -> None:
     said = whole.replace(comparisons=changed).verdict()[0]
     assert said.startswith(
         f"All three distances share the lead: {order[0]} is nominally first, and {order[1]}, {order[2]} cannot be told "
-        "apart from it. It is ahead of "
+        f"apart from it. {order[0]} is ahead of "
     )
 
 

@@ -191,7 +191,7 @@ def test_the_verdict_in_words(result: Result) -> None:
     figures = pair["sentence"].partition(" is ahead by ")[2]
     assert said[0] == (
         f"Two of six distances share the lead: {best} is nominally first, and {second} cannot be told apart from it. "
-        f"It is ahead of {second} by {figures}."
+        f"{best} is ahead of {second} by {figures}."
     )
     assert said[1].startswith(f"{best} has NLL {with_error(value, error)} nats per triplet, fitted by density; ")
     assert any(line.startswith("P is ") for line in said)

@@ -400,7 +400,10 @@ class Own:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimators": {"own": Own()}}, "counts can be fitted by density, spline and network; own takes triplets"),
+        (
+            {"estimators": {"own": Own()}},
+            "only estimators with takes_counts = True can be fitted to counts; own takes triplets",
+        ),
         (
             {"settings": Settings(error_bars="bootstrap")},
             "error bars of counts are analytic; bootstrap draws triplets, and counts have none",

@@ -34,7 +34,12 @@ class Fit(Protocol):
 
 
 class Estimator(Protocol):
-    """What any estimator, including a user's own, must provide."""
+    """What any estimator, including a user's own, must provide.
+
+    Optional attributes: ``training_noise`` and ``crossed_rows``, up to which training tables their noise counts
+    (`twoafc.evaluation.halves`; None: it is not estimated), ``takes_counts`` (`CountsEstimator`) and ``seed``. A fit
+    may have ``standard_error(*d)``, ``diverged``, and ``chosen_settings``, which refits to parts of the table use.
+    """
 
     def fit(self, table: Any) -> Fit:
         """Fit P to a table with one distance."""

@@ -86,7 +86,7 @@ class Network:
     learning_rate: float = 1e-3
     seed: int = 0
 
-    training_noise: ClassVar[float] = 0.0
+    training_noise: ClassVar[None] = None
     """Not estimated: fits to halves of the training table would take minutes."""
     takes_counts: ClassVar[Literal[True]] = True
 

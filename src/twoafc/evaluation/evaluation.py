@@ -491,7 +491,7 @@ def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEs
     notes = []
     for name, given in estimators.items():
         if not isinstance(given, CountsEstimator):
-            raise ValueError(f"counts can be fitted by density, spline and network; {name} takes triplets")
+            raise ValueError(f"only estimators with takes_counts = True can be fitted to counts; {name} takes triplets")
         if isinstance(given, Network) and given.solver == "adam":
             given = replace(given, solver="lbfgs")
             notes.append(BY_LBFGS)

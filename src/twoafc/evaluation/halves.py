@@ -48,7 +48,7 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
     >>> training_matters(Density(), 300, 1500), training_matters(Density(), 5000, 1500)
     (True, False)
     """
-    noise = float(getattr(estimator, "training_noise", TRAINING_NOISE)) or TRAINING_NOISE
+    noise = getattr(estimator, "training_noise", None) or TRAINING_NOISE
     if test is None:
         return train < getattr(estimator, "crossed_rows", CROSSED_ROWS)
     return noise * test / train**2 > 0.05
@@ -94,10 +94,14 @@ def fit_to_halves(job: Job, run: Run, data: Data, half: IntArray) -> HalfFits:
 
 
 class TrainingNoise(NamedTuple):
-    """Estimators and learned distances whose noise of training counts, and those whose error bars include it."""
+    """Estimators and learned distances whose noise of training counts.
+
+    ``included`` are those whose error bars include it, ``slow`` those for which only `refit` estimates it.
+    """
 
     counts: list[str]
     included: list[str]
+    slow: list[str]
 
     @property
     def left_out(self) -> list[str]:
@@ -125,10 +129,10 @@ def find_noise(
             estimator, min(effective[name, "train"]), None if data.test is None else max(effective[name, "test"])
         )
     ]
-    if settings.error_bars != "analytic" or data.train.count is not None or data.fitted_rows < FEWEST_ROWS:
-        return TrainingNoise(counts, [])
-    slow = [name for name in counts if getattr(plan.estimators[name], "training_noise", TRAINING_NOISE) == 0]
-    return TrainingNoise([*counts, *plan.learned], [*(name for name in counts if name not in slow), *plan.learned])
+    slow = [name for name in counts if getattr(plan.estimators[name], "training_noise", TRAINING_NOISE) is None]
+    counts += plan.learned
+    estimated = settings.error_bars == "analytic" and data.train.count is None and data.fitted_rows >= FEWEST_ROWS
+    return TrainingNoise(counts, [name for name in counts if name not in slow] if estimated else [], slow)
 
 
 def with_noise(
@@ -178,7 +182,8 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
             "trusted (in simulations with 30 one test in ten alarmed, with 10 one in seven)"
         )
     if noise.left_out and settings.error_bars != "refit":
-        remedy = "" if train.count is not None else "; --error-bars refit includes it"
+        remedy = f"; --error-bars {'refit' if set(noise.left_out) <= set(noise.slow) else 'analytic'} includes it"
+        remedy = "" if train.count is not None else remedy
         caveats.append(
             f"the noise of training counts here and is left out for {' and '.join(noise.left_out)}: error bars are too "
             f"small, and differences are found too often{remedy}"

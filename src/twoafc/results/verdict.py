@@ -149,7 +149,7 @@ def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -
     next_best = mine[alike[0]]
     if next_best["se"] is not None and max(abs(next_best["difference"]), next_best["se"]) < SAME:
         return f"{first} {name} and {alike[0]} have the same NLL."
-    return f"{first} It is ahead of {alike[0]} by {_ahead(next_best, k)}."
+    return f"{first} {name} is ahead of {alike[0]} by {_ahead(next_best, k)}."
 
 
 def _number(number: int) -> str:
