@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_json, print_table, progress, say
+from twoafc.cli.options import Json, Quiet, Several, Switch, listed
+from twoafc.cli.show import changed_tables, print_json, print_table, progress, say
 
 
 def count(
@@ -15,8 +16,8 @@ def count(
     engine: Literal["polars", "duckdb", "dask", "spark"] = "polars",
     per_octave: int = 128,
     keep_refs: Switch = False,
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Count the triplets of a table of any size on a fixed lattice of distances, in one pass.
 
@@ -34,10 +35,6 @@ def count(
         Bins for each doubling of a distance, a power of two; counts add up only where it is the same.
     keep_refs
         Count by reference, for clustered error bars; needs a column ref.
-    json
-        Print the files written as JSON.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.results import file_names
     from twoafc.scale import Source

@@ -6,7 +6,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from twoafc.cli.show import Switch
+from twoafc.cli.options import Switch
 
 
 def explore(

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, listed, print_json, rate, renaming
+from twoafc.cli.options import Json, Rename, Switch, listed, renaming
+from twoafc.cli.show import print_json, rate
 
 if TYPE_CHECKING:
     from twoafc.measurement import Failure, Measured
@@ -28,7 +29,7 @@ def measure(
     distance: Annotated[tuple[str, ...], Parameter(negative="")],
     out: Path,
     images: Path | None = None,
-    rename: Several = None,
+    rename: Rename = None,
     split: str | None = None,
     M: Annotated[int | None, Parameter(name="--M")] = None,
     without_anchors: Switch = False,
@@ -40,7 +41,7 @@ def measure(
     scheduler: str | None = None,
     allow_random: Switch = False,
     channels: Switch = False,
-    json: Switch = False,
+    json: Json = False,
     quiet: Switch = False,
 ) -> None:
     """Measure distances on the images of a data set, and write a table that `twoafc evaluate` reads.
@@ -59,8 +60,6 @@ def measure(
         Table to write, .parquet or .csv.
     images
         Folder of the images, where they do not lie beside their CSV.
-    rename
-        OLD=NEW, another name for a column of a table of paths, such as response=choice; once for each.
     split
         Part of a BAPPS or NIGHTS folder, such as val; default all.
     M
@@ -83,8 +82,6 @@ def measure(
         Measure distances whose values depend on the batch or on chance, too, and say so on the card.
     channels
         Of one LPIPS distance, write what its heads weigh to OUT, .npz, from which twoafc fuse fits heads of your own.
-    json
-        Print a summary as JSON.
     quiet
         Print nothing but errors and failures, and JSON where it is asked for.
     """

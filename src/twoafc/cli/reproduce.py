@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twoafc.cli.show import Several, Switch, print_table, rate, say
+from twoafc.cli.options import Several, Switch
+from twoafc.cli.show import print_table, rate, say
 
 if TYPE_CHECKING:
     from twoafc.reproduce import Reproduction

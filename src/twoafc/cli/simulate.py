@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch, print_json
+from twoafc.cli.options import Json, Quiet, Seed
+from twoafc.cli.show import print_json
 
 
 def simulate(
@@ -19,9 +20,9 @@ def simulate(
     lapse: float = 0.0,
     references: int | None = None,
     distances: str = "lognormal",
-    seed: int = 0,
-    json: Switch = False,
-    quiet: Switch = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a table of simulated votes with the true probability P of choosing x1 in a column.
 
@@ -41,12 +42,6 @@ def simulate(
         Number of references shared by the triplets; default one each.
     distances
         lognormal, uniform, heavy or discrete.
-    seed
-        Seed.
-    json
-        Print a summary as JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc import worlds
     from twoafc.table import write_frame

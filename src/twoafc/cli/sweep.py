@@ -7,14 +7,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, refuse_folds, renaming, say
+from twoafc.cli.options import Json, Quiet, Rename, Several, listed, refuse_folds, renaming
+from twoafc.cli.show import changed_tables, print_table, progress, say
 
 
 def sweep(
     *,
     train: Path,
     test: Path | None = None,
-    rename: Several = None,
+    rename: Rename = None,
     distance: Several = None,
     sigma: Annotated[tuple[float, ...] | None, Parameter(negative="")] = None,
     grid_size: Annotated[tuple[int, ...] | None, Parameter(negative="")] = None,
@@ -22,8 +23,8 @@ def sweep(
     seed: int = 0,
     workers: int | None = None,
     out: Path = Path("sweep"),
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Score the density estimator under many kernel widths and grid sizes, and write tables and figures.
 
@@ -33,8 +34,6 @@ def sweep(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         Table to score on; without it the training table is cross-validated.
-    rename
-        OLD=NEW, another name for a column, such as response=choice; once for each.
     distance
         A distance to sweep, once for each or with commas between them; default all.
     sigma
@@ -51,10 +50,6 @@ def sweep(
         Settings tried at a time; default one for each core.
     out
         Folder to write; an earlier sweep there is replaced.
-    json
-        Print sweep.json instead of the tables.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from dataclasses import asdict
 
