@@ -267,10 +267,7 @@ def earlier_sets(folder: Path) -> dict[str, Path]:
 def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] | None = None) -> None:
     """Prepare an output folder: new, empty, or of an earlier run with the same settings; others are refused.
 
-    Parameters
-    ----------
-    inputs : mapping of data set to its folder, optional
-        Including those of earlier runs, for the card.
+    The folders of the data sets, those of earlier runs too, are noted on its card.
     """
     inputs = inputs or {}
     if folder.exists() and not folder.is_dir():

@@ -34,15 +34,10 @@ PIECE = 32
 
 @dataclass(frozen=True, eq=False)
 class PhotographTriplets:
-    """Images of triplets, and a table that describes them.
+    """Images of T triplets, each of shape (T, 3, 64, 64) in [0, 1], and a table that describes them.
 
-    Parameters
-    ----------
-    ref, x0, x1 : array of float32, shape (T, 3, 64, 64)
-        In [0, 1].
-    table : polars.DataFrame, T rows
-        ``group``, the photograph's name; ``ref``, ``x0`` and ``x1``, a name for each image; ``distortion0`` and
-        ``distortion1``, ``strength0`` and ``strength1``, how x0 and x1 were made from the reference.
+    It has ``group``, the photograph's name; ``ref``, ``x0`` and ``x1``, a name for each image; ``distortion0`` and
+    ``distortion1``, ``strength0`` and ``strength1``, how x0 and x1 were made from the reference.
     """
 
     ref: Images
@@ -66,13 +61,6 @@ def photograph_triplets(count: int, *, seed: int = 0) -> PhotographTriplets:
     """Cut patches from the photographs, equally often from each, and distort every patch twice.
 
     The two distortions of a triplet, and their strengths, are drawn independently of each other and of the photograph.
-
-    Parameters
-    ----------
-    count : int
-        The number of triplets.
-    seed : int
-        Equal seeds give equal triplets.
 
     Examples
     --------
@@ -135,10 +123,7 @@ def photograph(name: str) -> Images:
 def patches(image: Images, count: int, *, seed: int | np.random.Generator = 0) -> tuple[Images, IntArray]:
     """Cut patches at random places of an image, without repeats where it has enough, and none nearly flat.
 
-    Returns
-    -------
-    (patches, corners)
-        Shapes (count, 3, 64, 64) and (count, 2): the images, and the row and column of their upper left pixels.
+    The second array has the row and column of their upper left pixels.
 
     Examples
     --------
@@ -172,16 +157,7 @@ def observers(ref: Images, x0: Images, x1: Images, votes: int | Sequence[int], *
     """Simulate observers who choose which of x0 and x1 is closer to the reference.
 
     They judge by `hidden_distance`, perceived with noise that grows with it above a threshold; 3 % of their votes are
-    random. It is none of the distances of this package.
-
-    Parameters
-    ----------
-    ref, x0, x1 : array of float32, shape (T, 3, 64, 64)
-        In [0, 1].
-    votes : int or sequence of int
-        M; if there are several, each triplet draws one of them, all equally likely.
-    seed : int
-        Equal seeds give equal votes.
+    random. It is none of the distances of this package. Of several numbers of votes each triplet draws one.
 
     Examples
     --------
