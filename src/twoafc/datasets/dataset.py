@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -208,6 +209,17 @@ def _exists(path: str, present: dict[str, set[str]]) -> bool:
             present[parent] = set()
     # The second test is for file systems that do not distinguish A.png from a.png.
     return name in present[parent] or (bool(present[parent]) and os.path.exists(path))
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name the file in a DataError that does not."""
+    try:
+        yield
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise DataError(f"{path}: {error}") from error
 
 
 def first_cells(path: Path) -> list[str]:
