@@ -22,7 +22,7 @@ from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
-from twoafc.files import strict_json, write_text, written
+from twoafc.files import strict_json, write_text
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates
 from twoafc.reproduce.sources import Source, sample
@@ -158,8 +158,7 @@ def cached(path: Path, key: str, compute: Callable[[], Any]) -> Any:
         pass
     result = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written(path):
-        write_text(strict_json({"key": key, "made": result}, indent=1), path)
+    write_text(strict_json({"key": key, "made": result}, indent=1), path)
     # Read back, so that this run uses the same values as the next.
     return json.loads(path.read_text(encoding="utf-8"))["made"]
 
