@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from twoafc.cli.options import Json, Quiet, Rename, Switch, renaming
+from twoafc.cli.options import Json, Quiet, Rename, renaming
 from twoafc.cli.show import changed_tables, print_json, say
 
 LOOKED_AT = (
@@ -20,7 +20,7 @@ def check(
     test: Path | None = None,
     rename: Rename = None,
     json: Json = False,
-    strict: Switch = False,
+    strict: bool = False,
     quiet: Quiet = False,
 ) -> None:
     """Find what people get wrong in a table of votes and distances: flipped, shuffled, constant, repeated, ...

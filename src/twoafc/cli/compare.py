@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
-from twoafc.cli.options import Pairs, Quiet, Switch
+from twoafc.cli.options import Pairs, Quiet
 from twoafc.cli.show import print_table, printed, say
 
 Measure = Literal["nll", "score_2afc", "score_2afc_distance", "average_precision"]
@@ -17,8 +15,8 @@ def compare(
     *results: Path,
     baseline: str | None = None,
     pair: Pairs = (),
-    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = (),
-    json: Switch = False,
+    measure: tuple[Measure, ...] = (),
+    json: bool = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare the distances of finished evaluations, on the triplets (or pairs) that they share.

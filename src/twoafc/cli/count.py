@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.options import Json, Quiet, Several, Switch, listed
+from twoafc.cli.options import Json, Quiet, Several, listed
 from twoafc.cli.show import changed_tables, print_json, print_table, progress, say
 
 
@@ -15,7 +15,7 @@ def count(
     distance: Several = None,
     engine: Literal["polars", "duckdb", "dask", "spark"] = "polars",
     per_octave: int = 128,
-    keep_refs: Switch = False,
+    keep_refs: bool = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

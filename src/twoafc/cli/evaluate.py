@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from twoafc.cli.options import Json, Pairs, Quiet, Rename, Several, Switch, listed, refuse_folds, renaming
+from twoafc.cli.options import Json, Pairs, Quiet, Rename, Several, listed, refuse_folds, renaming
 from twoafc.cli.show import changed_tables, present, progress
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def evaluate(
     rename: Annotated[Rename, DATA] = None,
     distance: Annotated[Several, DATA] = None,
     images: Annotated[Path | None, DATA] = None,
-    strict: Annotated[Switch, DATA] = False,
+    strict: Annotated[bool, DATA] = False,
     estimator: Annotated[Several, METHOD] = None,
     folds: Annotated[int | None, METHOD] = None,
     seeds: Annotated[int, METHOD] = 1,
@@ -44,7 +44,7 @@ def evaluate(
     pair: Annotated[Pairs, COMPARISON] = (),
     engine: Annotated[Literal["polars", "duckdb", "dask", "spark"] | None, LARGE] = None,
     per_octave: Annotated[int | None, LARGE] = None,
-    keep_refs: Annotated[Switch, LARGE] = False,
+    keep_refs: Annotated[bool, LARGE] = False,
     out: Annotated[Path, OUTPUT] = Path("results"),
     json: Annotated[Json, OUTPUT] = False,
     quiet: Annotated[Quiet, OUTPUT] = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from twoafc.cli.options import Json, Quiet, Switch
+from twoafc.cli.options import Json, Quiet
 from twoafc.cli.show import print_json, progress, say
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def fetch(
     *names: str,
     to: Path | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None,
-    verify: Switch = False,
+    verify: bool = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.options import Json, Quiet, Several, Switch, listed
+from twoafc.cli.options import Json, Quiet, Several, listed
 from twoafc.cli.show import print_json, say
 
 
@@ -15,7 +15,7 @@ def gate(
     max_loss: float,
     distance: Several = None,
     estimator: str | None = None,
-    pass_undecided: Switch = False,
+    pass_undecided: bool = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.options import Json, Rename, Switch, listed, renaming
+from twoafc.cli.options import Json, Rename, listed, renaming
 from twoafc.cli.show import print_json, rate
 
 if TYPE_CHECKING:
@@ -26,23 +26,23 @@ MOST_SHOWN = 20
 def measure(
     data: Path,
     *,
-    distance: Annotated[tuple[str, ...], Parameter(negative="")],
+    distance: tuple[str, ...],
     out: Path,
     images: Path | None = None,
     rename: Rename = None,
     split: str | None = None,
     M: Annotated[int | None, Parameter(name="--M")] = None,
-    without_anchors: Switch = False,
+    without_anchors: bool = False,
     device: str | None = None,
     precision: Literal["fp32", "tf32"] = "fp32",
     workers: int | None = None,
     batch_size: int | None = None,
     shard: str | None = None,
     scheduler: str | None = None,
-    allow_random: Switch = False,
-    channels: Switch = False,
+    allow_random: bool = False,
+    channels: bool = False,
     json: Json = False,
-    quiet: Switch = False,
+    quiet: bool = False,
 ) -> None:
     """Measure distances on the images of a data set, and write a table that `twoafc evaluate` reads.
 

@@ -6,16 +6,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
-Switch = Annotated[bool, Parameter(negative="")]
-Json = Annotated[Switch, Parameter(help="Print JSON instead of text.")]
-Quiet = Annotated[Switch, Parameter(help="Print nothing but errors, and JSON where it is asked for.")]
+Several = tuple[str, ...] | None
+Pairs = tuple[tuple[str, str], ...]
+"""Two names for each time that the option is given."""
+Json = Annotated[bool, Parameter(help="Print JSON instead of text.")]
+Quiet = Annotated[bool, Parameter(help="Print nothing but errors, and JSON where it is asked for.")]
 Rename = Annotated[
     Several, Parameter(help="OLD=NEW, another name for a column, such as response=choice; once for each.")
 ]
 Seed = Annotated[int, Parameter(help="Equal seeds give equal results.")]
-Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative="")]
-"""Two names for each time that the option is given."""
 
 
 def listed(given: Several) -> tuple[str, ...] | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from twoafc.cli.options import Json, Pairs, Quiet, Seed
 from twoafc.cli.show import print_table, printed, progress, say
 
 plan = App(name="plan", help="Plan a study: how large, which triplets to ask next, when to stop.")
 
-Pair = Annotated[tuple[str, str] | None, Parameter(negative="")]
-Paths = Annotated[tuple[Path, ...], Parameter(negative="")]
+Pair = tuple[str, str] | None
+Paths = tuple[Path, ...]
 
 
 @plan.command(sort_key=0)
@@ -21,13 +21,13 @@ def size(
     pilot: Path | None = None,
     *,
     world: str | None = None,
-    noise: Annotated[tuple[float, float], Parameter(negative="")] = (0.2, 0.5),
+    noise: tuple[float, float] = (0.2, 0.5),
     pair: Pair = None,
     difference: float | None = None,
     se: float | None = None,
     power: float = 0.8,
     measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
-    votes: Annotated[tuple[int, ...], Parameter(negative="")] = (1, 2, 3, 5, 10),
+    votes: tuple[int, ...] = (1, 2, 3, 5, 10),
     references: int | None = None,
     observers: int | None = None,
     per_reference: float | None = None,

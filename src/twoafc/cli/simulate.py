@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from twoafc.cli.options import Json, Quiet, Seed
 from twoafc.cli.show import print_json
@@ -16,7 +13,7 @@ def simulate(
     out: Path,
     world: str = "weber",
     triplets: int = 10_000,
-    votes: Annotated[tuple[int, ...], Parameter(negative="")] = (2,),
+    votes: tuple[int, ...] = (2,),
     lapse: float = 0.0,
     references: int | None = None,
     distances: str = "lognormal",

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from twoafc.cli.options import Json, Quiet, Rename, Several, listed, refuse_folds, renaming
 from twoafc.cli.show import changed_tables, print_table, progress, say
@@ -17,8 +14,8 @@ def sweep(
     test: Path | None = None,
     rename: Rename = None,
     distance: Several = None,
-    sigma: Annotated[tuple[float, ...] | None, Parameter(negative="")] = None,
-    grid_size: Annotated[tuple[int, ...] | None, Parameter(negative="")] = None,
+    sigma: tuple[float, ...] | None = None,
+    grid_size: tuple[int, ...] | None = None,
     folds: int | None = None,
     seed: int = 0,
     workers: int | None = None,
