@@ -93,8 +93,9 @@ def measure(
     start = time.monotonic()
     with suppress(OSError, ValueError):  # where standard error is no file
         faulthandler.enable()  # a crash in somebody's distance then says where it was
-    quietly = rate(quiet or json)
-    with ending_processes(), _interruptible(), _quiet_images(), quietly as show, _cluster(scheduler, workers) as client:
+    bar, silent = rate(quiet or json), warnings.catch_warnings()
+    with ending_processes(), _interruptible(), silent, bar as show, _cluster(scheduler, workers) as client:
+        warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
         _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
         opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
         result = run(
@@ -157,14 +158,6 @@ def _interruptible() -> Iterator[None]:
         message = "interrupted; finished values are kept, and the same command resumes the run"
         print(f"twoafc: {message}", file=sys.stderr)
         raise SystemExit(130) from None
-
-
-@contextmanager
-def _quiet_images() -> Iterator[None]:
-    """Silence warnings of Pillow: the list of failures has them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL\b")
-        yield
 
 
 def _share(text: str) -> tuple[int, int]:

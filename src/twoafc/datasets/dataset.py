@@ -176,7 +176,7 @@ class Dataset:
 
 def require_images(data: Dataset) -> None:
     """Raise DataError if all images of a data set are missing."""
-    _require_any(data, data.missing())
+    note_missing(data)
 
 
 def note_missing(data: Dataset) -> Dataset:
@@ -184,20 +184,12 @@ def note_missing(data: Dataset) -> Dataset:
     absent = data.missing()
     if absent.is_empty():
         return data
-    _require_any(data, absent)
-    rows = absent["triplet"].n_unique()
-    note = f"images of {rows} of {len(data)} rows are missing; {_first(data, absent)}"
-    return replace(data, notes=(*data.notes, note))
-
-
-def _require_any(data: Dataset, absent: pl.DataFrame) -> None:
-    if len(absent) == len(data) * len(data.roles):
-        raise DataError(f"none of the images is there; {_first(data, absent)}")
-
-
-def _first(data: Dataset, absent: pl.DataFrame) -> str:
     first = absent.row(0, named=True)
-    return f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
+    where = f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
+    if len(absent) == len(data) * len(data.roles):
+        raise DataError(f"none of the images is there; {where}")
+    note = f"images of {absent['triplet'].n_unique()} of {len(data)} rows are missing; {where}"
+    return replace(data, notes=(*data.notes, note))
 
 
 def _exists(path: str, present: dict[str, set[str]]) -> bool:
