@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.distances import luma
-from twoafc.worlds.distortions import DISTORTIONS, Images, distort
+from twoafc.worlds.distortions import DISTORTIONS, PIECE, Images, distort
 from twoafc.worlds.models import cast_votes
 
 # Shipped inside scikit-image, in the public domain or CC0: nothing is downloaded.
@@ -29,7 +29,6 @@ LEAST_CONTRAST = 0.04
 WEIGHTS = (0.5, 0.7, 0.5, 1.5)
 SEMISATURATION = 0.03
 SLOPE, THRESHOLD, LAPSE = 3.0, 0.03, 0.03
-PIECE = 32
 
 
 @dataclass(frozen=True, eq=False)
