@@ -108,6 +108,7 @@ def reproduce(
     progress : callable (done, total, what), optional
     """
     options = options or Options()
+    limit, seeds, seed = options.limit, options.seeds, options.seed
     out = Path(out)
     given = {name: Path(path) for name, path in {"bapps": bapps, "clic": clic}.items() if path is not None}
     if synthetic and given:
@@ -121,16 +122,16 @@ def reproduce(
     earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
     folders = {name: path for name in SETS if (path := (given | earlier).get(name))}
     sources = _open(folders, earlier, out, progress)
-    claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, folders)
+    claim(out, {"limit": limit, "seed": seed, "synthetic": synthetic}, folders)
     if synthetic:
-        settings: Any = {"limit": options.limit, "seed": options.seed, "progress": progress}
-        sources = _open({name: generate(name, out / "synthetic", **settings) for name in SETS}, {}, out, progress)
+        for name in SETS:
+            made = generate(name, out / "synthetic", limit=limit, seed=seed, progress=progress)
+            sources[name] = open_source(name, made, progress=progress)
     notes += [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
 
     def stage(name: str) -> Progress | None:
         return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
 
-    limit, seeds, seed = options.limit, options.seeds, options.seed
     measured = {
         name: experiments.measure_source(source, chosen, out, limit=limit, seed=seed, progress=stage(name))
         for name, source in sources.items()
