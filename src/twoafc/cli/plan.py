@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from twoafc.cli.options import Json, Pairs, Quiet, Seed
 from twoafc.cli.show import print_table, printed, progress, say
 
-plan = App(name="plan", help="Plan a study: how large, which triplets to ask next, when to stop.")
+plan = App(
+    name="plan",
+    help="Plan a study: how large, which triplets to ask next, when to stop.",
+    default_parameter=Parameter(negative=""),  # the program inherits it, the page of its help does not
+)
 
 Pair = tuple[str, str] | None
 Paths = tuple[Path, ...]
