@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.options import Json, Quiet, Several, listed
+from twoafc.cli.options import Distances, Json, Quiet, listed
 from twoafc.cli.show import changed_tables, print_json, print_table, progress, say
 
 
 def count(
     *votes: str,
     out: Path,
-    distance: Several = None,
+    distance: Distances = None,
     engine: Literal["polars", "duckdb", "dask", "spark"] = "polars",
     per_octave: int = 128,
     keep_refs: bool = False,
@@ -27,8 +27,6 @@ def count(
         Tables (.parquet, .csv), or patterns such as 'votes/part*.parquet', with n, M (or choice) and NAME_d0, NAME_d1.
     out
         Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
-    distance
-        A distance to count, once for each or with commas between them; default all.
     engine
         What reads the tables; CSV is read by polars alone.
     per_octave

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from twoafc.cli.options import Json, Pairs, Quiet, Rename, Several, listed, refuse_folds, renaming
+from twoafc.cli.options import Distances, Folds, Json, Pairs, Quiet, Rename, Several, listed, refuse_folds, renaming
 from twoafc.cli.show import changed_tables, present, progress
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def evaluate(
     train: Annotated[str, DATA],
     test: Annotated[str | None, DATA] = None,
     rename: Annotated[Rename, DATA] = None,
-    distance: Annotated[Several, DATA] = None,
+    distance: Annotated[Distances, DATA] = None,
     images: Annotated[Path | None, DATA] = None,
     strict: Annotated[bool, DATA] = False,
     estimator: Annotated[Several, METHOD] = None,
-    folds: Annotated[int | None, METHOD] = None,
+    folds: Annotated[Folds, METHOD] = None,
     seeds: Annotated[int, METHOD] = 1,
     seed: Annotated[int, METHOD] = 0,
     sigma: Annotated[float | Literal["auto"] | None, METHOD] = None,
@@ -60,8 +60,6 @@ def evaluate(
         pattern, 'votes/part*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
-    distance
-        A distance to evaluate, once for each or with commas between them; default all.
     images
         Folder of the images that the table names, for the report.
     estimator
@@ -70,8 +68,6 @@ def evaluate(
         Compare every other distance with this one, instead of all with each other.
     pair
         Two distances to compare, instead of all with each other; once for each pair.
-    folds
-        Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds
         Runs of an estimator that has a seed; the mean and spread are reported.
     seed

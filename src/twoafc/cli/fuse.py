@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from twoafc.cli.evaluate import DATA, METHOD, OUTPUT
-from twoafc.cli.options import Json, Quiet, Rename, Several, listed, refuse_folds, renaming
+from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed, refuse_folds, renaming
 from twoafc.cli.show import changed_tables, present, progress
 
 
@@ -15,10 +15,10 @@ def fuse(
     train: Annotated[Path, DATA],
     test: Annotated[Path | None, DATA] = None,
     rename: Annotated[Rename, DATA] = None,
-    distance: Annotated[Several, DATA] = None,
+    distance: Annotated[Distances, DATA] = None,
     images: Annotated[Path | None, DATA] = None,
     name: Annotated[str | None, METHOD] = None,
-    folds: Annotated[int | None, METHOD] = None,
+    folds: Annotated[Folds, METHOD] = None,
     seed: Annotated[int, METHOD] = 0,
     error_bars: Annotated[Literal["analytic", "fixed"], METHOD] = "analytic",
     out: Annotated[Path, OUTPUT] = Path("fused"),
@@ -38,14 +38,10 @@ def fuse(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least; or channels, .npz.
     test
         Table to score on; without it the training table is cross-validated by reference.
-    distance
-        A distance to fuse, once for each or with commas between them; default all.
     images
         Folder of the images that the table names, for the report.
     name
         Name of the new distance, and of its file; default fused or, of channels, heads.
-    folds
-        Parts for cross-validation, whole references at a time where they are known; default 5.
     seed
         Seed of the folds.
     error_bars

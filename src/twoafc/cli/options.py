@@ -14,6 +14,11 @@ Quiet = Annotated[bool, Parameter(help="Print nothing but errors, and JSON where
 Rename = Annotated[
     Several, Parameter(help="OLD=NEW, another name for a column, such as response=choice; once for each.")
 ]
+Distances = Annotated[Several, Parameter(help="A distance, once for each or with commas between them; default all.")]
+Folds = Annotated[
+    int | None,
+    Parameter(help="Parts for cross-validation, whole references at a time where they are known; default 5."),
+]
 Seed = Annotated[int, Parameter(help="Equal seeds give equal results.")]
 
 

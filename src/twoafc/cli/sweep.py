@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.options import Json, Quiet, Rename, Several, listed, refuse_folds, renaming
+from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed, refuse_folds, renaming
 from twoafc.cli.show import changed_tables, print_table, progress, say
 
 
@@ -13,10 +13,10 @@ def sweep(
     train: Path,
     test: Path | None = None,
     rename: Rename = None,
-    distance: Several = None,
+    distance: Distances = None,
     sigma: tuple[float, ...] | None = None,
     grid_size: tuple[int, ...] | None = None,
-    folds: int | None = None,
+    folds: Folds = None,
     seed: int = 0,
     workers: int | None = None,
     out: Path = Path("sweep"),
@@ -31,16 +31,12 @@ def sweep(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         Table to score on; without it the training table is cross-validated.
-    distance
-        A distance to sweep, once for each or with commas between them; default all.
     sigma
         Kernel width to try, with 100 nodes per axis; once for each. Default: 16 widths in [0.0037, 1], or none if only
         --grid-size is given. The paper's 1/44 and the automatic width are added.
     grid_size
         Nodes along each axis to try with the paper's sigma, once for each; default 10 in [5, 100]. Where --sigma alone
         is given, none.
-    folds
-        Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seed
         Seed of the folds.
     workers

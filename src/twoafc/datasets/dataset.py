@@ -224,12 +224,8 @@ def first_cells(path: Path) -> list[str]:
 def count_votes(labels: pl.DataFrame, choice: IntArray, where: Where = row_name) -> tuple[pl.DataFrame, list[str]]:
     """Merge single votes on each triplet into one row with n and M, whichever choice was x0; note what was merged.
 
-    Parameters
-    ----------
-    labels : polars.DataFrame, a row per vote
-        Any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1), observer and weight.
-    choice : array of int, shape (votes,)
-        1 where x1 was chosen, 0 where x0 was.
+    Labels have a row per vote, and any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1), observer and
+    weight; a choice is 1 where x1 was chosen, 0 where x0 was.
 
     Examples
     --------
