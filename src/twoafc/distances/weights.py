@@ -101,13 +101,8 @@ def network_tensors(distance: str, path: Paths = None) -> tuple[Tensors, dict[st
 def tensors(name: str, path: Paths = None) -> Tensors:
     """Read published tensors into float32 tensors on the CPU, each of them checked.
 
-    Parameters
-    ----------
-    name : str
-        A name of `published`, such as ``"alexnet"``.
-    path : path or sequence of paths, optional
-        Files, or folders with files of any name: the only places to look. By default: the folder TWOAFC_WEIGHTS, the
-        cache of torch hub, and packages that include the file.
+    A given path, or several, of files or of folders with files of any name, are the only places to look. By default:
+    the folder TWOAFC_WEIGHTS, the cache of torch hub, and packages that include the file.
     """
     require("torch", extra="torch")
     wanted = published()[name]
@@ -115,7 +110,7 @@ def tensors(name: str, path: Paths = None) -> Tensors:
 
 
 def archive(name: str, path: Paths = None) -> bytes:
-    """Read a published archive, checked by its digest; the parameters are those of `tensors`."""
+    """Read a published archive, checked by its digest; for the places to look see `tensors`."""
     wanted = published()[name]
     return _search(wanted, path, lambda file: read_archive(file, wanted))
 

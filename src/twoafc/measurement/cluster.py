@@ -58,23 +58,17 @@ LOCAL = ("device", "precision")
 
 
 class ClusterExecutor:
-    """Measures on the workers of a cluster; a context manager that releases them.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    job : Job
-    candidates : sequence of Candidate
-        The distances, made on this machine.
-    progress : callable, optional
-        Called with the seconds without any worker, and with the most seconds to wait.
-    """
+    """Measures on the workers of a cluster; a context manager that releases them."""
 
     device: str
     candidates: Sequence[Candidate]
 
     def __init__(
-        self, client: Any, job: Job, candidates: Sequence[Candidate], progress: Progress | None = None
+        self,
+        client: Any,
+        job: Job,
+        candidates: Sequence[Candidate],  # made on this machine
+        progress: Progress | None = None,  # called with the seconds without any worker, and the most to wait
     ) -> None:
         self.client, self.job, self.requested, self.progress = client, job, candidates, progress
         self.run = uuid.uuid4().hex
