@@ -249,6 +249,8 @@ def test_draws_and_seed():
             distance("pim_5", draws=draws)
     with pytest.raises(ValueError, match=r"^seed must be at least 0; got -1$"):
         distance("pim_5", seed=-1)
+    with pytest.raises(TypeError, match=r"^pim_1 has no such settings; got draws$"):
+        distance("pim_1", draws=2)
 
 
 # Mixtures

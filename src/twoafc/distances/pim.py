@@ -74,34 +74,20 @@ class Architecture:
         return shapes
 
 
-def pim_1(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make the distance PIM-1, for images of at least 8 x 8 pixels: the mean squared difference of hidden means.
-
-    Parameters
-    ----------
-    weights : path or sequence of paths, optional
-        The only places to look for the published archive; see `twoafc.distances.weights.archive`.
-    device, precision : str
-        See `twoafc.distances.Deep`.
-    """
-    return _published(1, weights, device, precision)
-
-
-def pim_5(
-    *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32", draws: int = DRAWS, seed: int = 0
+def make(
+    name: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32", **sampling: int
 ) -> Deep:
-    """Make the distance PIM-5, for images of at least 8 x 8 pixels: a divergence estimated from seeded random draws.
+    """Make pim_1, the mean squared difference of hidden means, or pim_5, a divergence estimated from random draws.
 
-    Parameters
-    ----------
-    weights, device, precision
-        As for `pim_1`.
-    draws : int
-        Number of draws at each pixel, even: they come in pairs with opposite noise.
-    seed : int
-        The same seed gives the same noise to all images, in whatever batch.
+    For images of at least 8 x 8 pixels. `weights` are the only places to look for the published archive; `sampling` of
+    pim_5 is that of `of_variables`.
     """
-    return _published(5, weights, device, precision, draws=draws, seed=seed)
+    architecture = Architecture(mixtures={"pim_1": 1, "pim_5": 5}[name])
+    if sampling and architecture.mixtures == 1:
+        raise TypeError(f"{name} has no such settings; got {', '.join(sampling)}")
+    functions = _functions(architecture, **sampling)
+    parameters = tensors(read_variables(archive(name, weights), name.replace("_", "-"), architecture))
+    return Deep(name, *functions, parameters, LEAST, {name: published()[name].digest}, device, precision)
 
 
 def of_variables(
@@ -115,7 +101,8 @@ def of_variables(
 ) -> Deep:
     """Make a distance of PIM's form from any variables, under a name that says that it is not PIM.
 
-    For tests, for timings, and for networks of one's own; parameters as for `pim_5`.
+    For tests, for timings, and for networks of one's own. `draws` at each pixel are even in number, since they come in
+    pairs with opposite noise; the same `seed` gives the same noise to all images, in whatever batch.
     """
     require_shapes(variables, architecture)
     lines = (f"{name} {digest(values)}\n" for name, values in sorted(variables.items()))
@@ -123,13 +110,6 @@ def of_variables(
     name = f"pim_{architecture.mixtures} of given variables"
     functions = _functions(architecture, draws=draws, seed=seed)
     return Deep(name, *functions, tensors(variables), LEAST, digests, device, precision)
-
-
-def _published(mixtures: int, weights: Paths, device: str, precision: Precision, **sampling: int) -> Deep:
-    name, architecture = f"pim_{mixtures}", Architecture(mixtures=mixtures)
-    functions = _functions(architecture, **sampling)
-    parameters = tensors(read_variables(archive(name, weights), f"pim-{mixtures}", architecture))
-    return Deep(name, *functions, parameters, LEAST, {name: published()[name].digest}, device, precision)
 
 
 def _functions(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0) -> tuple[Layers, Compare]:
