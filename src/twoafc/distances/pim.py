@@ -11,21 +11,22 @@ import hashlib
 import io
 import json
 import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.distances.batches import Batch
 from twoafc.distances.deep import Compare, Deep, Layers, Precision, convolve_relu
-from twoafc.distances.weights import Paths, Tensors, archive, digest, published, read_checkpoint
+from twoafc.distances.weights import Paths, Tensors, archive, digest, published
 from twoafc.errors import DataError, require
 
 Variables = Mapping[str, NDArray[np.float32]]
+Fields = dict[int, list[Any]]
 
 DRAWS = 8
 LEAST = 8
@@ -33,6 +34,8 @@ KERNEL = 5
 FILTERS = ("hi0filt", "lo0filt", "bfilt0", "bfilt1", "lofilt")
 # Settings that the shapes of variables do not show, as the published config.json names them.
 SETTINGS = {"multiscale": "Steerable", "steerable_filter_type": 1, "cnn": "Conv", "padding": "same"}
+# Of a TensorFlow checkpoint: bytes at the end of its index, the number of the type float32, the end of names.
+FOOTER, FLOAT32, SUFFIX = 48, 1, "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 @dataclass(frozen=True)
@@ -134,19 +137,79 @@ def read_variables(content: bytes, name: str, architecture: Architecture) -> dic
 
     The caller has compared its digest with the published one. The name of the folder in it is such as ``"pim-1"``.
     """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as opened:
-            config = dict(json.loads(opened.read(f"{name}/config.json")))
-            index = opened.read(f"{name}/weights.index")
-            shards = [opened.read(member) for member in sorted(opened.namelist()) if "/weights.data-" in member]
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise DataError(f"the archive of {name} cannot be read: {error}") from error
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        config = json.loads(opened.read(f"{name}/config.json"))
+        index = opened.read(f"{name}/weights.index")
+        shards = [opened.read(member) for member in sorted(opened.namelist()) if "/weights.data-" in member]
     for key, expected in SETTINGS.items():
         if str(config.get(key, expected)).lower() != str(expected).lower():
             raise DataError(f"the archive of {name} must have {key} {expected!r}; it has {config[key]!r}")
     variables = read_checkpoint(index, shards, architecture.shapes())
     require_shapes(variables, architecture)
     return variables
+
+
+def read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Container[str]) -> dict[str, NDArray[np.float32]]:
+    """Read those float32 variables that are wanted of a TensorFlow checkpoint, without TensorFlow.
+
+    The index is a sorted table in LevelDB's format, from a variable's name to a protocol buffer with its type, shape
+    and position in a data file. `index` and `shards` are the contents of ``*.index`` and of ``*.data-0000i-of-0000n``,
+    in order. Checksums are not compared: the digest of the whole archive has been.
+    """
+    footer = io.BytesIO(index[-FOOTER:])
+    _, _, offset, size = (_varint(footer) for _ in range(4))
+    variables = {}
+    for _, handle in _entries(index, offset, size):
+        position = io.BytesIO(handle)
+        for key, value in _entries(index, _varint(position), _varint(position)):
+            name, entry = key.decode().removesuffix(SUFFIX), _fields(value)
+            if name in wanted and _number(entry, 1) == FLOAT32:
+                variables[name] = _variable(entry, shards)
+    return variables
+
+
+def _variable(entry: Fields, shards: Sequence[bytes]) -> NDArray[np.float32]:
+    shard, offset, size = (_number(entry, field) for field in (3, 4, 5))
+    # Field 2 is the shape, whose fields 2 are the sides, whose field 1 is the length.
+    shape = [_number(_fields(side), 1) for message in entry.get(2, []) for side in _fields(message).get(2, [])]
+    return np.frombuffer(shards[shard], "<f4", size // 4, offset).astype(np.float32).reshape(shape)
+
+
+def _entries(index: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a block; a key is stored without the part that it shares with the one before."""
+    block = index[offset : offset + size]
+    end = size - 4 * (int.from_bytes(block[-4:], "little") + 1)
+    stream, key = io.BytesIO(block), b""
+    while stream.tell() < end:
+        shared, rest, length = (_varint(stream) for _ in range(3))
+        key = key[:shared] + stream.read(rest)
+        yield key, stream.read(length)
+
+
+def _fields(message: bytes) -> Fields:
+    """Return the values of a protocol buffer's fields, by their numbers."""
+    stream, fields = io.BytesIO(message), Fields()
+    while stream.tell() < len(message):
+        number, kind = divmod(_varint(stream), 8)
+        size = {1: 8, 5: 4}.get(kind) or _varint(stream)
+        fields.setdefault(number, []).append(size if kind == 0 else stream.read(size))
+    return fields
+
+
+def _number(fields: Fields, field: int) -> int:
+    """Return a field that is a number; 0 is not stored."""
+    return int(fields.get(field, [0])[-1])
+
+
+def _varint(stream: io.BytesIO) -> int:
+    """Read a whole number stored in groups of seven bits, the lowest first."""
+    value = shift = 0
+    while True:
+        (byte,) = stream.read(1)
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value
 
 
 def require_shapes(variables: Variables, architecture: Architecture) -> None:
