@@ -25,7 +25,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -55,17 +55,6 @@ POLL = 0.2
 """Seconds that a loop waits for results before it checks for an interruption."""
 
 Outcomes = Generator[tuple[Block, Outcome], None, None]
-
-
-class Executor(Protocol):
-    """Measures blocks."""
-
-    device: str  # where the distances are computed
-    candidates: Sequence[Candidate]  # the distances, with their identities on that device
-    makers: Mapping[str, list[Maker]]  # by distance, the machines and libraries that have measured it
-
-    def measure(self, blocks: Iterable[Block]) -> Outcomes:
-        """Yield each block with its outcome, in the order in which they are finished; raise `BlockError`."""
 
 
 class LocalExecutor:
