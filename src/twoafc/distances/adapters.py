@@ -22,10 +22,8 @@ from twoafc.distances.custom import OneByOne, Own
 class Rule(NamedTuple):
     """How a function of a library becomes a distance."""
 
-    similarity: bool = False
-    """Whether 1 - its value is the distance."""
-    one_by_one: bool = False
-    """Whether it is called image by image, because it returns one value for a whole batch."""
+    similarity: bool = False  # 1 - its value is the distance
+    one_by_one: bool = False  # it returns one value for a whole batch, so it is called image by image
     settings: Mapping[str, Any] = {"reduction": "none"}
 
 
