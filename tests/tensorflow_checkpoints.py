@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from twoafc.distances.weights import INDEX_END, SUFFIX
+from twoafc.distances.pim import SUFFIX
+
+INDEX_END = (0xDB4775248B80FB57).to_bytes(8, "little")
 
 
 def varint(value: int) -> bytes:
@@ -19,21 +21,21 @@ def message(field: int, content: bytes) -> bytes:
     return varint(field * 8 + 2) + varint(len(content)) + content
 
 
-def entry(values: np.ndarray, offset: int, dtype: int = 1) -> bytes:
+def entry(values: np.ndarray, offset: int) -> bytes:
     content = values.tobytes()
     shape = b"".join(message(2, number(1, size)) for size in values.shape)
     checksum = varint(6 * 8 + 5) + bytes(4)  # not compared
-    return number(1, dtype) + message(2, shape) + number(4, offset) + number(5, len(content)) + checksum
+    return number(1, 1) + message(2, shape) + number(4, offset) + number(5, len(content)) + checksum
 
 
-def block(entries: list[tuple[bytes, bytes]], kind: int = 0) -> bytes:
+def block(entries: list[tuple[bytes, bytes]]) -> bytes:
     content = b"".join(b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries)
-    content += (0).to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes([kind])
-    return content + bytes(4)  # a checksum, not compared
+    content += (0).to_bytes(4, "little") + (1).to_bytes(4, "little")
+    return content + bytes(5)  # not compressed; a checksum, not compared
 
 
-def index_of(entries: dict[bytes, bytes], kind: int = 0) -> bytes:
-    data = block(sorted(entries.items()), kind)
+def index_of(entries: dict[bytes, bytes]) -> bytes:
+    data = block(sorted(entries.items()))
     meta = block([])
     handles = block([(b"~", varint(0) + varint(len(data) - 5))])
     places = (len(data), len(meta) - 5, len(data) + len(meta), len(handles) - 5)
@@ -41,8 +43,6 @@ def index_of(entries: dict[bytes, bytes], kind: int = 0) -> bytes:
 
 
 HEADER = {b"": number(1, 1)}
-VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
-KEY = f"kernel{SUFFIX}".encode()
 
 
 def checkpoint(variables: dict[str, np.ndarray]) -> tuple[bytes, bytes]:

@@ -60,9 +60,8 @@ except DataError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.fullmatch(
-        r"the disk is full; large could not be written to \S+ \(File too large\); free some space\n", done.stdout
-    )
+    expected = r"the disk is full; val/cnn/large could not be written to \S+ \(File too large\); free some space\n"
+    assert re.fullmatch(expected, done.stdout)
     assert os.listdir(here) == ["toy.tar.gz"]
     (got,) = fetch.import_file("toy_val", Path("toy.tar.gz"), files={"toy_val": file})
     assert len(tree(got.where)) == len(FILES) + 1

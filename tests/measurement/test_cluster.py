@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -299,8 +300,9 @@ def test_workers_without_the_images(client: Any, here: Path, monkeypatch: pytest
 
 
 def test_an_image_that_one_worker_alone_cannot_read(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = cluster.absolute_path
-    monkeypatch.setattr(cluster, "absolute_path", lambda path: whole(path).replace("17-x1", "nothing"))
+    Path("images/17-x1.png").unlink()
+    here = SimpleNamespace(read=lambda path: ("pixels", 1))
+    monkeypatch.setattr(cluster, "Decoder", lambda _: here)
     assert refused(["rmse"], client=client) == (
         "images must lie under one path on all machines; worker WORKER cannot use images/17-x1.png (no such file), "
         f"and this machine can; {KEPT}"

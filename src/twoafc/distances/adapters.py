@@ -22,10 +22,8 @@ from twoafc.distances.custom import OneByOne, Own
 class Rule(NamedTuple):
     """How a function of a library becomes a distance."""
 
-    similarity: bool = False
-    """Whether 1 - its value is the distance."""
-    one_by_one: bool = False
-    """Whether it is called image by image, because it returns one value for a whole batch."""
+    similarity: bool = False  # 1 - its value is the distance
+    one_by_one: bool = False  # it returns one value for a whole batch, so it is called image by image
     settings: Mapping[str, Any] = {"reduction": "none"}
 
 
@@ -97,18 +95,7 @@ INSTEAD = "to turn it into a distance yourself, write a function and name it as 
 
 
 def library_distance(name: str, *, device: str = "cpu", **settings: Any) -> Own:
-    """Make a distance from one of another library.
-
-    Parameters
-    ----------
-    name : str
-        ``LIBRARY:NAME``, such as ``"piq:gmsd"``, ``"pyiqa:nlpd"`` or
-        ``"torchmetrics:structural_similarity_index_measure"``; torchmetrics' names of classes are accepted too.
-    device : str
-        Where arrays are processed.
-    **settings
-        The library's own, such as ``kernel_size``.
-    """
+    """Make a distance ``LIBRARY:NAME`` of another library, with settings of the library such as ``kernel_size``."""
     library, _, metric = name.partition(":")
     try:
         function = LIBRARIES[library](metric, device, settings)
@@ -126,7 +113,7 @@ def _piq(metric: str, device: str, settings: dict[str, Any]) -> Distance:
 
 
 def _torchmetrics(metric: str, device: str, settings: dict[str, Any]) -> Distance:
-    """Make a distance from a function of torchmetrics; its classes, which have a state, are not used."""
+    """Make a distance from a function of torchmetrics, by its name or that of its class, which has a state."""
     plain = {name.replace("_", ""): name for name in TORCHMETRICS}
     full = plain.get(metric.replace("_", "").lower(), metric)
     library, rule = _import("torchmetrics", "torchmetrics.functional.image"), _rule("torchmetrics", TORCHMETRICS, full)

@@ -20,16 +20,8 @@ ROUNDING = 1e-6
 def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Batch:
     """Check two batches, and apply a distance to them in pieces that fit a processor's cache.
 
-    Numpy arrays are converted to float64. Torch tensors keep their type and device and are processed whole.
-
-    Parameters
-    ----------
-    distance : callable
-        ``(ref, x) -> (B,)``.
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Values in [0, 1].
-    least : int
-        The smallest height and width that the distance accepts.
+    Numpy arrays are converted to float64. Torch tensors keep their type and device and are processed whole. `least` is
+    the smallest height and width that the distance accepts.
 
     Examples
     --------

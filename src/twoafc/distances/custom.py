@@ -136,14 +136,9 @@ def own(function: Any, *, name: str | None = None, takes: Kind | None = None, de
 
 
 def import_own(name: str, **settings: Any) -> Own:
-    """Import the distance ``package.module:name``; settings are arguments of the class, or of the function.
+    """Import the distance ``package.module:name``, from Python's path or the current folder.
 
-    Parameters
-    ----------
-    name : str
-        Looked up on Python's path, and then in the current folder.
-    **settings
-        ``takes`` and ``device`` are for `own`; the others for the class or the function.
+    Settings are arguments of the class, or of the function, except ``takes`` and ``device``, which are for `own`.
 
     Examples
     --------

@@ -20,22 +20,14 @@ TINY = 1e-12
 HANN = (0.25, 0.5, 0.25)
 
 
-def dists(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make the DISTS distance, for images of at least 16 x 16 pixels; they are not resized.
-
-    Parameters
-    ----------
-    weights : path or sequence of paths, optional
-        The only places to look for the weights; see `twoafc.distances.weights.tensors`.
-    device, precision : str
-        See `twoafc.distances.Deep`.
-    """
-    parameters, digests = network_tensors("dists", weights)
+def make(name: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
+    """Make DISTS, for images of at least 16 x 16 pixels, which are not resized; parameters as for LPIPS."""
+    parameters, digests = network_tensors(name, weights)
     total = parameters["alpha"].sum() + parameters["beta"].sum()
     for key in ("alpha", "beta"):
         parts = (parameters.pop(key) / total).flatten().split(CHANNELS)
         parameters |= {f"{key}.{number}": part for number, part in enumerate(parts)}
-    return Deep("dists", layers, compare, parameters, 16, digests, device, precision)
+    return Deep(name, layers, compare, parameters, 16, digests, device, precision)
 
 
 def layers(parameters: Tensors, images: Batch) -> Iterator[Batch]:

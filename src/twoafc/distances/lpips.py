@@ -41,27 +41,9 @@ PIECES: dict[tuple[str, Precision], tuple[int, int]] = {
 }
 
 
-def lpips_alex(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make the LPIPS distance on AlexNet, for images of at least 31 x 31 pixels.
-
-    Parameters
-    ----------
-    weights : path or sequence of paths, optional
-        The only places to look for the weights; see `twoafc.distances.weights.tensors`.
-    device, precision : str
-        See `twoafc.distances.Deep`.
-    """
-    return _make(Deep, "lpips_alex", *network_tensors("lpips_alex", weights), device, precision)
-
-
-def lpips_vgg(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make the LPIPS distance on VGG16, for images of at least 16 x 16 pixels; parameters as for `lpips_alex`."""
-    return _make(Deep, "lpips_vgg", *network_tensors("lpips_vgg", weights), device, precision)
-
-
-def lpips_squeeze(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make the LPIPS distance on SqueezeNet 1.1, for images of at least 17 x 17 pixels; as for `lpips_alex`."""
-    return _make(Deep, "lpips_squeeze", *network_tensors("lpips_squeeze", weights), device, precision)
+def make(name: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
+    """Make LPIPS on one of the `BACKBONES`; `weights` are the only places to look, see `weights.tensors`."""
+    return _make(Deep, name, *network_tensors(name, weights), device, precision)
 
 
 def _make(
@@ -109,17 +91,14 @@ class Channels(Deep):
 def lpips_channels(
     network: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32"
 ) -> Channels:
-    """Make the function that gives the channels' means of an LPIPS network, such as ``"lpips_alex"``.
-
-    Other parameters as for `lpips_alex`.
-    """
+    """Make the function that gives the channels' means of an LPIPS network; parameters as for `make`."""
     if network not in BACKBONES:
         raise ValueError(f"channels are those of {', '.join(BACKBONES)}; found {network!r}")
     return _make(Channels, network, *network_tensors(network, weights), device, precision)
 
 
 def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make LPIPS with the heads in a file that `twoafc fuse` has written; other parameters as for `lpips_alex`."""
+    """Make LPIPS with the heads in a file that `twoafc fuse` has written; other parameters as for `make`."""
     kind, settings, arrays = read_archive(path)
     if kind == "fused":
         raise DataError(f"{path} is a sum of functions of other distances; twoafc measure computes it on images")

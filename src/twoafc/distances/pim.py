@@ -11,21 +11,22 @@ import hashlib
 import io
 import json
 import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.distances.batches import Batch
 from twoafc.distances.deep import Compare, Deep, Layers, Precision, convolve_relu
-from twoafc.distances.weights import Paths, Tensors, archive, digest, published, read_checkpoint
+from twoafc.distances.weights import Paths, Tensors, archive, digest, published
 from twoafc.errors import DataError, require
 
 Variables = Mapping[str, NDArray[np.float32]]
+Fields = dict[int, list[Any]]
 
 DRAWS = 8
 LEAST = 8
@@ -33,6 +34,8 @@ KERNEL = 5
 FILTERS = ("hi0filt", "lo0filt", "bfilt0", "bfilt1", "lofilt")
 # Settings that the shapes of variables do not show, as the published config.json names them.
 SETTINGS = {"multiscale": "Steerable", "steerable_filter_type": 1, "cnn": "Conv", "padding": "same"}
+# Of a TensorFlow checkpoint: bytes at the end of its index, the number of the type float32, the end of names.
+FOOTER, FLOAT32, SUFFIX = 48, 1, "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 @dataclass(frozen=True)
@@ -74,34 +77,20 @@ class Architecture:
         return shapes
 
 
-def pim_1(*, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make the distance PIM-1, for images of at least 8 x 8 pixels: the mean squared difference of hidden means.
-
-    Parameters
-    ----------
-    weights : path or sequence of paths, optional
-        The only places to look for the published archive; see `twoafc.distances.weights.archive`.
-    device, precision : str
-        See `twoafc.distances.Deep`.
-    """
-    return _published(1, weights, device, precision)
-
-
-def pim_5(
-    *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32", draws: int = DRAWS, seed: int = 0
+def make(
+    name: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32", **sampling: int
 ) -> Deep:
-    """Make the distance PIM-5, for images of at least 8 x 8 pixels: a divergence estimated from seeded random draws.
+    """Make pim_1, the mean squared difference of hidden means, or pim_5, a divergence estimated from random draws.
 
-    Parameters
-    ----------
-    weights, device, precision
-        As for `pim_1`.
-    draws : int
-        Number of draws at each pixel, even: they come in pairs with opposite noise.
-    seed : int
-        The same seed gives the same noise to all images, in whatever batch.
+    For images of at least 8 x 8 pixels. `weights` are the only places to look for the published archive; `sampling` of
+    pim_5 is that of `of_variables`.
     """
-    return _published(5, weights, device, precision, draws=draws, seed=seed)
+    architecture = Architecture(mixtures={"pim_1": 1, "pim_5": 5}[name])
+    if sampling and architecture.mixtures == 1:
+        raise TypeError(f"{name} has no such settings; got {', '.join(sampling)}")
+    functions = _functions(architecture, **sampling)
+    parameters = tensors(read_variables(archive(name, weights), name.replace("_", "-"), architecture))
+    return Deep(name, *functions, parameters, LEAST, {name: published()[name].digest}, device, precision)
 
 
 def of_variables(
@@ -115,7 +104,8 @@ def of_variables(
 ) -> Deep:
     """Make a distance of PIM's form from any variables, under a name that says that it is not PIM.
 
-    For tests, for timings, and for networks of one's own; parameters as for `pim_5`.
+    For tests, for timings, and for networks of one's own. `draws` at each pixel are even in number, since they come in
+    pairs with opposite noise; the same `seed` gives the same noise to all images, in whatever batch.
     """
     require_shapes(variables, architecture)
     lines = (f"{name} {digest(values)}\n" for name, values in sorted(variables.items()))
@@ -123,13 +113,6 @@ def of_variables(
     name = f"pim_{architecture.mixtures} of given variables"
     functions = _functions(architecture, draws=draws, seed=seed)
     return Deep(name, *functions, tensors(variables), LEAST, digests, device, precision)
-
-
-def _published(mixtures: int, weights: Paths, device: str, precision: Precision, **sampling: int) -> Deep:
-    name, architecture = f"pim_{mixtures}", Architecture(mixtures=mixtures)
-    functions = _functions(architecture, **sampling)
-    parameters = tensors(read_variables(archive(name, weights), f"pim-{mixtures}", architecture))
-    return Deep(name, *functions, parameters, LEAST, {name: published()[name].digest}, device, precision)
 
 
 def _functions(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0) -> tuple[Layers, Compare]:
@@ -154,19 +137,79 @@ def read_variables(content: bytes, name: str, architecture: Architecture) -> dic
 
     The caller has compared its digest with the published one. The name of the folder in it is such as ``"pim-1"``.
     """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as opened:
-            config = dict(json.loads(opened.read(f"{name}/config.json")))
-            index = opened.read(f"{name}/weights.index")
-            shards = [opened.read(member) for member in sorted(opened.namelist()) if "/weights.data-" in member]
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise DataError(f"the archive of {name} cannot be read: {error}") from error
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        config = json.loads(opened.read(f"{name}/config.json"))
+        index = opened.read(f"{name}/weights.index")
+        shards = [opened.read(member) for member in sorted(opened.namelist()) if "/weights.data-" in member]
     for key, expected in SETTINGS.items():
         if str(config.get(key, expected)).lower() != str(expected).lower():
             raise DataError(f"the archive of {name} must have {key} {expected!r}; it has {config[key]!r}")
     variables = read_checkpoint(index, shards, architecture.shapes())
     require_shapes(variables, architecture)
     return variables
+
+
+def read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Container[str]) -> dict[str, NDArray[np.float32]]:
+    """Read those float32 variables that are wanted of a TensorFlow checkpoint, without TensorFlow.
+
+    The index is a sorted table in LevelDB's format, from a variable's name to a protocol buffer with its type, shape
+    and position in a data file. `index` and `shards` are the contents of ``*.index`` and of ``*.data-0000i-of-0000n``,
+    in order. Checksums are not compared: the digest of the whole archive has been.
+    """
+    footer = io.BytesIO(index[-FOOTER:])
+    _, _, offset, size = (_varint(footer) for _ in range(4))
+    variables = {}
+    for _, handle in _entries(index, offset, size):
+        position = io.BytesIO(handle)
+        for key, value in _entries(index, _varint(position), _varint(position)):
+            name, entry = key.decode().removesuffix(SUFFIX), _fields(value)
+            if name in wanted and _number(entry, 1) == FLOAT32:
+                variables[name] = _variable(entry, shards)
+    return variables
+
+
+def _variable(entry: Fields, shards: Sequence[bytes]) -> NDArray[np.float32]:
+    shard, offset, size = (_number(entry, field) for field in (3, 4, 5))
+    # Field 2 is the shape, whose fields 2 are the sides, whose field 1 is the length.
+    shape = [_number(_fields(side), 1) for message in entry.get(2, []) for side in _fields(message).get(2, [])]
+    return np.frombuffer(shards[shard], "<f4", size // 4, offset).astype(np.float32).reshape(shape)
+
+
+def _entries(index: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a block; a key is stored without the part that it shares with the one before."""
+    block = index[offset : offset + size]
+    end = size - 4 * (int.from_bytes(block[-4:], "little") + 1)
+    stream, key = io.BytesIO(block), b""
+    while stream.tell() < end:
+        shared, rest, length = (_varint(stream) for _ in range(3))
+        key = key[:shared] + stream.read(rest)
+        yield key, stream.read(length)
+
+
+def _fields(message: bytes) -> Fields:
+    """Return the values of a protocol buffer's fields, by their numbers."""
+    stream, fields = io.BytesIO(message), Fields()
+    while stream.tell() < len(message):
+        number, kind = divmod(_varint(stream), 8)
+        size = {1: 8, 5: 4}.get(kind) or _varint(stream)
+        fields.setdefault(number, []).append(size if kind == 0 else stream.read(size))
+    return fields
+
+
+def _number(fields: Fields, field: int) -> int:
+    """Return a field that is a number; 0 is not stored."""
+    return int(fields.get(field, [0])[-1])
+
+
+def _varint(stream: io.BytesIO) -> int:
+    """Read a whole number stored in groups of seven bits, the lowest first."""
+    value = shift = 0
+    while True:
+        (byte,) = stream.read(1)
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value
 
 
 def require_shapes(variables: Variables, architecture: Architecture) -> None:

@@ -67,7 +67,7 @@ def distance(name: str | Path | Distance, **settings: Any) -> Distance:
         return name if ready and not settings else own(name, **settings)
     full = ALIASES.get(name, name)
     if full in DEEP:
-        made: Distance = getattr(importlib.import_module(f"twoafc.distances.{DEEP[full]}"), full)(**settings)
+        made: Distance = importlib.import_module(f"twoafc.distances.{DEEP[full]}").make(full, **settings)
         return made
     library, _, rest = name.partition(":")
     if library and rest:

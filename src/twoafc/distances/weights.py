@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 import json
-import math
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,13 +99,8 @@ def network_tensors(distance: str, path: Paths = None) -> tuple[Tensors, dict[st
 def tensors(name: str, path: Paths = None) -> Tensors:
     """Read published tensors into float32 tensors on the CPU, each of them checked.
 
-    Parameters
-    ----------
-    name : str
-        A name of `published`, such as ``"alexnet"``.
-    path : path or sequence of paths, optional
-        Files, or folders with files of any name: the only places to look. By default: the folder TWOAFC_WEIGHTS, the
-        cache of torch hub, and packages that include the file.
+    A given path, or several, of files or of folders with files of any name, are the only places to look. By default:
+    the folder TWOAFC_WEIGHTS, the cache of torch hub, and packages that include the file.
     """
     require("torch", extra="torch")
     wanted = published()[name]
@@ -115,7 +108,7 @@ def tensors(name: str, path: Paths = None) -> Tensors:
 
 
 def archive(name: str, path: Paths = None) -> bytes:
-    """Read a published archive, checked by its digest; the parameters are those of `tensors`."""
+    """Read a published archive, checked by its digest; for the places to look see `tensors`."""
     wanted = published()[name]
     return _search(wanted, path, lambda file: read_archive(file, wanted))
 
@@ -249,104 +242,3 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
         f"the weights {wanted.name} are needed and not at hand; tried: {', '.join(tried)}; "
         f"wanted: {wanted}; run: twoafc fetch {distance}"
     )
-
-
-# Checkpoints of TensorFlow, read without it
-
-INDEX_END = (0xDB4775248B80FB57).to_bytes(8, "little")
-FOOTER = 48
-FLOAT32 = 1
-SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
-Fields = dict[int, list[Any]]
-
-
-def read_checkpoint(index: bytes, shards: Sequence[bytes], wanted: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    """Read float32 variables of a TensorFlow checkpoint.
-
-    The index is a sorted table in LevelDB's format, from a variable's name to a protocol buffer with its type, shape
-    and position in a data file. Its CRC-32C checksums are not compared: the digest of the whole archive has been.
-    `index` and `shards` are the contents of ``*.index`` and of ``*.data-0000i-of-0000n``, in order; `wanted` are names
-    of variables without the suffix that they have on disk.
-    """
-    try:
-        entries = {key: _fields(value) for key, value in _table(index)}
-        header = entries.pop(b"", {})
-        if _number(header, 1) != len(shards):
-            raise DataError(f"the checkpoint has {_number(header, 1)} data files; {len(shards)} are at hand")
-        if _number(header, 2) != 0:
-            raise DataError("the checkpoint must be little-endian; it is big-endian")
-        variables = {}
-        for name in wanted:
-            if (key := (name + SUFFIX).encode()) not in entries:
-                raise DataError(f"the checkpoint has no variable {name}; it has {len(entries)} others")
-            variables[name] = _variable(name, entries[key], shards)
-        return variables
-    except DataError:
-        raise
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise DataError(f"the index of the checkpoint is damaged, or of another format: {error}") from error
-
-
-def _variable(name: str, entry: Fields, shards: Sequence[bytes]) -> NDArray[np.float32]:
-    dtype, shard, offset, size = (_number(entry, field) for field in (1, 3, 4, 5))
-    if dtype != FLOAT32:
-        raise DataError(f"variable {name} must be float32 (type {FLOAT32}); it has type {dtype}")
-    # Field 2 is the shape, whose fields 2 are the sides, whose field 1 is the length.
-    shape = tuple(_number(_fields(side), 1) for message in entry.get(2, []) for side in _fields(message).get(2, []))
-    if size != 4 * math.prod(shape):
-        raise DataError(f"variable {name} of shape {shape} must have {4 * math.prod(shape)} bytes; it has {size}")
-    if shard >= len(shards) or offset + size > len(shards[shard]):
-        raise DataError(f"variable {name} lies outside its data file, which is cut short")
-    return np.frombuffer(shards[shard], "<f4", size // 4, offset).astype(np.float32).reshape(shape)
-
-
-def _table(index: bytes) -> Iterator[tuple[bytes, bytes]]:
-    if index[-8:] != INDEX_END:
-        raise ValueError("it does not end as an index does")
-    footer = io.BytesIO(index[-FOOTER:])
-    _, _, offset, size = (_varint(footer) for _ in range(4))
-    for _, handle in _entries(index, offset, size):
-        position = io.BytesIO(handle)
-        yield from _entries(index, _varint(position), _varint(position))
-
-
-def _entries(index: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block; a key is stored without the part that it shares with the one before."""
-    if index[offset + size : offset + size + 1] != b"\0":
-        raise ValueError("a block is compressed")
-    block = index[offset : offset + size]
-    end = size - 4 * (int.from_bytes(block[-4:], "little") + 1)
-    stream, key = io.BytesIO(block), b""
-    while stream.tell() < end:
-        shared, rest, length = (_varint(stream) for _ in range(3))
-        key = key[:shared] + stream.read(rest)
-        yield key, stream.read(length)
-
-
-def _fields(message: bytes) -> Fields:
-    """Return the values of a protocol buffer's fields, by their numbers."""
-    stream, fields = io.BytesIO(message), Fields()
-    while stream.tell() < len(message):
-        number, kind = divmod(_varint(stream), 8)
-        if kind not in (0, 1, 2, 5):
-            raise ValueError(f"a field has the unknown kind {kind}")
-        size = {1: 8, 5: 4}.get(kind) or _varint(stream)
-        value = size if kind == 0 else stream.read(size)
-        fields.setdefault(number, []).append(value)
-    return fields
-
-
-def _number(fields: Fields, field: int) -> int:
-    """Return a field that is a number; 0 is not stored."""
-    return int(fields.get(field, [0])[-1])
-
-
-def _varint(stream: io.BytesIO) -> int:
-    """Read a whole number stored in groups of seven bits, the lowest first."""
-    value = shift = 0
-    while byte := stream.read(1):
-        value |= (byte[0] & 0x7F) << shift
-        shift += 7
-        if byte[0] < 0x80:
-            return value
-    raise ValueError("it ends too early")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from twoafc.evaluation.records import Analytic, score, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
+from twoafc.measurement import cores
 from twoafc.plots import SweepCurve
 from twoafc.results import Run, Table, latex, markdown, note_lines
 from twoafc.table import Triplets, assign_folds, split_note, write_frame
@@ -241,7 +241,7 @@ def sweep(
     scores: list[Record] = []
     tested: dict[str, Record] = {}
     pairs: dict[str, dict[str, Values]] = {}
-    with _threads(workers or _cores()) as pool:
+    with _threads(workers or cores()) as pool:
         for place, name in enumerate(names):
             rows = (train if test is None else test)[name]
             parts = list(pool.map(partial(_part, train[name]), data.parts()))
@@ -272,11 +272,6 @@ def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:
     """Return the settings that the automatic rule chooses for a table."""
     chosen = Density(sigma="auto").fit(train, uniform=uniform).settings
     return replace(chosen, sigma=float(chosen.sigma))
-
-
-def _cores() -> int:
-    """Cores that this process may use, which may be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

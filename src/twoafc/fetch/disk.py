@@ -23,12 +23,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 def compare_digest(path: Path, expected: str | None, *, progress: Progress | None = None) -> tuple[str, str]:
-    """Return a file's sha256, and how the file differs from an expected digest, or "".
-
-    Parameters
-    ----------
-    expected : str or None
-        Such as ``"sha256 ba78..."``; None accepts any file.
+    """Return a file's sha256, and how the file differs from an expected digest, or ""; None expects any file.
 
     Examples
     --------

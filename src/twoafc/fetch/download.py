@@ -51,10 +51,7 @@ class Source:
 def download(source: Source, part: Path, *, progress: Progress | None = None, pause: float = 1.0) -> None:
     """Download a file completely to the path `part`; a partial download there is resumed.
 
-    Parameters
-    ----------
-    pause : float
-        Seconds before the second attempt; doubled before each further one.
+    The second attempt comes after `pause` seconds, which are doubled before each further one.
     """
     if not _safe(source.url):
         raise DataError(f"only https is accepted; got {source.url}")

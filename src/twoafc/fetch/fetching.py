@@ -41,49 +41,23 @@ from twoafc.files import durable_file
 
 @dataclass(frozen=True)
 class State:
-    """What is known of one file, or of the data set that it unpacks to.
-
-    Parameters
-    ----------
-    file : Published or Archive
-        The file.
-    state : {"there", "missing", "damaged"}
-        Whether it is installed.
-    where : Path or None
-        Where it is.
-    note : str
-        Further information: what is wrong with it, who published its digest, how much of it is downloaded.
-    bytes : int or None
-        Its size, if it is installed; of a data set, unpacked.
-    """
+    """What is known of one file, or of the data set that it unpacks to."""
 
     file: File
     state: Literal["there", "missing", "damaged"]
     where: Path | None = None
-    note: str = ""
-    bytes: int | None = None
+    note: str = ""  #: what is wrong with it, who published its digest, how much of it is downloaded
+    bytes: int | None = None  #: its size, if it is installed; of a data set, unpacked
 
 
 @dataclass(frozen=True)
 class Got:
-    """A file that is installed now.
-
-    Parameters
-    ----------
-    file : Published or Archive
-        The file.
-    where : Path
-        The file of weights, or the folder of the data set.
-    new : bool
-        Whether it was installed by this call, or before.
-    note : str
-        How it was checked.
-    """
+    """A file that is installed now."""
 
     file: File
-    where: Path
-    new: bool
-    note: str
+    where: Path  #: the file of weights, or the folder of the data set
+    new: bool  #: whether it was installed by this call, or before
+    note: str  #: how it was checked
 
 
 def status(names: Iterable[str] | None = None, *, to: Path | None = None, files: Files | None = None) -> list[State]:

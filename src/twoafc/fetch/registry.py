@@ -22,45 +22,23 @@ HIDDEN = ".twoafc"
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive of a data set.
+    """An archive of a data set."""
 
-    Parameters
-    ----------
-    name : str
-        Its name in this package.
-    file, url, bytes, roughly, digest : str, str, int or None, int or None, str or None
-        The published file's name, source, exact and approximate size if known, and digest, such as
-        ``sha256 4148...``.
-    stated_by : str or None
-        Who published the digest.
-    terms : str
-        Its licence, in a word.
-    folder, place, marker : str, str, str or None
-        The data set's folder below the default one; the path, below that, of the folder that holds the marker, or
-        ``"."`` if its entries go there directly; without a marker, everything in the archive is used.
-    opens : str or None
-        What to give to ``twoafc measure``, below the data set's folder.
-    most_files, most_bytes : int
-        Limits that the genuine archive does not exceed.
-    group : str or None
-        The name of a data set that comes in several archives.
-    """
-
-    name: str
-    file: str
+    name: str  #: in this package
+    file: str  #: the published file's name
     url: str
-    bytes: int | None
-    roughly: int | None
-    digest: str | None
-    stated_by: str | None
-    terms: str
-    folder: str
-    place: str
-    marker: str | None
-    opens: str | None
-    most_files: int
-    most_bytes: int
-    group: str | None = None
+    bytes: int | None  #: its exact size, if known
+    roughly: int | None  #: its approximate size
+    digest: str | None  #: such as "sha256 4148..."
+    stated_by: str | None  #: who published the digest
+    terms: str  #: its licence, in a word
+    folder: str  #: of the data set, below the default one
+    place: str  #: where in it the folder with the marker goes; "." if that folder's entries go there directly
+    marker: str | None  #: without one, everything in the archive is used
+    opens: str | None  #: what to give to ``twoafc measure``, below the data set's folder
+    most_files: int  #: a limit that the genuine archive does not exceed
+    most_bytes: int  #: likewise
+    group: str | None = None  #: the name of a data set that comes in several archives
 
 
 File = Published | Archive

@@ -1,8 +1,4 @@
-"""Unpack untrusted archives, and install a data set from one, completely or not at all.
-
-Only names and bytes are taken from an archive; links and devices are refused. ``tarfile``'s ``filter="data"`` is not
-enough: it accepts links, names that collide or mean devices on other systems, and bombs; zip files have no filter.
-"""
+"""Unpack untrusted archives, and install a data set from one, completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,13 +7,10 @@ import datetime
 import gzip
 import hashlib
 import os
-import re
 import shutil
 import stat
 import tarfile
-import unicodedata
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
@@ -29,14 +22,8 @@ from twoafc.files import lock, write_text
 
 # Images hardly compress, tables of votes some twenty times; a bomb compresses a thousand times.
 RATIO, AT_LEAST = 100, 2**24
-# Names that mean a device, or another name, on one system or another.
-FORBIDDEN = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]", flags=re.IGNORECASE)
-# Errors on reading a damaged archive; errors on writing are converted before.
-DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeError, NotImplementedError, OSError)
 
 Receipt = dict[str, Any]
-Names = dict[tuple[str, ...], tuple[tuple[str, ...], bool]]
-"""By a name as a system may fold it: the name itself, and whether it is a folder."""
 
 
 class ArchiveError(DataError):
@@ -48,9 +35,8 @@ class Member(NamedTuple):
 
     name: str
     size: int
-    is_folder: bool
-    problem: str  # why it is refused, or ""
-    stream: IO[bytes] | None
+    plain: bool  # neither a link nor a device
+    stream: IO[bytes] | None  # None for a folder
 
 
 class Unpacked(NamedTuple):
@@ -65,146 +51,97 @@ def unpack(
 ) -> dict[str, Unpacked]:
     """Unpack a .zip, .tar or .tar.gz into a new folder, and return its files by name; a refusal leaves no folder.
 
-    Parameters
-    ----------
-    most_files, most_bytes : int
-        Limits; an archive that exceeds one is refused before more is written.
+    An archive that exceeds a limit is refused before more is written.
     """
     into.mkdir(parents=True)
     most_bytes = min(most_bytes, max(AT_LEAST, RATIO * archive.stat().st_size))
-    names, files, total = Names(), {}, 0
+    files, name, total = dict[str, Unpacked](), archive.name, 0
     try:
-        with _members(archive, into, most_bytes) as members:
-            for count, member in enumerate(members, start=1):
-                parts = tuple(part for part in member.name.split("/") if part not in ("", "."))
-                if problem := member.problem or _name_problem(member, parts, names):
-                    raise ArchiveError(f"{archive} is refused; {member.name!r} in it {problem}")
-                total += member.size
+        with archive.open("rb") as raw, _members(raw, into, archive, most_bytes) as members:
+            for count, (name, size, plain, stream) in enumerate(members, start=1):
+                odd = name.startswith("/") or ".." in name.split("/") or any(sign in name for sign in "\\:")
+                if odd or not plain or not name.isprintable():
+                    problem = "is not a plain relative path" if plain else "is a link or a device"
+                    raise ArchiveError(f"{archive} is refused; {name!r} in it {problem}")
+                total += size
                 if count > most_files or total > most_bytes:
                     limit = f"{most_files} entries" if count > most_files else f"{most_bytes} bytes"
                     raise ArchiveError(f"{archive} is refused; it unpacks to more than {limit}")
-                unpacked = _write(member, into.joinpath(*parts))
-                if unpacked:
-                    files["/".join(parts)] = unpacked
+                path = into / name
+                (path.parent if stream else path).mkdir(parents=True, exist_ok=True)
+                if stream:
+                    files[path.relative_to(into).as_posix()] = _write(stream, path)
                 if progress:
                     progress(total, None, f"unpacking {archive.name}")
     except BaseException as error:
         shutil.rmtree(into, ignore_errors=True)
-        if isinstance(error, DAMAGED):
+        if isinstance(error, OSError) and error.errno is not None:
+            raise write_error(error, into, name) from error
+        if isinstance(error, Exception) and not isinstance(error, DataError):  # a damaged archive may raise anything
             raise ArchiveError(f"{archive} is damaged or incomplete: {error}") from error
         raise
     return files
 
 
-def _write(member: Member, path: Path) -> Unpacked | None:
-    """Make a folder, or write a file and compute its digest."""
-    try:
-        (path if member.stream is None else path.parent).mkdir(parents=True, exist_ok=True)
-        if member.stream is None:
-            return None
-        size, digest = 0, hashlib.sha256()
-        with path.open("xb") as stream:
-            while chunk := member.stream.read(CHUNK):
-                stream.write(chunk)
-                size += len(chunk)
-                digest.update(chunk)
-    except gzip.BadGzipFile:  # an OSError of reading, not of writing
-        raise
-    except OSError as error:
-        raise write_error(error, path.parent, path.name) from error
-    return Unpacked(size, digest.hexdigest())
-
-
-def _name_problem(member: Member, parts: tuple[str, ...], names: Names) -> str:
-    """Return why a member's name is refused, or ""; add the name, and those of the folders above it, to `names`.
-
-    No two names may mean the same file on any system: some do not distinguish case, or Unicode forms of an accent.
-    """
-    odd = member.name.startswith("/") or any(sign in member.name for sign in "\\:") or not member.name.isprintable()
-    if odd or any(FORBIDDEN.fullmatch(part) for part in parts) or not (parts or member.is_folder):
-        return "is not a plain relative path"
-    folded = tuple(unicodedata.normalize("NFC", part).casefold() for part in parts)
-    for end in range(1, len(parts) + 1):
-        is_folder = member.is_folder or end < len(parts)
-        key, name = folded[:end], (parts[:end], is_folder)
-        if key in names and (names[key] != name or not is_folder):
-            return "may mean the same file as another of its names"
-        names[key] = name
-    return ""
+def _write(stream: IO[bytes], path: Path) -> Unpacked:
+    digest = hashlib.sha256()
+    with path.open("xb") as file:
+        while chunk := stream.read(CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+        return Unpacked(file.tell(), digest.hexdigest())
 
 
 @contextlib.contextmanager
-def _members(archive: Path, into: Path, most_bytes: int) -> Iterator[Iterator[Member]]:
-    with archive.open("rb") as raw:
-        start = raw.read(2)
+def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iterator[Iterator[Member]]:
+    start, size = raw.read(2), raw.seek(0, os.SEEK_END)
+    raw.seek(0)
+    if start == b"PK":
+        with zipfile.ZipFile(raw) as opened:
+            needed = sum(info.file_size for info in opened.infolist())
+            if needed <= most_bytes:  # otherwise it is refused later
+                require_space(into, needed, f"the contents of {archive.name}")
+            yield _zip_members(opened)
+        return
+    require_space(into, size, f"the contents of {archive.name}")
+    if start != b"\x1f\x8b":
+        raw.seek(max(0, size - tarfile.BLOCKSIZE))
+        if raw.read() != bytes(tarfile.BLOCKSIZE):
+            raise EOFError("it has no end mark")
         raw.seek(0)
-        if start == b"PK":
-            with zipfile.ZipFile(raw) as opened:
-                needed = sum(info.file_size for info in opened.infolist())
-                if needed <= most_bytes:  # otherwise it is refused later
-                    require_space(into, needed, f"the contents of {archive.name}")
-                yield _zip_members(opened)
-            return
-        require_space(into, archive.stat().st_size, f"the contents of {archive.name}")
-        guard = _Guard(gzip.GzipFile(fileobj=raw) if start == b"\x1f\x8b" else raw, most_bytes, archive)
-        with tarfile.TarFile(fileobj=guard, mode="r") as tar:  # type: ignore[arg-type]
-            yield _tar_members(tar, guard)
+    # Each file may add a header and padding.
+    limited = _Limited(gzip.GzipFile(fileobj=raw) if start == b"\x1f\x8b" else raw, 2 * most_bytes + AT_LEAST, archive)
+    with tarfile.open(fileobj=limited, mode="r|") as tar:  # type: ignore[call-overload]
+        yield _tar_members(tar, limited)
 
 
 def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
     for info in opened.infolist():
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        problem = "" if kind in (0, stat.S_IFREG, stat.S_IFDIR) else "is a link or a device"
-        if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            problem = "is encrypted, or compressed by an unusual method"
-        # The name as it is stored: zipfile cuts it off at a NUL.
-        name = info.orig_filename
-        if problem or info.is_dir():
-            yield Member(name, 0, info.is_dir(), problem, None)
-            continue
+        plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
         with opened.open(info) as stream:
-            yield Member(name, info.file_size, False, "", stream)
+            yield Member(info.filename, info.file_size, plain, None if info.is_dir() else stream)
 
 
-def _tar_members(opened: tarfile.TarFile, guard: _Guard) -> Iterator[Member]:
-    while (info := opened.next()) is not None:
+def _tar_members(tar: tarfile.TarFile, limited: _Limited) -> Iterator[Member]:
+    while (info := tar.next()) is not None:
         # Otherwise the list of a million members stays in memory.
-        opened.members.clear()  # type: ignore[attr-defined]
-        plain = info.isdir() or (info.isreg() and not info.issparse() and info.size >= 0)
-        stream = opened.extractfile(info) if plain and not info.isdir() else None
-        problem = "" if plain else "is a link or a device"
-        yield Member(info.name, 0 if stream is None else info.size, info.isdir(), problem, stream)
-    if guard.last != bytes(tarfile.BLOCKSIZE):
-        raise EOFError("it has no end mark")
-    # To the very end, where gzip stores its checksum.
-    while guard.read(CHUNK):
+        tar.members.clear()  # type: ignore[attr-defined]
+        stream = tar.extractfile(info) if info.isreg() else None
+        yield Member(info.name, info.size, info.isreg() or info.isdir(), stream)
+    while limited.read(CHUNK):  # to the very end, where gzip stores its checksum
         pass
 
 
-class _Guard:
-    """A tar's bytes, read forward only and with a limit: the headers of a bomb may be as large as any file."""
+class _Limited:
+    """A tar's bytes with a limit: the headers of a bomb may be as large as any file."""
 
-    def __init__(self, stream: IO[bytes] | gzip.GzipFile, most_bytes: int, archive: Path) -> None:
-        self.stream, self.archive = stream, archive
-        # Each file may add a header and padding.
-        self.most = 2 * most_bytes + AT_LEAST
-        self.last = b""
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, most: int, archive: Path) -> None:
+        self.stream, self.most, self.archive = stream, most, archive
 
     def read(self, size: int) -> bytes:
-        if not 0 <= size <= CHUNK or self.stream.tell() > self.most:
+        if self.stream.tell() > self.most:
             raise ArchiveError(f"{self.archive} is refused; its headers are too large")
-        content = self.stream.read(size)
-        self.last = content or self.last
-        return content
-
-    def tell(self) -> int:
-        return self.stream.tell()
-
-    def seek(self, offset: int) -> int:
-        # A forged size may point back, to the same member for ever.
-        if offset < self.tell():
-            raise ArchiveError(f"{self.archive} is refused; its headers point backwards")
-        return self.stream.seek(offset)
+        return self.stream.read(size)
 
 
 # Installing a data set
@@ -218,17 +155,8 @@ def read_receipt(archive: Archive, folder: Path) -> Receipt | None:
 def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progress: Progress | None = None) -> Receipt:
     """Unpack a checked archive into the data set's folder, completely or not at all.
 
-    Parameters
-    ----------
-    packed, sha256 : Path, str
-        The archive, and its digest, for the receipt.
-    folder : Path
-        The data set's folder. What this archive installed there before is replaced; nothing else is.
-
-    Returns
-    -------
-    dict
-        The receipt, which is also stored in the folder, beside a list that ``sha256sum --check`` reads.
+    What it installed there before is replaced; nothing else is. Returns the receipt, which has the archive's `sha256`
+    and is also stored in the folder, beside a list that ``sha256sum --check`` reads.
     """
     hidden = folder / HIDDEN
     with new_folder(hidden), _one_at_a_time(hidden):

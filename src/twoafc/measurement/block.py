@@ -162,16 +162,7 @@ def _on_device(pixels: Pixels, device: str) -> Any:
 
 
 class Measurer:
-    """Measures blocks in one process.
-
-    Parameters
-    ----------
-    distances : mapping of name to callable
-    device : str
-        The device of the batches.
-    proven : set of (name, size)
-        Image sizes that a distance is known to accept, so that an error is a fault of the distance.
-    """
+    """Measures blocks in one process; on image sizes that are `proven` an error is a fault of the distance."""
 
     def __init__(self, distances: Mapping[str, Distance], device: str, proven: Proven = frozenset()) -> None:
         self.distances, self.proven = distances, set(proven)

@@ -61,15 +61,7 @@ def make_candidates(
 
     A distance of the package is named by its full name; a user's function ``pkg.mod:func`` is named ``func``, or by its
     whole text if ``func`` is a distance of the package or requested twice; one of another library by its whole text,
-    ``piq:ssim``.
-
-    Parameters
-    ----------
-    requested : sequence, or mapping of name to distance
-        Names and callables; in a mapping the caller chooses the names of the columns.
-    device, precision : str
-    earlier : mapping of name to identity, optional
-        Distances that the table has already.
+    ``piq:ssim``. In a mapping the caller chooses the names. `earlier` are distances that the table has already.
     """
     if isinstance(requested, str) or callable(requested):
         raise TypeError("distances must be a list, or a mapping of name to distance; found a single one")

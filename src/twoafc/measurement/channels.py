@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
-from twoafc.distances import ALIASES
+from twoafc.distances import ALIASES, DEEP
 from twoafc.errors import DataError
 from twoafc.files import read_archive, save_archive
 from twoafc.measurement.candidates import CHANNELS, Candidate, Requested
@@ -26,7 +26,7 @@ from twoafc.measurement.plan import Plan
 from twoafc.table import Votes, as_votes
 
 KIND = "channels"
-NETWORKS = ("lpips_alex", "lpips_vgg", "lpips_squeeze")
+NETWORKS = [name for name, module in DEEP.items() if module == "lpips"]
 
 
 def channels_of(requested: Sequence[Requested] | Mapping[str, Requested]) -> dict[str, Requested]:

@@ -58,23 +58,17 @@ LOCAL = ("device", "precision")
 
 
 class ClusterExecutor:
-    """Measures on the workers of a cluster; a context manager that releases them.
+    """Measures on the workers of a cluster; a context manager that releases them."""
 
-    Parameters
-    ----------
-    client : distributed.Client
-    job : Job
-    candidates : sequence of Candidate
-        The distances, made on this machine.
-    progress : callable, optional
-        Called with the seconds without any worker, and with the most seconds to wait.
-    """
-
-    device: str
-    candidates: Sequence[Candidate]
+    device: str  # of the workers
+    candidates: Sequence[Candidate]  # with their identities on that device
 
     def __init__(
-        self, client: Any, job: Job, candidates: Sequence[Candidate], progress: Progress | None = None
+        self,
+        client: Any,
+        job: Job,
+        candidates: Sequence[Candidate],  # made on this machine
+        progress: Progress | None = None,  # called with the seconds without any worker, and the most to wait
     ) -> None:
         self.client, self.job, self.requested, self.progress = client, job, candidates, progress
         self.run = uuid.uuid4().hex
@@ -116,7 +110,7 @@ class ClusterExecutor:
         results = distributed.as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
 
         def send(block: Block) -> None:
-            message = replace(block, images=[*map(absolute_path, block.images)])
+            message = replace(block, images=[*map(os.path.abspath, block.images)])  # a worker may be in another folder
             options = {"key": f"twoafc-block-{uuid.uuid4().hex}", "pure": False, "retries": RETRIES}
             future = self._ask(self.client.submit, measure_on_worker, self.run, message, **options)
             sent[future] = block
@@ -264,11 +258,6 @@ class ClusterExecutor:
     def _require_scheduler(self) -> None:
         if self.client.status != "running":
             raise ConnectionError(f"the scheduler at {self.address} is gone")
-
-
-def absolute_path(path: str) -> str:
-    """Return the path of an image for a worker, whose current folder may be another."""
-    return os.path.abspath(path)
 
 
 # --- what Dask runs on its workers ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -57,36 +57,21 @@ POLL = 0.2
 Outcomes = Generator[tuple[Block, Outcome], None, None]
 
 
-class Executor(Protocol):
-    """Measures blocks."""
-
-    device: str  # where the distances are computed
-    candidates: Sequence[Candidate]  # the distances, with their identities on that device
-    makers: Mapping[str, list[Maker]]  # by distance, the machines and libraries that have measured it
-
-    def measure(self, blocks: Iterable[Block]) -> Outcomes:
-        """Yield each block with its outcome, in the order in which they are finished; raise `BlockError`."""
-
-
 class LocalExecutor:
     """Measures in processes of this machine, each on one core.
 
     Distances on another device, or that only this process has, are measured in this process; workers only decode.
-
-    Parameters
-    ----------
-    workers : int
-        Number of processes.
-    proven : frozenset
-        See `twoafc.measurement.block.Measurer`.
-    cache : int
-        Bytes of decoded images that each process keeps.
-    memory : int
-        Bytes of the decoded images of a block, which each process shares with this one if the device is not the CPU.
     """
 
     def __init__(
-        self, candidates: Sequence[Candidate], device: str, *, workers: int, proven: Proven, cache: int, memory: int
+        self,
+        candidates: Sequence[Candidate],
+        device: str,
+        *,
+        workers: int,
+        proven: Proven,
+        cache: int,  # bytes of decoded images that each process keeps
+        memory: int,  # bytes of a block's decoded images, which each process shares with this one unless on the CPU
     ) -> None:
         from twoafc.measurement.candidates import maker
 
@@ -131,22 +116,14 @@ class LocalExecutor:
 
 
 class Process:
-    """One worker process.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        Folders to add at the end of its module search path.
-    memory : int
-        Bytes of memory to share with it, which hold the arrays of an answer until the next message is sent.
-    errors : file, optional
-        For its standard error and a traceback if it crashes; by default the standard error of this process.
-    name : str
-        Its description in errors.
-    """
+    """One worker process."""
 
     def __init__(
-        self, paths: Sequence[str] = (), memory: int = 0, errors: IO[bytes] | None = None, name: str = "its process"
+        self,
+        paths: Sequence[str] = (),  # folders to add at the end of its module search path
+        memory: int = 0,  # bytes to share with it, which hold the arrays of an answer until the next message is sent
+        errors: IO[bytes] | None = None,  # for its standard error, and a traceback if it crashes
+        name: str = "its process",  # in errors
     ) -> None:
         self.name = name
         file = _shared_file(memory) if memory else None
@@ -268,10 +245,7 @@ def ending_processes() -> Iterator[None]:
 
 
 class Processes:
-    """The worker processes of one job: started when needed, reused, and ended together; thread-safe.
-
-    `paths` and `memory` are those of `Process`; `name` describes a process in errors.
-    """
+    """The worker processes of one job: started when needed, reused, and ended together; thread-safe."""
 
     def __init__(self, job: Job, paths: Sequence[str] = (), *, memory: int = 0, name: str = "a worker process") -> None:
         self.job, self.paths, self.memory, self.name = job, paths, memory, name

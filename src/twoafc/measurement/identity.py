@@ -60,15 +60,7 @@ class UnidentifiedError(Exception):
 def identity_of(text: str | None, distance: Distance, device: str, *, name: str = "") -> dict[str, Any]:
     """Return what the values of a distance depend on, apart from the images.
 
-    Parameters
-    ----------
-    text : str or None
-        The text from which any process can make it.
-    distance : callable
-    device : str
-        Where it is measured.
-    name : str
-        Its name, if it has no text and no name itself.
+    `text` is that from which any process can make it, or None; `name` serves if it has no text and no name itself.
 
     Examples
     --------
@@ -321,16 +313,7 @@ def _sha256(content: bytes) -> str:
 
 
 class Traces:
-    """The trace (64 bits of a digest) of each image file that was measured; 0 for others.
-
-    Parameters
-    ----------
-    plan : Plan
-    out : Path
-        The table, for errors.
-    known : array of uint64, shape (images,), optional
-        Traces of an earlier table.
-    """
+    """The trace (64 bits of a digest) of each image file that was measured; 0 for others."""
 
     def __init__(self, plan: Plan, out: Path, known: TraceArray | None = None) -> None:
         self.plan, self.out = plan, out

@@ -315,27 +315,14 @@ def some_known(values: FloatArray) -> BoolArray:
 
 
 class Journal:
-    """The values of a run, in memory and in parts on disk.
-
-    Parameters
-    ----------
-    out : Path
-        The table.
-    plan : Plan
-    candidates : sequence of Candidate
-        The distances to measure.
-    makers : mapping of distance to list
-        The machines and libraries that measure them; the lists may grow during the run.
-    earlier : Earlier or None
-        The table of an earlier run.
-    """
+    """The values of a run, in memory and in parts on disk."""
 
     def __init__(
         self,
         out: Path,
         plan: Plan,
         candidates: Sequence[Candidate],
-        makers: Mapping[str, list[Maker]],
+        makers: Mapping[str, list[Maker]],  # by distance, who measures it; the lists may grow during the run
         earlier: Earlier | None,
     ) -> None:
         self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers

@@ -51,14 +51,9 @@ class Plan:
         return os.path.join(self.data.folder, self.files[image])
 
     def blocks(self, size: int, wanted: Mapping[str, BoolArray]) -> Iterator[Block]:
-        """Yield the items to measure, in blocks of a fixed size, whatever was measured before.
+        """Yield the wanted items of each distance, masks (I,), in blocks of `size` items of the whole plan.
 
-        Parameters
-        ----------
-        size : int
-            Items in a block.
-        wanted : mapping of distance to array of bool, shape (I,)
-            The items to measure.
+        So blocks are the same whatever was measured before.
         """
         for start in range(0, len(self), size):
             piece = slice(start, start + size)

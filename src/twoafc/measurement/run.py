@@ -20,7 +20,6 @@ from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
 from twoafc.images import ImageError, pixel_size, read_bytes, trace
-from twoafc.measurement import cluster
 from twoafc.measurement.block import (
     LEAST,
     ROUNDING,
@@ -39,8 +38,8 @@ from twoafc.measurement.block import (
 )
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device, split_fused
 from twoafc.measurement.channels import channels_of, earlier_channels, write_channels
+from twoafc.measurement.cluster import IDLE, ClusterExecutor, pack
 from twoafc.measurement.executors import (
-    Executor,
     Job,
     LocalExecutor,
     Outcomes,
@@ -191,7 +190,7 @@ def measure(
     size, proven, similar = try_first(plan, chosen, here)
     if size is None:
         require_images(dataset)
-    executor: AbstractContextManager[Executor]
+    executor: AbstractContextManager[LocalExecutor | ClusterExecutor]
     if client is None:
         workers = cores() if workers is None else workers
         height, width = size or (64, 64)
@@ -199,9 +198,9 @@ def measure(
         local = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache, memory=memory)
         executor = nullcontext(local)
     else:
-        sources = {one.name: one.text or cluster.pack(one.name, one.distance) for one in chosen}
-        job = Job(sources, proven, plan.cache, device, precision, sample_image(plan), cluster.IDLE)
-        executor = cluster.ClusterExecutor(client, job, chosen, progress)
+        sources = {one.name: one.text or pack(one.name, one.distance) for one in chosen}
+        job = Job(sources, proven, plan.cache, device, precision, sample_image(plan), IDLE)
+        executor = ClusterExecutor(client, job, chosen, progress)
     with executor as ready:
         identities = {one.name: one.identity for one in ready.candidates} | {file.name: file.identity for file in fused}
         for name, identity in identities.items():
@@ -232,7 +231,7 @@ def measure(
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -416,7 +415,7 @@ class Twice:
 
 def _measure_missing(
     journal: Journal,
-    executor: Executor,
+    executor: LocalExecutor | ClusterExecutor,
     names: Sequence[str],
     mine: BoolArray,
     step: int,
