@@ -55,7 +55,7 @@ def check(train: Any, test: Any = None) -> list[Finding]:
 
 
 def _findings(profiles: list[Profile]) -> Iterator[Finding]:
-    triplets = all(profile.k == 2 for profile in profiles)
+    triplets = all(profile.table.k == 2 for profile in profiles)
     if triplets:
         yield from relation_to_votes(profiles)
     for profile in profiles:

@@ -74,14 +74,14 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
         return
     n = np.where(rows.sides[0] == rows.sides[0][earlier], table.n, table.M - table.n)
     copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
-    message = f"each {profile.noun} must have one row; some have several"
+    message = f"each {profile.table.row} must have one row; some have several"
     evidence = (
         f"{share_of(repeats, len(table))} rows repeat an earlier one by {_evidence(named)}, {copies} of them with the "
         f"same n and M; first in row {later[0]}{_example(table, later[0])}"
     )
     remedy = (
         "remove copies, and add up n and M of rows that are further votes: standard errors treat every row as a "
-        f"separate {profile.noun}"
+        f"separate {profile.table.row}"
     )
     yield Finding("duplicates", "warning", profile.role, None, message, evidence, remedy)
 
@@ -105,14 +105,14 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
         if same.mean() < 0.5:
             yield _ambiguous_names("both", len(both), float(same.mean()), _example(test.table, both[0]))
             return
-    message = f"test {test.noun}s must be new; some are also in the training table"
+    message = f"test {test.table.row}s must be new; some are also in the training table"
     evidence = (
         f"{share_of(len(both), len(test.table))} test rows are in train by {_evidence(named)}; first in test row "
         f"{both[0]}{_example(test.table, both[0])}"
     )
-    remedy = f"remove them from one of the two: scores on {test.noun}s that the fit has seen are too good"
+    remedy = f"remove them from one of the two: scores on {test.table.row}s that the fit has seen are too good"
     count = share_of(len(both), len(test.table))
-    caveat = f"{count} test {test.noun}s are also in train: scores on what the fit has seen are too good"
+    caveat = f"{count} test {test.table.row}s are also in train: scores on what the fit has seen are too good"
     yield Finding("shared_triplets", "warning", "both", None, message, evidence, remedy, caveat)
 
 
