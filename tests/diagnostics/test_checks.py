@@ -153,6 +153,9 @@ def test_checks_that_do_not_need_two_distances_take_pairs() -> None:
     unnamed = replace(pairs(0), labels=pairs(0).labels.select("pair"))
     (finding,) = check(unnamed, unnamed)
     assert "by all of their distances" in finding.evidence
+    single = Pairs.from_frame({"n": [1], "M": [2], "d": [0.5]})
+    (finding,) = check(single, single)
+    assert finding.code == "shared_triplets"
 
 
 def test_it_takes_less_than_a_second() -> None:

@@ -255,4 +255,4 @@ def _pairs(times: IntArray) -> float:
 def _collision(times: IntArray) -> float:
     """Probability that two of some values are equal, from the number of times each occurs."""
     total = float(times.sum())
-    return _pairs(times) / (total * (total - 1) / 2)
+    return _pairs(times) / max(total * (total - 1) / 2, 1)  # of a single value there are none
