@@ -22,7 +22,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Fit, Sums, interpolate, kernel_sums, vote_products
 from twoafc.metrics import log_likelihood
 from twoafc.plots import surface_values
-from twoafc.results import REPORT, Result, compare_rows, describe_table, ranking, surprise
+from twoafc.results import BARE, REPORT, Result, compare_rows, describe_table, ranking, surprise
 from twoafc.table import ENDS, Triplets, assign_folds
 
 SIZE = 100
@@ -39,8 +39,6 @@ REFIT = "refit"
 PAPER_SIGMA, PAPER_GRID = 1 / 44, 20
 SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
 """Ends of the sliders."""
-SCORES = {2: "score_2afc_distance", 1: "average_precision"}
-"""The second score of the ranking, for triplets (2) and for pairs (1)."""
 RANKED = ("distance", "estimator", "nll", "nll_se", "nll_low", "nll_high", "nll_letters")
 
 
@@ -175,7 +173,7 @@ class Explored:
 
     def about(self, *, images: bool = False) -> dict[str, Any]:
         """Return what the page needs at the start, for JSON: names, votes, labels and the ranking."""
-        result, score = self.result, SCORES[self.k]
+        result, score = self.result, BARE[self.k]
         fit = result.model(self.distances[0], self.estimators[0])
         sigma, grid = PAPER_SIGMA, PAPER_GRID
         if isinstance(fit, DensityFit):

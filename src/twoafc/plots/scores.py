@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from twoafc.inference import Bin
 
 Reference = float | tuple[float, float]
+"""What scores are compared with: a value, drawn as a line, or an interval, drawn as a band."""
 APART = 0.25
 """Names above the figure that are closer than this share of its width are put at different heights."""
 LONG = 30

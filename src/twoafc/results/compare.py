@@ -30,7 +30,7 @@ from twoafc.inference import (
     values_per_row,
 )
 from twoafc.results.folder import HALVES
-from twoafc.results.tables import COLUMNS, Table, is_shown
+from twoafc.results.tables import Table, column_of, shown
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes, to_native
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Comparison:
 
     def matrices(self, measure: str) -> list[Table]:
         """Tabulate how far every distance is behind those above it, one table for each estimator."""
-        column = next(c for columns in COLUMNS.values() for c in columns if c.name == measure)
+        column = column_of(measure)
         places = 3 if measure == "nll" else 1
         matrices = []
         labels = dict.fromkeys(record["estimator"] for record in self.comparisons)
@@ -232,14 +232,13 @@ def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]])
     comparisons = keep_planned(result.comparisons, asked, measures)
     planned = bool(asked or result.card.get("planned"))
     letters: list[Record] = []
-    shown = [record for record in result.scores if is_shown(record, result.scores)]
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         own = [record for record in comparisons if record["estimator"] == label]
         compared = {name for record in result.comparisons for name in (record["a"], record["b"])}
         for measure in measures:
             means = {
                 r["distance"]: r[measure]
-                for r in shown
+                for r in shown(result.scores)
                 if r["estimator"] == label and r["distance"] in compared and r[measure] is not None
             }
             letters += _lettered([] if planned else own, means, label, measure, result.k)

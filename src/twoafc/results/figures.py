@@ -13,7 +13,7 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import Goodness
-from twoafc.results.report.sections import NODES, chart, map_of
+from twoafc.results.chart import NODES, chart, map_of
 from twoafc.results.verdict import ranking
 from twoafc.table import Pairs
 

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from twoafc.arrays import FloatArray
 from twoafc.files import legible
 from twoafc.inference import Bin
-from twoafc.plots import Curve
+from twoafc.plots import Curve, Reference
 
 SIDE = 100
 """Units along a side of a square panel."""
@@ -35,7 +35,6 @@ FEWEST = 2.5
 NAMES = {"zero": ""}
 """Marks with another name on the page; 0 needs none, since the axis has it."""
 MINUS = "\N{MINUS SIGN}"
-Reference = float | tuple[float, float]
 
 
 @dataclass(frozen=True)
