@@ -133,6 +133,14 @@ def known_name(name: str, known: Collection[str]) -> str:
     return other if other in known else name
 
 
+def look_up(what: str, name: str, known: Collection[str], where: str) -> str:
+    """Resolve a name as `known_name` does; a `DataError` that lists the known ones if it is none of them."""
+    name = known_name(name, known)
+    if name not in known:
+        raise DataError(f"no {what} {name!r} in {where}; it has {', '.join(known)}")
+    return name
+
+
 def known_names(known: Collection[str], baseline: str | None, pairs: Sequence[Any]) -> tuple[str | None, list[Any]]:
     """Apply `known_name` to the names of planned comparisons."""
     named = [pair if isinstance(pair, str) else [known_name(name, known) for name in pair] for pair in pairs]

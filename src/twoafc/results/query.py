@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.estimators import Fit
-from twoafc.images import ImageError, decode, eight_bits
 from twoafc.metrics import log_likelihood
 from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.table import ENDS, LABELS
@@ -197,15 +196,8 @@ def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list
 
 
 def _image(pictures: Pictures, name: str | None) -> Image | None:
-    content = pictures.read(name) if name else None
-    if not name or content is None:
-        return None
-    try:
-        pixels = eight_bits(decode(content, name))
-    except ImageError:
-        return None
-    step = -(-max(pixels.shape[1:]) // LARGEST)
-    return np.ascontiguousarray(pixels[:, ::step, ::step].transpose(1, 2, 0))
+    image = pictures.thumbnail(name, LARGEST) if name else None
+    return None if image is None else np.asarray(image)
 
 
 def pictures_of(result: Result, folder: Path | None) -> Pictures | None:

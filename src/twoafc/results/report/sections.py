@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,6 @@ import numpy as np
 from markupsafe import Markup
 
 from twoafc import plots
-from twoafc.errors import DataError
-from twoafc.images import decode, eight_bits
 from twoafc.inference import Goodness, Record
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
@@ -174,19 +171,9 @@ def _images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> lis
 
 def _thumbnail(name: str, pictures: Pictures | None, side: int) -> str | None:
     """Make a small JPEG of an image, as a data URL; None if there is no such image, or it cannot be read."""
-    from PIL import Image
-
-    content = None if pictures is None else pictures.read(name)
-    if content is None:
+    image = None if pictures is None else pictures.thumbnail(name, side)
+    if image is None:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Pillow, on files that it can read nevertheless
-        try:
-            pixels = eight_bits(decode(content, name))
-        except DataError:
-            return None
-    image = Image.fromarray(np.moveaxis(pixels, 0, -1))
-    image.thumbnail((side, side), Image.Resampling.LANCZOS)
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=QUALITY, optimize=True)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
