@@ -118,28 +118,12 @@ def packed(arrays: Mapping[str, FloatArray]) -> bytes:
 
 
 class Explored:
-    """A result as the explorer shows it.
+    """A result, read from a folder, as the explorer shows it.
 
-    Parameters
-    ----------
-    result : Result
-        Read from a folder.
-    train : Path, optional
-        The training table, if it is neither where it was evaluated nor in or beside the folder.
-
-    Attributes
-    ----------
-    k : int
-        Distances of a row: 2 of triplets, 1 of pairs.
-    distances, estimators : tuples of str
-        The best distance first. Estimators may end with a refit.
-    labels : polars.DataFrame, T rows
-        ``triplet`` (or ``pair``) and those of group, ref, x0, x1 that are known; none for counts.
-    n, M : arrays of int, shape (T,)
-    weight : array, shape (T,), or None
-        Sampling weights of the rows.
-    refits : Refits or str
-        Fits with the user's own settings, or the reason why there are none.
+    ``train`` is the training table, if it is neither where it was evaluated nor in or beside the folder. ``distances``
+    begin with the best, ``estimators`` may end with a refit. ``labels`` has T rows: ``triplet`` (or ``pair``) and those
+    of group, ref, x0, x1 that are known; none for counts. ``n``, ``M`` and ``weight``, the sampling weights or None,
+    have shape (T,). ``refits`` are fits with the user's own settings, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:

@@ -390,10 +390,7 @@ def _common_rows(
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """Return the rows that all results have, in the order of the first, and the number of rows of each result.
 
-    Parameters
-    ----------
-    keys, votes : names of columns
-        What identifies a row, and what must be the same in all results.
+    The columns ``keys`` identify a row, and the columns ``votes`` must be the same in all results.
     """
     row, shared, sizes = results[0].row, None, {}
     for result in results:

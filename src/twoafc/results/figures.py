@@ -145,10 +145,7 @@ def _drawn(figure: Figure | None, what: str) -> Figure:
 def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:
     """Evaluate P over the uniformised plane, by distance; with several seeds, the first that did not diverge.
 
-    Parameters
-    ----------
-    rows : polars.DataFrame, optional
-        The tested rows; their distances define the plane of saved fits that have no map of their own.
+    ``rows`` are the tested ones: their distances define the plane of saved fits that have no map of their own.
     """
     surfaces: dict[str, FloatArray] = {}
     for run in runs:

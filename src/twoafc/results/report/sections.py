@@ -27,7 +27,7 @@ from twoafc.table import ENDS, Pairs
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
-BARE = {2: "2AFC of the distance alone, %", 1: "average precision, %"}
+ALONE = {2: "2AFC of the distance alone, %", 1: "average precision, %"}
 """Heading of the second column of the chart, of triplets (2) and of pairs (1)."""
 ERROR_NODES = 31
 """Nodes of the standard error of a surface along each axis."""
@@ -54,9 +54,7 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
     values = [0.0 for _ in zero] + [end for row in shown.rows for end in row[1:4]]
     axis = svg.Axis.over(values, {**zero, **shown.reference}.items())
     bare, ceiling = None, result.ceiling
-    scores = {
-        distance: interval_of(record, name) for distance, record in records.items() if record.get(name) is not None
-    }
+    scores = {own: interval_of(record, name) for own, record in records.items() if record.get(name) is not None}
     if scores and shown.kind != "pairs":
         marks: dict[str, plots.Reference] = {}
         if ceiling is not None and ceiling.known:
@@ -87,7 +85,7 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
         "names": svg.names(axis),
         "scale": svg.scale(axis),
         "corrected": all("low_holm" in record for record in result.comparisons),
-        "bare": bare and {"label": BARE[result.k], "names": svg.names(bare), "scale": svg.scale(bare)},
+        "bare": bare and {"label": ALONE[result.k], "names": svg.names(bare), "scale": svg.scale(bare)},
     }
 
 
@@ -345,7 +343,6 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
         crowd = svg.crowd(axis, between, min(CROWD[0] * len(between), CROWD[1]), label)
     return {
         "distance": name,
-        "estimator": estimator,
         "count": len(known),
         "lines": lines,
         "crowd": crowd,
