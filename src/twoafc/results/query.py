@@ -118,21 +118,14 @@ def ask_triplet(
     return head | {"answers": answers}
 
 
-def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
-    """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model.
-
-    Parameters
-    ----------
-    votes : int
-        Number of votes whose counts are listed; 0 for as many as there were.
-    """
-    d0, d1, M = row["d0"], row["d1"], row["M"]
-    votes = votes or M
+def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
+    """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model."""
+    d0, d1 = row["d0"], row["d1"]
     return {
-        **{"d0": d0, "d1": d1, "votes": votes, "P": row["P"], "nll": row["nll"]},
+        **{"d0": d0, "d1": d1, "votes": row["M"], "P": row["P"], "nll": row["nll"]},
         "P_model": None if fit is None else float(fit.probability(d0, d1)),
         "standard_error": None if fit is None else _error(fit, d0, d1),
-        "counts": count_table(row["P"], votes, row["n"] if votes == M else None),
+        "counts": count_table(row["P"], row["M"], row["n"]),
     }
 
 

@@ -111,14 +111,15 @@ def summary_records(scores: Sequence[Record]) -> list[Record]:
     ]
 
 
-def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
+def group_table(scores: Sequence[Record], measure: str = "nll") -> Table | None:
     """Tabulate one measure by group, with the mean of groups and the pooled value last; None if there are no groups."""
+    tested = shown(scores, group=None)
     column = column_of(measure)
-    groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
+    groups = list(dict.fromkeys(r["group"] for r in tested))
     if not 3 <= len(groups) <= MOST_GROUPS:
         return None
     groups = [group for group in groups if group not in ("mean", "all")] + ["mean", "all"]
-    records = {(*key_of(record), record["group"]): record for record in shown(scores, split, group=None)}
+    records = {(*key_of(record), record["group"]): record for record in tested}
     pairs = sorted({key[:2] for key in records}, key=lambda pair: _nll(records[(*pair, "all")]))
     # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
     whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
@@ -126,7 +127,7 @@ def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = 
         (pair[0], _estimator(records[(*pair, "all")]), *(cell(records[(*pair, group)], column) for group in groups))
         for pair in whole
     )
-    return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
+    return Table(f"{column.heading} by group on test", ("distance", "estimator", *groups), rows)
 
 
 def all_tables(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Table]:
