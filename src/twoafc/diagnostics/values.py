@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.diagnostics.findings import Finding, share_of
+from twoafc.diagnostics.findings import Finding, Level, share_of
 from twoafc.diagnostics.profile import Column, Profile
 
 MIN_ROWS = 5
@@ -49,12 +49,9 @@ def values(profile: Profile) -> Iterator[Finding]:
 
 def _constant(profile: Profile, column: Column) -> Iterator[Finding]:
     if column.constant is not None:
-        message = (
-            f"a distance must vary; {column.name} is {'constant' if len(column.times) == 1 else 'nearly constant'}"
-        )
-        evidence = column.constant
+        message = f"a distance must vary; {column.name} is {'nearly ' * (len(column.times) > 1)}constant"
         remedy = "measure it again and write all its digits, or leave it out"
-        yield Finding("constant", "warning", profile.role, column.name, message, evidence, remedy)
+        yield Finding("constant", "warning", profile.role, column.name, message, column.constant, remedy)
 
 
 def _negative(profile: Profile, column: Column) -> Iterator[Finding]:
@@ -83,12 +80,11 @@ def _fixed_side(profile: Profile, column: Column) -> Iterator[Finding]:
     for side, d in enumerate(column.d):
         if d[0] == d[-1] and np.ptp(d) == 0:
             zero = d[0] == 0
+            level: Level = "warning" if zero else "note"
             message = f"d{side} of {column.name} is the same in every row"
             evidence = f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else "")
             remedy = f"check which image d{side} was measured on; leave it if x{side} is one fixed standard"
-            yield Finding(
-                "constant", "warning" if zero else "note", profile.role, column.name, message, evidence, remedy
-            )
+            yield Finding("constant", level, profile.role, column.name, message, evidence, remedy)
             return
 
 
@@ -101,15 +97,8 @@ def _ties(profile: Profile, column: Column) -> Iterator[Finding]:
         remedy = (
             "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there"
         )
-        yield Finding(
-            "ties",
-            "warning" if ties / rows >= MOST_TIES else "note",
-            profile.role,
-            column.name,
-            message,
-            evidence,
-            remedy,
-        )
+        level: Level = "warning" if ties / rows >= MOST_TIES else "note"
+        yield Finding("ties", level, profile.role, column.name, message, evidence, remedy)
 
 
 # Units of train and test
