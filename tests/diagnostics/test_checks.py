@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import twoafc
 from conftest import random_table
 from mistakes import LABELS, Frames, check_frames, flipped, simulated
-from twoafc import Finding, Triplets, check, worlds
+from twoafc import Finding, Pairs, Triplets, check, worlds
 from twoafc.cli import main
 
 # Clean tables
@@ -127,12 +127,11 @@ def test_extreme_numbers() -> None:
         assert {finding.code for finding in check(table, table)} <= {"negative", "shared_triplets", "ties", "constant"}
 
 
-def pairs(seed: int, **distances: Any) -> Triplets:
-    """A table with one distance per row, as pairs have."""
+def pairs(seed: int, **distances: Any) -> Pairs:
     n, d = np.random.default_rng(seed).random((2, 500))
-    labels = pl.DataFrame({name: [f"{seed} {name} {row}" for row in range(500)] for name in ("triplet", "ref", "x")})
+    labels = pl.DataFrame({name: [f"{seed} {name} {row}" for row in range(500)] for name in ("pair", "ref", "x")})
     distances = {"d": (d,)} | {name: (change(d),) for name, change in distances.items()}
-    return Triplets((3 * n).astype(int), np.full(500, 3), distances, labels)
+    return Pairs((3 * n).astype(int), np.full(500, 3), distances, labels)
 
 
 def test_checks_that_do_not_need_two_distances_take_pairs() -> None:
@@ -151,9 +150,12 @@ def test_checks_that_do_not_need_two_distances_take_pairs() -> None:
         "500 of 500 (100.0 %) test rows are in train by their names; first in test row 0 ("
     )
     assert note.code == "shared_references"
-    unnamed = replace(pairs(0), labels=pairs(0).labels.select("triplet"))
+    unnamed = replace(pairs(0), labels=pairs(0).labels.select("pair"))
     (finding,) = check(unnamed, unnamed)
     assert "by all of their distances" in finding.evidence
+    single = Pairs.from_frame({"n": [1], "M": [2], "d": [0.5]})
+    (finding,) = check(single, single)
+    assert finding.code == "shared_triplets"
 
 
 def test_it_takes_less_than_a_second() -> None:

@@ -224,3 +224,11 @@ def test_with_fewer_panels_than_M_the_least_are_shown() -> None:
     (ax,) = Figure().subplots(1, 1, squeeze=False).ravel()
     plots.votes_by_M(np.array([0, 3]), np.array([2, 4]), [ax])
     assert ax.get_title() == "M = 2"
+
+
+def test_functions_stand_in_panels_and_no_panel_is_empty() -> None:
+    d = np.linspace(0, 2, 9)
+    figure = plots.functions({f"part {k}": (d, k * d) for k in range(1, 6)})
+    shown = [ax for ax in figure.axes if ax.get_visible()]
+    assert [ax.get_title() for ax in shown] == [f"part {k}" for k in range(1, 6)]
+    assert {ax.get_ylim() for ax in shown} == {(0.0, shown[0].get_ylim()[1])}

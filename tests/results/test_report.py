@@ -31,6 +31,7 @@ from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
 from twoafc.results import Pictures, Result, check_folder, report_page, summary_table, surprising
+from twoafc.results.chart import chart
 from twoafc.results.report import sections, svg
 from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.verdict import ranking, verdict, with_error
@@ -298,7 +299,7 @@ def slow_difference(result: Result, a: str, b: str) -> tuple[float, float, float
 def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     ranked = ranking(result)
     order = [record["distance"] for record in ranked]
-    shown = sections.chart(result, ranked)
+    shown = chart(result, ranked)
     assert shown.to == order[0]
     assert [row.name for row in shown.rows] == order
     assert shown.rows[0].value == 0
@@ -315,7 +316,7 @@ def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
 def test_intervals_that_belong_to_the_corrected_p_are_drawn_where_there_are_any(result: Result) -> None:
     plain = [{k: v for k, v in r.items() if k not in ("low_holm", "high_holm")} for r in result.comparisons]
     older = result.replace(comparisons=plain)
-    narrow, wide = (sections.chart(each, ranking(result)) for each in (older, result))
+    narrow, wide = (chart(each, ranking(result)) for each in (older, result))
     different = {frozenset((r["a"], r["b"])): r["different"] for r in result.comparisons if r["measure"] == "nll"}
     for one, other in zip(narrow.rows[1:], wide.rows[1:], strict=True):
         assert other.low <= one.low < one.high <= other.high
@@ -335,21 +336,21 @@ def test_planned_comparisons_are_drawn_and_nothing_else(result: Result) -> None:
         return result.replace(comparisons=kept, card=card)
 
     against = planned([{"worse", other} for other in order if other != "worse"], "worse")
-    shown = sections.chart(against, ranked)
+    shown = chart(against, ranked)
     assert (shown.to, [row.name for row in shown.rows]) == ("worse", order)
     assert shown.rows[0][1:4] == pytest.approx(slow_difference(result, order[0], "worse"))
     pairs = [{"good", "alike"}, {"worse", order[2]}]
-    shown = sections.chart(planned(pairs), ranked)
+    shown = chart(planned(pairs), ranked)
     assert shown.to is None
     assert [set(row.name.split(" – ")) for row in shown.rows] == pairs
     assert not shown.reference
-    single = sections.chart(planned(pairs[1:]), ranked)
+    single = chart(planned(pairs[1:]), ranked)
     assert [set(row.name.split(" – ")) for row in single.rows] == pairs[1:]
     assert [["(Holm)" in p for p in each.p.values()] for each in (shown, single)] == [[True, True], [False]]
     for each in (against, planned(pairs), planned(pairs[1:])):
         assert sections.matrices(each, ranked) == []
         assert "All pairs" not in body(report_page(each))
-    scores = sections.chart(result.replace(comparisons=[]), ranked)
+    scores = chart(result.replace(comparisons=[]), ranked)
     assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
 
 

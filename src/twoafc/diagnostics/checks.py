@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,6 @@ from twoafc.diagnostics.overlap import duplicates, shared
 from twoafc.diagnostics.profile import Profile, profile_of
 from twoafc.diagnostics.values import sides, units, values
 from twoafc.table import as_votes
-
-# Checks of tables with any number of distances per row.
-OF_TABLE: tuple[Callable[[Profile], Iterator[Finding]], ...] = (values, duplicates, design)
-OF_TRAIN_AND_TEST: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (units, shared, unlike_votes)
-# Checks that need d0 and d1; `relation_to_votes` is another, of all tables at once.
-OF_TRIPLETS: tuple[Callable[[Profile], Iterator[Finding]], ...] = (sides, choices)
 
 
 def check(train: Any, test: Any = None) -> list[Finding]:
@@ -55,12 +49,12 @@ def check(train: Any, test: Any = None) -> list[Finding]:
 
 
 def _findings(profiles: list[Profile]) -> Iterator[Finding]:
-    triplets = all(profile.k == 2 for profile in profiles)
+    triplets = all(profile.table.k == 2 for profile in profiles)
     if triplets:
         yield from relation_to_votes(profiles)
     for profile in profiles:
-        for check_table in OF_TABLE + (OF_TRIPLETS if triplets else ()):
+        for check_table in (values, duplicates, design, *((sides, choices) if triplets else ())):
             yield from check_table(profile)
     if len(profiles) == 2:
-        for check_both in OF_TRAIN_AND_TEST:
+        for check_both in (units, shared, unlike_votes):
             yield from check_both(*profiles)

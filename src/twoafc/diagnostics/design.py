@@ -58,7 +58,7 @@ def unlike_votes(train: Profile, test: Profile) -> Iterator[Finding]:
     error = float(np.sqrt(a.var() / len(a) + b.var() / len(b)))
     unlike = max(means) >= UNLIKE_M * min(means) and abs(means[0] - means[1]) > 4 * error
     if unlike or (fixed and means[0] != means[1]):
-        message = f"M differs between train and test: their NLLs per {test.noun} are not comparable, P is"
+        message = f"M differs between train and test: their NLLs per {test.table.row} are not comparable, P is"
         evidence = f"M = {_span(a)} in train, {_span(b)} in test"
         remedy = "compare NLL per vote; a fit to one is valid for the other"
         yield Finding("unlike_votes", "note", "both", None, message, evidence, remedy)
@@ -74,7 +74,7 @@ def _lonely_groups(profile: Profile) -> Iterator[Finding]:
     sizes = dict(sorted(profile.table.labels["group"].value_counts().iter_rows()))
     lonely = [group for group, rows in sizes.items() if rows == 1]
     if lonely and len(sizes) > 1:
-        noun = profile.noun
+        noun = profile.table.row
         message = f"a group needs several {noun}s; some have only one"
         evidence = f"{len(lonely)} of {len(sizes)} groups have one {noun}: {join_names(lonely)}"
         remedy = (

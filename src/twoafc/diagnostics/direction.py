@@ -104,7 +104,9 @@ def _direction(profiles: list[Profile]) -> Iterator[Finding]:
             yield _opposite_tables(profile, other, against)
         elif agreeing:
             against += [name for name in state if state[name] == "unclear" and _opposed(profile, name, agreeing)]
-            most = [name for name in against if _correlated(profile, name, agreeing)]
+            # Those that agree with the nearest of the others, in spite of the votes.
+            least = _min_correlation(profile)
+            most = [name for name in against if profile.side[name, _nearest(profile, name, agreeing)] > least]
             if len(most) > len(agreeing):
                 yield _most_against(profile, most, agreeing)
                 against = [name for name in against if name not in most]
@@ -175,11 +177,6 @@ def _opposed(profile: Profile, name: str, agreeing: list[str]) -> bool:
         return False
     pair = name, _nearest(profile, name, agreeing)
     return profile.relations[name].score < 50 and profile.side[pair] < -STRONGLY and abs(profile.size[pair]) > STRONGLY
-
-
-def _correlated(profile: Profile, name: str, agreeing: list[str]) -> bool:
-    """Whether a distance agrees with the nearest of those that agree with the votes, in spite of the votes."""
-    return profile.side[name, _nearest(profile, name, agreeing)] > _min_correlation(profile)
 
 
 def _min_correlation(profile: Profile) -> float:

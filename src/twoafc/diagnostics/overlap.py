@@ -74,14 +74,14 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
         return
     n = np.where(rows.sides[0] == rows.sides[0][earlier], table.n, table.M - table.n)
     copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
-    message = f"each {profile.noun} must have one row; some have several"
+    message = f"each {profile.table.row} must have one row; some have several"
     evidence = (
         f"{share_of(repeats, len(table))} rows repeat an earlier one by {_evidence(named)}, {copies} of them with the "
         f"same n and M; first in row {later[0]}{_example(table, later[0])}"
     )
     remedy = (
         "remove copies, and add up n and M of rows that are further votes: standard errors treat every row as a "
-        f"separate {profile.noun}"
+        f"separate {profile.table.row}"
     )
     yield Finding("duplicates", "warning", profile.role, None, message, evidence, remedy)
 
@@ -105,14 +105,12 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
         if same.mean() < 0.5:
             yield _ambiguous_names("both", len(both), float(same.mean()), _example(test.table, both[0]))
             return
-    message = f"test {test.noun}s must be new; some are also in the training table"
-    evidence = (
-        f"{share_of(len(both), len(test.table))} test rows are in train by {_evidence(named)}; first in test row "
-        f"{both[0]}{_example(test.table, both[0])}"
-    )
-    remedy = f"remove them from one of the two: scores on {test.noun}s that the fit has seen are too good"
-    count = share_of(len(both), len(test.table))
-    caveat = f"{count} test {test.noun}s are also in train: scores on what the fit has seen are too good"
+    noun, count = test.table.row, share_of(len(both), len(test.table))
+    message = f"test {noun}s must be new; some are also in the training table"
+    place = f"test row {both[0]}{_example(test.table, both[0])}"
+    evidence = f"{count} test rows are in train by {_evidence(named)}; first in {place}"
+    remedy = f"remove them from one of the two: scores on {noun}s that the fit has seen are too good"
+    caveat = f"{count} test {noun}s are also in train: scores on what the fit has seen are too good"
     yield Finding("shared_triplets", "warning", "both", None, message, evidence, remedy, caveat)
 
 
@@ -126,18 +124,13 @@ def _shared_references(train: Votes, test: Votes) -> Iterator[Finding]:
     names = met.unique().sort().to_list()
     rows = "rows" if len(asked) == len(test) else "pairs"
     message = "train and test share references: a narrow kernel can memorise stimuli"
-    evidence = (
-        f"{len(names)} of {asked.n_unique()} references of test are in train ({join_names(names, 3)}), "
-        f"in {share_of(len(met), len(asked))} {rows}"
-    )
+    count = f"{len(names)} of {asked.n_unique()} references of test are"
+    evidence = f"{count} in train ({join_names(names, 3)}), in {share_of(len(met), len(asked))} {rows}"
     remedy = (
         "the scores are for new triplets of these references; for new references split by reference "
         "(one table: --folds does so)"
     )
-    count = f"{len(names)} of {asked.n_unique()}"
-    caveat = (
-        f"{count} references of test are also in train: scores are for new triplets of these, not for new references"
-    )
+    caveat = f"{count} also in train: scores are for new triplets of these, not for new references"
     if len(met) < MOST_MET * len(asked):
         caveat = ""
     yield Finding("shared_references", "note", "both", None, message, evidence, remedy, caveat)
@@ -255,4 +248,4 @@ def _pairs(times: IntArray) -> float:
 def _collision(times: IntArray) -> float:
     """Probability that two of some values are equal, from the number of times each occurs."""
     total = float(times.sum())
-    return _pairs(times) / (total * (total - 1) / 2)
+    return _pairs(times) / max(total * (total - 1) / 2, 1)  # of a single value there are none

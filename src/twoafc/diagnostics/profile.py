@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from scipy.special import fdtrc, stdtr
@@ -28,21 +29,11 @@ MIN_UNITS = 20
 class Relation:
     """2AFC score of a distance, without a fit, and the p-value of the votes if they were unrelated to the distance.
 
-    Parameters
-    ----------
-    score, se : float
-        2AFC score of the distance in per cent, and its standard error over units.
-    low, high : float
-        Probability of a score so low, and so high, at a true 50 %.
-    effect, effect_se : float
-        The score minus that of the same votes shuffled, in per cent. Where x1 is usually better, shuffled votes too
-        score above 50 %, and this is still 0.
-    p : float
-        p-value of the votes if they were unrelated to any of five antisymmetric functions of the ranks.
-    units : int
-        Number of rows, or of references where these repeat and are not too few; of weighted rows, in effect.
-    coarse : bool
-        Whether references repeat but are too few, so that rows counted as independent.
+    ``low`` and ``high`` are the probabilities of a score so low, and so high, at a true 50 %. ``effect`` is the score
+    minus that of the same votes shuffled, in per cent: where x1 is usually better, shuffled votes too score above 50 %,
+    and this is still 0. ``p`` is that of the votes if they were unrelated to any of five antisymmetric functions of the
+    ranks. ``units`` counts rows, or references where these repeat and are not too few; of weighted rows, in effect. It
+    is ``coarse`` where references repeat but are too few, so that rows counted as independent.
     """
 
     score: float
@@ -69,18 +60,7 @@ class Relation:
 def relate(
     share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | None, weight: FloatArray | None = None
 ) -> Relation:
-    """Relate votes to the ranks of a distance.
-
-    Parameters
-    ----------
-    share : array, shape (T,)
-        n / M.
-    u0, u1 : array, shape (T,)
-        The uniformised distances.
-    unit : array of int or None
-        The reference of each row where they repeat.
-    weight : array, shape (T,), optional
-        Sampling weight of each row.
+    """Relate votes, the share n / M of each row, to the ranks of a distance; ``unit`` numbers repeated references.
 
     Examples
     --------
@@ -204,33 +184,12 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """A table with the ranks of its distances.
-
-    Parameters
-    ----------
-    role : str
-        "train" or "test".
-    table : Triplets
-    columns : dict of Column
-        The distances by name.
-    unit : array of int or None
-        The reference of each row where they repeat.
-    """
+    """A table, train or test, with the ranks of its distances; ``unit`` numbers references where they repeat."""
 
     role: str
     table: Votes
     columns: dict[str, Column]
     unit: IntArray | None
-
-    @property
-    def k(self) -> int:
-        """Distances per row: 2 for triplets, 1 for pairs."""
-        return len(next(iter(self.columns.values())).d)
-
-    @property
-    def noun(self) -> str:
-        """What a row is."""
-        return "triplet" if self.k == 2 else "pair"
 
     @property
     def effective_rows(self) -> float:
@@ -300,13 +259,9 @@ class Profile:
         return self._correlations([-sum(column.u[1:], start=-column.u[0]) for column in self.columns.values()])
 
     def _correlations(self, rows: list[FloatArray]) -> dict[tuple[str, str], float]:
-        matrix = np.stack(rows)
-        matrix = matrix - matrix.mean(axis=1, keepdims=True)
-        length = np.sqrt((matrix**2).sum(axis=1))
         # A constant column correlates with none.
-        products = matrix @ matrix.T / np.maximum(np.outer(length, length), np.finfo(float).tiny)
-        names = list(self.columns)
-        return {(a, b): float(products[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
+        matrix = np.nan_to_num(np.corrcoef(rows)).ravel()
+        return dict(zip(product(self.columns, self.columns), matrix.tolist(), strict=True))
 
 
 def profile_of(role: str, table: Votes) -> Profile:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.diagnostics.findings import Finding, share_of
+from twoafc.diagnostics.findings import Finding, Level, share_of
 from twoafc.diagnostics.profile import Column, Profile
 
 MIN_ROWS = 5
@@ -39,7 +39,7 @@ def values(profile: Profile) -> Iterator[Finding]:
         yield from _constant(profile, column)
         yield from _negative(profile, column)
     for index, column in enumerate(columns):
-        twins = [other for other in columns[:index] if column.constant is None and _equal(column, other)]
+        twins = [other for other in columns[:index] if column.constant is None and np.array_equal(column.d, other.d)]
         if twins:
             message = f"{column.name} and {twins[0].name} are the same distance under two names"
             evidence = f"all {len(profile.table)} rows are equal"
@@ -49,12 +49,9 @@ def values(profile: Profile) -> Iterator[Finding]:
 
 def _constant(profile: Profile, column: Column) -> Iterator[Finding]:
     if column.constant is not None:
-        message = (
-            f"a distance must vary; {column.name} is {'constant' if len(column.times) == 1 else 'nearly constant'}"
-        )
-        evidence = column.constant
+        message = f"a distance must vary; {column.name} is {'nearly ' * (len(column.times) > 1)}constant"
         remedy = "measure it again and write all its digits, or leave it out"
-        yield Finding("constant", "warning", profile.role, column.name, message, evidence, remedy)
+        yield Finding("constant", "warning", profile.role, column.name, message, column.constant, remedy)
 
 
 def _negative(profile: Profile, column: Column) -> Iterator[Finding]:
@@ -62,13 +59,11 @@ def _negative(profile: Profile, column: Column) -> Iterator[Finding]:
     if smallest < -ROUNDING * largest:
         below = sum(int((d < 0).sum()) for d in column.d)
         message = f"a distance is at least 0; {column.name} has negative values"
-        evidence = f"{share_of(below, profile.k * len(profile.table))} values are below 0, the least is {smallest:g}"
+        evidence = (
+            f"{share_of(below, profile.table.k * len(profile.table))} values are below 0, the least is {smallest:g}"
+        )
         remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
         yield Finding("negative", "note", profile.role, column.name, message, evidence, remedy)
-
-
-def _equal(column: Column, other: Column) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(column.d, other.d, strict=True))
 
 
 def sides(profile: Profile) -> Iterator[Finding]:
@@ -85,12 +80,11 @@ def _fixed_side(profile: Profile, column: Column) -> Iterator[Finding]:
     for side, d in enumerate(column.d):
         if d[0] == d[-1] and np.ptp(d) == 0:
             zero = d[0] == 0
+            level: Level = "warning" if zero else "note"
             message = f"d{side} of {column.name} is the same in every row"
             evidence = f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else "")
             remedy = f"check which image d{side} was measured on; leave it if x{side} is one fixed standard"
-            yield Finding(
-                "constant", "warning" if zero else "note", profile.role, column.name, message, evidence, remedy
-            )
+            yield Finding("constant", level, profile.role, column.name, message, evidence, remedy)
             return
 
 
@@ -103,15 +97,8 @@ def _ties(profile: Profile, column: Column) -> Iterator[Finding]:
         remedy = (
             "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there"
         )
-        yield Finding(
-            "ties",
-            "warning" if ties / rows >= MOST_TIES else "note",
-            profile.role,
-            column.name,
-            message,
-            evidence,
-            remedy,
-        )
+        level: Level = "warning" if ties / rows >= MOST_TIES else "note"
+        yield Finding("ties", level, profile.role, column.name, message, evidence, remedy)
 
 
 # Units of train and test
@@ -137,7 +124,9 @@ def units(train: Profile, test: Profile) -> Iterator[Finding]:
     sampling = 1.6 * float(np.sqrt(1 / train.effective_rows + 1 / test.effective_rows))
     for name in names:
         others = [gaps[other] for other in names if other != name]
-        change = min(_changes(*samples[name], test.effective_rows), key=_rank)
+        # The change that leaves least, usual ones a little ahead; to two digits, so that the first of equals wins.
+        changes = _changes(*samples[name], test.effective_rows)
+        change = min(changes, key=lambda change: round(change.left - 0.03 * change.usual, 2))
         # The other distances show better than theory how much these tables differ.
         noise = min(sampling, 2 * float(np.median(others)) + 0.01) if len(others) > 1 else sampling
         others_agree = bool(others) and float(np.median(others)) <= SIMILAR
@@ -174,11 +163,6 @@ def _differently_scaled(name: str, samples: dict[str, tuple[FloatArray, FloatArr
     factors = {other: np.median(b) / np.median(a) for other, (a, b) in samples.items()}
     alike = [bool(abs(factors[other] / factors[name] - 1) < 0.05) for other in factors if other != name]
     return sum(alike) < len(alike) / 2
-
-
-def _rank(change: Change) -> float:
-    """Rank changes by what they leave, usual ones a little ahead; to two digits, so that the first of equals wins."""
-    return round(change.left - 0.03 * change.usual, 2)
 
 
 def _changes(a: FloatArray, b: FloatArray, rows: float) -> Iterator[Change]:
@@ -233,7 +217,7 @@ def _outside(train: Profile, test: Profile, name: str) -> Iterator[Finding]:
     known = train.columns[name].uniform.values
     low, high = known[0], known[-1]
     outside = sum(int(((d < low) | (d > high)).sum()) for d in test.columns[name].d)
-    share = outside / (test.k * len(test.table))
+    share = outside / (test.table.k * len(test.table))
     # Between samples of one kind, about 2 / rows of the second lie outside the range of the first.
     if len(train.table) >= MIN_ROWS_RANGE and share >= OUTSIDE + 8 / train.effective_rows:
         message = f"many test values of {name} lie outside the training range, where the fit has no data"

@@ -22,7 +22,7 @@ from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Fit, Sums, interpolate, kernel_sums, vote_products
 from twoafc.metrics import log_likelihood
 from twoafc.plots import surface_values
-from twoafc.results import REPORT, Result, compare_rows, describe_table, ranking, surprise
+from twoafc.results import BARE, REPORT, Result, compare_rows, describe_table, ranking, surprise
 from twoafc.table import ENDS, Triplets, assign_folds
 
 SIZE = 100
@@ -39,8 +39,6 @@ REFIT = "refit"
 PAPER_SIGMA, PAPER_GRID = 1 / 44, 20
 SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
 """Ends of the sliders."""
-SCORES = {2: "score_2afc_distance", 1: "average_precision"}
-"""The second score of the ranking, for triplets (2) and for pairs (1)."""
 RANKED = ("distance", "estimator", "nll", "nll_se", "nll_low", "nll_high", "nll_letters")
 
 
@@ -120,28 +118,12 @@ def packed(arrays: Mapping[str, FloatArray]) -> bytes:
 
 
 class Explored:
-    """A result as the explorer shows it.
+    """A result, read from a folder, as the explorer shows it.
 
-    Parameters
-    ----------
-    result : Result
-        Read from a folder.
-    train : Path, optional
-        The training table, if it is neither where it was evaluated nor in or beside the folder.
-
-    Attributes
-    ----------
-    k : int
-        Distances of a row: 2 of triplets, 1 of pairs.
-    distances, estimators : tuples of str
-        The best distance first. Estimators may end with a refit.
-    labels : polars.DataFrame, T rows
-        ``triplet`` (or ``pair``) and those of group, ref, x0, x1 that are known; none for counts.
-    n, M : arrays of int, shape (T,)
-    weight : array, shape (T,), or None
-        Sampling weights of the rows.
-    refits : Refits or str
-        Fits with the user's own settings, or the reason why there are none.
+    ``train`` is the training table, if it is neither where it was evaluated nor in or beside the folder. ``distances``
+    begin with the best, ``estimators`` may end with a refit. ``labels`` has T rows: ``triplet`` (or ``pair``) and those
+    of group, ref, x0, x1 that are known; none for counts. ``n``, ``M`` and ``weight``, the sampling weights or None,
+    have shape (T,). ``refits`` are fits with the user's own settings, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:
@@ -175,7 +157,7 @@ class Explored:
 
     def about(self, *, images: bool = False) -> dict[str, Any]:
         """Return what the page needs at the start, for JSON: names, votes, labels and the ranking."""
-        result, score = self.result, SCORES[self.k]
+        result, score = self.result, BARE[self.k]
         fit = result.model(self.distances[0], self.estimators[0])
         sigma, grid = PAPER_SIGMA, PAPER_GRID
         if isinstance(fit, DensityFit):

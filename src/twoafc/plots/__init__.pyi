@@ -15,6 +15,7 @@ from .plane import surface_values as surface_values
 from .plane import surfaces as surfaces
 from .plane import worked_example as worked_example
 from .scores import ForestRow as ForestRow
+from .scores import Reference as Reference
 from .scores import SweepCurve as SweepCurve
 from .scores import forest as forest
 from .scores import functions as functions

@@ -15,9 +15,12 @@ from twoafc.plots.style import (
     COLUMN,
     DARK,
     LABEL,
+    LIGHT,
+    MARK,
     PAGE,
     SMALL,
     UNKNOWN,
+    panels,
     pixels,
     side_by_side,
     tidy,
@@ -110,10 +113,8 @@ def surfaces(
     named: Mapping[str, FloatArray], *, across: int = 5, density: Mapping[str, FloatArray] | None = None
 ) -> Figure | None:
     """Draw several surfaces side by side under their names, with one colour bar; None if there are none."""
-    panels = {name: (P, (density or {}).get(name)) for name, P in named.items()}
-    return side_by_side(
-        panels, lambda pair, ax: surface(pair[0], ax, density=pair[1]), "P, chance of x1", across=across
-    )
+    both = {name: (P, (density or {}).get(name)) for name, P in named.items()}
+    return side_by_side(both, lambda pair, ax: surface(pair[0], ax, density=pair[1]), "P, chance of x1", across=across)
 
 
 def _draw_density(density: FloatArray, ax: Axes) -> None:
@@ -370,10 +371,10 @@ def curve(values: Curve, ax: Axes) -> Axes:
     """Draw a curve with a band of two standard errors, and shares of votes with their intervals."""
     if values.se is not None:
         band = np.clip(values.P - 2 * values.se, 0, 1), np.clip(values.P + 2 * values.se, 0, 1)
-        ax.fill_between(values.u, *band, color="#998EC3", alpha=0.5, linewidth=0)
+        ax.fill_between(values.u, *band, color=LIGHT, alpha=0.5, linewidth=0)
     ends = np.maximum([values.share - values.low, values.high - values.share], 0)
-    ax.errorbar(values.middle, values.share, ends, fmt="o", markersize=2.5, linewidth=0.8, color="#B35806")
-    ax.plot(values.u, values.P, color="#542788", linewidth=1.2)
+    ax.errorbar(values.middle, values.share, ends, fmt="o", markersize=2.5, linewidth=0.8, color=MARK)
+    ax.plot(values.u, values.P, color=DARK, linewidth=1.2)
     ax.set_xticks(np.linspace(0, 1, len(values.ticks)), [f"{d:.3g}" for d in values.ticks])
     ax.set(xlim=(0, 1), ylim=(0, 1), yticks=[0, 0.5, 1], xlabel="d (quarters of the pairs)", ylabel="P(same)")
     return tidy(ax)
@@ -381,15 +382,9 @@ def curve(values: Curve, ax: Axes) -> Axes:
 
 def curves(named: Mapping[str, Curve], *, across: int = 3) -> Figure:
     """Draw several curves side by side under their names, each on its own distance, so many across."""
-    from matplotlib.figure import Figure
-
     across = min(len(named), across)
-    down, width = -(-len(named) // across), COLUMN if across == 1 else PAGE
-    figure = Figure(figsize=(width, 1.9 * down), layout="constrained")
-    axes: Any = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-    for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=False)):
+    figure, axes = panels(len(named), across, COLUMN if across == 1 else PAGE, 1.9)
+    for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=True)):
         verbatim(curve(values, ax).set_title(name, fontsize=LABEL))
         ax.set_ylabel(ax.get_ylabel() if place % across == 0 else "")
-    for ax in axes[len(named) :]:
-        ax.set_axis_off()
     return figure

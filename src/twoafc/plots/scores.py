@@ -20,6 +20,7 @@ from twoafc.plots.style import (
     PAGE,
     SMALL,
     UNKNOWN,
+    panels,
     side_by_side,
     tidy,
     unit_axes,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from twoafc.inference import Bin
 
 Reference = float | tuple[float, float]
+"""What scores are compared with: a value, drawn as a line, or an interval, drawn as a band."""
 APART = 0.25
 """Names above the figure that are closer than this share of its width are put at different heights."""
 LONG = 30
@@ -292,21 +294,15 @@ def functions(values: Mapping[str, tuple[FloatArray, FloatArray]], *, across: in
     ----------
     values : mapping of name to arrays d and f(d)
     """
-    from matplotlib.figure import Figure
-
     across = min(len(values), across)
-    down = -(-len(values) // across)
     width = COLUMN if across < 3 else PAGE
-    figure = Figure(figsize=(width, 0.2 + down * 1.15 * width / max(across, 2)), layout="constrained")
-    panels = figure.subplots(down, across, sharey=True, squeeze=False).flat
-    for (name, (d, f)), ax in zip(values.items(), panels, strict=False):
+    figure, axes = panels(len(values), across, width, 1.15 * width / max(across, 2), extra=0.2)
+    for (name, (d, f)), ax in zip(values.items(), axes, strict=True):
         ax.plot(d, f, color=DARK, linewidth=1.3)
         ax.set_xlim(0, float(d[-1]))
         ax.locator_params(axis="x", nbins=4)
         verbatim(tidy(ax).set_title(name, fontsize=LABEL, pad=3))
-    for ax in list(panels)[len(values) :]:
-        ax.set_visible(False)
-    figure.axes[0].set_ylim(bottom=0)
+    axes[0].set_ylim(bottom=0)
     figure.supxlabel("distance", fontsize=LABEL)
     figure.supylabel("contribution (logits)", fontsize=LABEL)
     return figure

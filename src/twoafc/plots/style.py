@@ -131,6 +131,18 @@ def side_by_side(
     return figure
 
 
+def panels(count: int, across: int, width: float, height: float, extra: float = 0.0) -> tuple[Figure, list[Axes]]:
+    """Lay out panels with one y axis in a figure of some width, each row of some height, and room for labels."""
+    from matplotlib.figure import Figure
+
+    down = -(-count // across)
+    figure = Figure(figsize=(width, extra + down * height), layout="constrained")
+    axes: Any = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    return figure, list(axes[:count])
+
+
 def wrapped(name: str, most: int) -> str:
     r"""Break a long name into lines of at most so many letters, after a hyphen or an underscore where there is one.
 

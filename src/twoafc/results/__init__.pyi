@@ -42,6 +42,7 @@ from .report.page import fill_template as fill_template
 from .report.page import report_page as report_page
 from .result import Result as Result
 from .result import Run as Run
+from .tables import BARE as BARE
 from .tables import Table as Table
 from .tables import ceiling_sentences as ceiling_sentences
 from .tables import group_table as group_table

@@ -30,7 +30,7 @@ from twoafc.inference import (
     values_per_row,
 )
 from twoafc.results.folder import HALVES
-from twoafc.results.tables import COLUMNS, Table, is_shown
+from twoafc.results.tables import Table, column_of, shown
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes, to_native
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Comparison:
 
     def matrices(self, measure: str) -> list[Table]:
         """Tabulate how far every distance is behind those above it, one table for each estimator."""
-        column = next(c for columns in COLUMNS.values() for c in columns if c.name == measure)
+        column = column_of(measure)
         places = 3 if measure == "nll" else 1
         matrices = []
         labels = dict.fromkeys(record["estimator"] for record in self.comparisons)
@@ -131,6 +131,14 @@ def known_name(name: str, known: Collection[str]) -> str:
 
     other = ALIASES.get(name) or next((short for short, full in ALIASES.items() if full == name), name)
     return other if other in known else name
+
+
+def look_up(what: str, name: str, known: Collection[str], where: str) -> str:
+    """Resolve a name as `known_name` does; a `DataError` that lists the known ones if it is none of them."""
+    name = known_name(name, known)
+    if name not in known:
+        raise DataError(f"no {what} {name!r} in {where}; it has {', '.join(known)}")
+    return name
 
 
 def known_names(known: Collection[str], baseline: str | None, pairs: Sequence[Any]) -> tuple[str | None, list[Any]]:
@@ -232,14 +240,13 @@ def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]])
     comparisons = keep_planned(result.comparisons, asked, measures)
     planned = bool(asked or result.card.get("planned"))
     letters: list[Record] = []
-    shown = [record for record in result.scores if is_shown(record, result.scores)]
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         own = [record for record in comparisons if record["estimator"] == label]
         compared = {name for record in result.comparisons for name in (record["a"], record["b"])}
         for measure in measures:
             means = {
                 r["distance"]: r[measure]
-                for r in shown
+                for r in shown(result.scores)
                 if r["estimator"] == label and r["distance"] in compared and r[measure] is not None
             }
             letters += _lettered([] if planned else own, means, label, measure, result.k)
@@ -383,10 +390,7 @@ def _common_rows(
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """Return the rows that all results have, in the order of the first, and the number of rows of each result.
 
-    Parameters
-    ----------
-    keys, votes : names of columns
-        What identifies a row, and what must be the same in all results.
+    The columns ``keys`` identify a row, and the columns ``votes`` must be the same in all results.
     """
     row, shared, sizes = results[0].row, None, {}
     for result in results:

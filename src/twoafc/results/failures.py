@@ -186,11 +186,9 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
         **{f"{name}_{side}": rows[name] for side, rows in (("a", one), ("b", other)) for name in own[1:]},
         apart=(one["P"] - other["P"]).abs(),
         ratio=pl.Series(ratio),
-        right=pl.Series(np.where(gap > 0, a, b)),
+        # If the votes are impossible under both, the ratio is NaN and the votes decide nothing.
+        right=pl.when(pl.Series(ratio >= TELLING)).then(pl.Series(np.where(gap > 0, a, b))),
     )
-    # If the votes are impossible under both, the ratio is NaN and the votes decide nothing.
-    known = pl.Series(ratio >= TELLING)
-    listed = listed.with_columns(right=pl.when(known).then(pl.col("right")))
     return listed.sort("apart", descending=True, maintain_order=True).head(top)
 
 

@@ -13,7 +13,8 @@ from twoafc import plots
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import Goodness
-from twoafc.results.report.sections import NODES, chart, map_of
+from twoafc.results.chart import NODES, chart, map_of
+from twoafc.results.compare import look_up
 from twoafc.results.verdict import ranking
 from twoafc.table import Pairs
 
@@ -115,15 +116,11 @@ class Figures:
     def _asked(self, distances: str | Sequence[str] | None, estimator: str | None) -> tuple[str, list[str]]:
         """Return the estimator that is asked for, and the distances, the best first."""
         labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
-        label = labels[0] if estimator is None else estimator
-        if label not in labels:
-            raise DataError(f"no estimator {label!r} in {self._result.name}; it has {', '.join(labels)}")
+        label = labels[0] if estimator is None else look_up("estimator", estimator, labels, self._result.name)
         scored = [record["distance"] for record in ranking(self._result) if record["estimator"] == label]
         known = list(dict.fromkeys([*scored, *(name for name, own, _ in self._result.fits if own == label)]))
-        wanted = known if distances is None else [distances] if isinstance(distances, str) else list(distances)
-        unknown = next((name for name in wanted if name not in known), None)
-        if unknown is not None:
-            raise DataError(f"no distance {unknown!r} in {self._result.name}; it has {', '.join(known)}")
+        asked = known if distances is None else [distances] if isinstance(distances, str) else distances
+        wanted = {look_up("distance", name, known, self._result.name) for name in asked}
         return label, [name for name in known if name in wanted]
 
     def _runs(self, estimator: str, distances: Sequence[str]) -> list[Run]:
@@ -148,10 +145,7 @@ def _drawn(figure: Figure | None, what: str) -> Figure:
 def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None = None) -> dict[str, FloatArray]:
     """Evaluate P over the uniformised plane, by distance; with several seeds, the first that did not diverge.
 
-    Parameters
-    ----------
-    rows : polars.DataFrame, optional
-        The tested rows; their distances define the plane of saved fits that have no map of their own.
+    ``rows`` are the tested ones: their distances define the plane of saved fits that have no map of their own.
     """
     surfaces: dict[str, FloatArray] = {}
     for run in runs:

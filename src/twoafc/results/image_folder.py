@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from twoafc.errors import DataError
-from twoafc.images import ENDINGS
+from twoafc.images import ENDINGS, ImageError, decode, eight_bits
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 MOST_BYTES = 64 * 2**20
 """Size of the largest file that is read."""
@@ -70,6 +77,23 @@ class Pictures:
             return None
         return content if len(content) <= most_bytes else None
 
+    def thumbnail(self, name: str, side: int) -> Image.Image | None:
+        """Return an image with at most so many pixels along a side; None if there is none, or it cannot be read."""
+        from PIL import Image
+
+        content = self.read(name)
+        if content is None:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Pillow, on files that it can read nevertheless
+            try:
+                pixels = eight_bits(decode(content, name))
+            except ImageError:
+                return None
+        image = Image.fromarray(np.moveaxis(pixels, 0, -1))
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+        return image
+
     def _inside(self, relative: str) -> Path | None:
         """Find a file by its relative path, with or without an ending; the target of a link must be inside, too."""
         root = os.path.realpath(self.folder)
@@ -101,9 +125,7 @@ def _opened(root: str, parts: tuple[str, ...]) -> int:
 def _places(name: str, own: Sequence[str]) -> list[str]:
     """List the paths at which an image may be, relative to the folder; none for a name that is absolute or climbs.
 
-    Parameters
-    ----------
-    own : parts of the path of the folder
+    ``own`` are the parts of the path of the folder.
     """
     if not name or "\0" in name or name.startswith(("/", "\\")) or os.path.isabs(name):
         return []

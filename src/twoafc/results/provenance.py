@@ -84,11 +84,8 @@ def make_card(
 ) -> dict[str, Any]:
     """Make the card of an evaluation: versions, machine and time, tables, settings, and the summary of each fit.
 
-    Parameters
-    ----------
-    data : mapping of role (train, test) to a description of the table
-    settings : mapping
-        Of the evaluation, with ``ties`` and ``seed``.
+    ``data`` describes the table of each role, train and test; ``settings`` are those of the evaluation, with ``ties``
+    and ``seed``.
     """
     pairs = any("pairs" in table for table in data.values())
     tie_rule = {"half": "a tie counts one half", "x0": "a tie counts as a choice of x0"}[settings["ties"]]

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.estimators import Fit
-from twoafc.images import ImageError, decode, eight_bits
 from twoafc.metrics import log_likelihood
 from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.table import ENDS, LABELS
@@ -119,21 +118,14 @@ def ask_triplet(
     return head | {"answers": answers}
 
 
-def answer(row: Mapping[str, Any], fit: Fit | None, votes: int = 0) -> Answer:
-    """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model.
-
-    Parameters
-    ----------
-    votes : int
-        Number of votes whose counts are listed; 0 for as many as there were.
-    """
-    d0, d1, M = row["d0"], row["d1"], row["M"]
-    votes = votes or M
+def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
+    """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model."""
+    d0, d1 = row["d0"], row["d1"]
     return {
-        **{"d0": d0, "d1": d1, "votes": votes, "P": row["P"], "nll": row["nll"]},
+        **{"d0": d0, "d1": d1, "votes": row["M"], "P": row["P"], "nll": row["nll"]},
         "P_model": None if fit is None else float(fit.probability(d0, d1)),
         "standard_error": None if fit is None else _error(fit, d0, d1),
-        "counts": count_table(row["P"], votes, row["n"] if votes == M else None),
+        "counts": count_table(row["P"], row["M"], row["n"]),
     }
 
 
@@ -197,15 +189,8 @@ def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list
 
 
 def _image(pictures: Pictures, name: str | None) -> Image | None:
-    content = pictures.read(name) if name else None
-    if not name or content is None:
-        return None
-    try:
-        pixels = eight_bits(decode(content, name))
-    except ImageError:
-        return None
-    step = -(-max(pixels.shape[1:]) // LARGEST)
-    return np.ascontiguousarray(pixels[:, ::step, ::step].transpose(1, 2, 0))
+    image = pictures.thumbnail(name, LARGEST) if name else None
+    return None if image is None else np.asarray(image)
 
 
 def pictures_of(result: Result, folder: Path | None) -> Pictures | None:

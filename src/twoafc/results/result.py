@@ -22,7 +22,7 @@ from twoafc.metrics import Ties, log_likelihood
 from twoafc.public import public
 from twoafc.results import folder as folders
 from twoafc.results import tables
-from twoafc.results.compare import Comparison, compare_results, known_name
+from twoafc.results.compare import Comparison, compare_results, look_up
 from twoafc.results.folder import HALVES, Key
 from twoafc.results.verdict import verdict
 from twoafc.table import ENDS, UNNAMED, to_native
@@ -316,8 +316,9 @@ class Result:
 
     def outcome_rows(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
         """Return `outcomes` as a polars frame."""
-        distance = self._known("distance", self.distances, distance)
-        estimator = self._known("estimator", self.estimators, estimator)
+        names, labels = self.distances, self.estimators
+        distance = names[0] if distance is None else look_up("distance", distance, names, self.name)
+        estimator = labels[0] if estimator is None else look_up("estimator", estimator, labels, self.name)
         rows = self.rows.drop(HALVES, strict=False).filter(distance=distance, estimator=estimator)
         runs = [run for run in rows.partition_by("seed", maintain_order=True) if not run["diverged"].any()]
         finite = [run for run in runs if run["P"].is_finite().all()]
@@ -331,13 +332,6 @@ class Result:
         P = np.mean([run["P"].to_numpy() for run in finite], axis=0)
         nll = -log_likelihood(first["n"].to_numpy(), first["M"].to_numpy(), P)
         return first.with_columns(P=pl.Series(P), nll=pl.Series(nll))
-
-    def _known(self, what: str, names: Sequence[str], asked: str | None) -> str:
-        names = list(dict.fromkeys(names))
-        asked = None if asked is None else known_name(asked, names)
-        if asked is not None and asked not in names:
-            raise DataError(f"no {what} {asked!r} in {self.name}; it has {', '.join(names)}")
-        return names[0] if asked is None else asked
 
     def frame(self) -> Any:
         """Return the scores as a frame: every distance, estimator, split and group, each measure with its error bar."""

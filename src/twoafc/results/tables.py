@@ -14,37 +14,36 @@ from twoafc.inference import Ceiling, Record
 
 @dataclass(frozen=True)
 class Column:
-    """A measure in a table: its name in a record, its heading, and its decimals."""
+    """A measure in a table: its name in a record, its heading, its decimals, and the kinds of rows that have it.
+
+    ``slim`` is its heading in the table for a paper, if it is shown there; ``grouped``, whether it is shown by group.
+    """
 
     name: str
     heading: str
     decimals: int
+    of: tuple[int, ...] = (2, 1)
+    slim: str = ""
+    grouped: bool = False
 
 
-COLUMNS = {
-    2: (
-        Column("nll", "NLL ↓", 4),
-        Column("explained", "explained %", 0),
-        Column("nll_simulated", "NLL if P were true", 4),
-        Column("nll_per_vote", "NLL per vote ↓", 4),
-        Column("agreement", "AJ % ↑", 2),
-        Column("score_2afc", "2AFC % ↑", 2),
-        Column("score_2afc_votes", "2AFC % of votes ↑", 2),
-        Column("score_2afc_distance", "2AFC % ↑, distance only", 2),
-    ),
-    1: (
-        Column("nll", "NLL ↓", 4),
-        Column("nll_floor", "NLL of a constant P", 4),
-        Column("nll_simulated", "NLL if P were true", 4),
-        Column("nll_per_vote", "NLL per vote ↓", 4),
-        Column("agreement", "AJ % ↑", 2),
-        Column("average_precision", "AP % ↑, distance only", 2),
-        Column("average_precision_simulated", "AP if P were true", 2),
-    ),
-}
-"""Measures of triplets (2) and of pairs (1)."""
-GROUPED = {2: ("nll", "agreement", "score_2afc"), 1: ("nll", "agreement", "average_precision")}
-"""Measures that are shown by group."""
+TRIPLETS, PAIRS = (2,), (1,)
+COLUMNS = (
+    Column("nll", "NLL ↓", 4, slim=r"NLL $\downarrow$", grouped=True),
+    Column("explained", "explained %", 0, TRIPLETS, slim="expl."),
+    Column("nll_floor", "NLL of a constant P", 4, PAIRS),
+    Column("nll_simulated", "NLL if P were true", 4),
+    Column("nll_per_vote", "NLL per vote ↓", 4),
+    Column("agreement", "AJ % ↑", 2, grouped=True),
+    Column("score_2afc", "2AFC % ↑", 2, TRIPLETS, grouped=True),
+    Column("score_2afc_votes", "2AFC % of votes ↑", 2, TRIPLETS),
+    Column("score_2afc_distance", "2AFC % ↑, distance only", 2, TRIPLETS, slim=r"2AFC $\uparrow$"),
+    Column("average_precision", "AP % ↑, distance only", 2, PAIRS, slim=r"AP $\uparrow$", grouped=True),
+    Column("average_precision_simulated", "AP if P were true", 2, PAIRS),
+)
+"""Measures of triplets and of pairs."""
+BARE = {2: "score_2afc_distance", 1: "average_precision"}
+"""The score of the bare distance, without a fit."""
 MOST_GROUPS = 40
 """A table of more groups than this would be too wide; scores.csv has all of them."""
 
@@ -54,12 +53,17 @@ def distances_per_row(scores: Sequence[Record]) -> int:
     return 1 if "pairs" in scores[0] else 2
 
 
+def column_of(measure: str) -> Column:
+    """Return the column of a measure."""
+    return next(column for column in COLUMNS if column.name == measure)
+
+
 def columns_of(scores: Sequence[Record], *, short: bool = False) -> list[Column]:
     """Return the measures of some scores; if short, those that fit a terminal or a page."""
     left_out = ("_simulated", "_per_vote", "_votes") if short else ()
     share = any("explained_low" in record for record in scores)
-    columns = COLUMNS[distances_per_row(scores)]
-    return [c for c in columns if not c.name.endswith(left_out) and (c.name != "explained" or share)]
+    own = [column for column in COLUMNS if distances_per_row(scores) in column.of]
+    return [c for c in own if not c.name.endswith(left_out) and (c.name != "explained" or share)]
 
 
 def reading(scores: Sequence[Record]) -> str:
@@ -83,7 +87,7 @@ class Table:
 def summary_table(scores: Sequence[Record], *, split: str = "test", short: bool = False) -> Table:
     """Tabulate every distance and estimator on one split, all rows pooled, the best NLL first."""
     columns = columns_of(scores, short=short)
-    records = sorted(_summarised(scores, split, "all"), key=_nll)
+    records = sorted(shown(scores, split), key=_nll)
     rows = [
         (record["distance"], _estimator(record), *(cell(record, column) for column in columns)) for record in records
     ]
@@ -97,24 +101,25 @@ def summary_records(scores: Sequence[Record]) -> list[Record]:
     """Return a few measures of every distance and estimator on the tested rows, all pooled, the best NLL first."""
     second = "score_2afc" if distances_per_row(scores) == 2 else "average_precision"
     names = ("distance", "estimator", "nll", "nll_se", "nll_letters", second, f"{second}_se")
-    shown = sorted((r for r in scores if is_shown(r, scores)), key=_nll)
-    kept = [name for name in names if any(name in record for record in shown)]
-    share = any("explained_low" in record for record in shown)
+    records = sorted(shown(scores), key=_nll)
+    kept = [name for name in names if any(name in record for record in records)]
+    share = any("explained_low" in record for record in records)
     return [
         {name: record.get(name) for name in kept}
         | ({"explained": explained(record.get("explained_low"), record.get("explained_high"))} if share else {})
-        for record in shown
+        for record in records
     ]
 
 
-def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = "test") -> Table | None:
+def group_table(scores: Sequence[Record], measure: str = "nll") -> Table | None:
     """Tabulate one measure by group, with the mean of groups and the pooled value last; None if there are no groups."""
-    column = next(column for column in COLUMNS[distances_per_row(scores)] if column.name == measure)
-    groups = list(dict.fromkeys(r["group"] for r in scores if r["split"] == split))
+    tested = shown(scores, group=None)
+    column = column_of(measure)
+    groups = list(dict.fromkeys(r["group"] for r in tested))
     if not 3 <= len(groups) <= MOST_GROUPS:
         return None
     groups = [group for group in groups if group not in ("mean", "all")] + ["mean", "all"]
-    records = {(r["distance"], r["estimator"], r["group"]): r for g in groups for r in _summarised(scores, split, g)}
+    records = {(*key_of(record), record["group"]): record for record in tested}
     pairs = sorted({key[:2] for key in records}, key=lambda pair: _nll(records[(*pair, "all")]))
     # A row that was scored over all triplets alone (the truth of a simulation) has no groups to show.
     whole = [pair for pair in pairs if all((*pair, group) in records for group in groups)]
@@ -122,35 +127,38 @@ def group_table(scores: Sequence[Record], measure: str = "nll", *, split: str = 
         (pair[0], _estimator(records[(*pair, "all")]), *(cell(records[(*pair, group)], column) for group in groups))
         for pair in whole
     )
-    return Table(f"{column.heading} by group on {split}", ("distance", "estimator", *groups), rows)
+    return Table(f"{column.heading} by group on test", ("distance", "estimator", *groups), rows)
 
 
 def all_tables(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Table]:
     """Return all tables of a result, in order."""
     tables = [summary_table(scores), summary_table(scores, split="train")]
-    tables += [table for measure in GROUPED[distances_per_row(scores)] if (table := group_table(scores, measure))]
+    grouped = [column.name for column in columns_of(scores) if column.grouped]
+    tables += [table for measure in grouped if (table := group_table(scores, measure))]
     measures = dict.fromkeys(record["measure"] for record in comparisons)
     return tables + [comparison_table(comparisons, measure) for measure in measures]
 
 
+def key_of(record: Record) -> tuple[str, str]:
+    """Return the distance and the estimator of a record."""
+    return record["distance"], record["estimator"]
+
+
+def shown(scores: Sequence[Record], split: str = "test", group: str | None = "all") -> list[Record]:
+    """Return the records of one split and group, or of all groups; with several seeds, only their summary."""
+    records = [record for record in scores if record["split"] == split and group in (None, record["group"])]
+    over = {(*key_of(record), record["group"]) for record in records if record.get("runs")}
+    return [record for record in records if record.get("runs") or (*key_of(record), record["group"]) not in over]
+
+
 def is_shown(record: Record, scores: Sequence[Record]) -> bool:
-    """Whether tables show a record: on tested rows, all pooled, and over seeds if there are several."""
-    if (record["split"], record["group"]) != ("test", "all"):
-        return False
-    over = any(r.get("runs") for r in scores if r["estimator"] == record["estimator"])
-    return bool(record.get("runs")) or not over
+    """Whether a record is one of the tested rows, all pooled, and over seeds if there are several."""
+    return (record["split"], record["group"]) == ("test", "all") and record in shown(scores)
 
 
 def all_diverged(record: Record) -> bool:
     """Whether every run behind a record diverged."""
     return bool(record.get("diverged")) and record["diverged"] >= (record.get("runs") or 1)
-
-
-def _summarised(scores: Sequence[Record], split: str, group: str) -> list[Record]:
-    """Return the records of one split and group; with several seeds, only their summary."""
-    records = [record for record in scores if record["split"] == split and record["group"] == group]
-    summarised = {(record["distance"], record["estimator"]) for record in records if record.get("runs")}
-    return [r for r in records if r.get("runs") or (r["distance"], r["estimator"]) not in summarised]
 
 
 def _nll(record: Record) -> float:
@@ -163,6 +171,17 @@ def _estimator(record: Record) -> str:
         return str(record["estimator"])
     count = f"{record['diverged']} of {record['runs']} " if record.get("runs") else ""
     return f"{record['estimator']} ({count}diverged)"
+
+
+def decimals(error: float, *, least: int = 0, most: int = 6) -> int:
+    """Return the number of decimals that an error allows: two digits of the error.
+
+    Examples
+    --------
+    >>> decimals(0.0526), decimals(1.57), decimals(12.0)
+    (3, 1, 0)
+    """
+    return min(max(1 - math.floor(math.log10(error)), least), most)
 
 
 def cell(record: Record, column: Column) -> str:
@@ -197,9 +216,9 @@ def explained(low: float | None, high: float | None) -> str | None:
 
 def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
     """Tabulate the comparisons under one measure; interval and p have the same correction."""
-    column = next(column for columns in COLUMNS.values() for column in columns if column.name == measure)
+    column = column_of(measure)
     places = column.decimals
-    shown = [record for record in comparisons if record["measure"] == measure]
+    records = [record for record in comparisons if record["measure"] == measure]
     rows = tuple(
         (
             f"{r['a']} – {r['b']}",
@@ -208,9 +227,9 @@ def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
             "–" if r["se"] is None else f"{r['low_holm']:+.{places}f} to {r['high_holm']:+.{places}f}",
             "–" if r["p_holm"] is None else f"{r['p_holm']:.2g}",
         )
-        for r in shown
+        for r in records
     )
-    holm = " (Holm)" if any(r["tests"] > 1 for r in shown) else ""
+    holm = " (Holm)" if any(r["tests"] > 1 for r in records) else ""
     header = ("distances", "estimator", "difference", f"95 % interval{holm}", f"p{holm}")
     return Table(f"Paired differences of {column.heading}", header, rows)
 
@@ -269,13 +288,8 @@ def latex(table: Table, below: Sequence[str] = ()) -> str:
     return "\n".join([*top, *tabular, *lines[1:], r"\bottomrule", r"\end{tabular}", *notes, r"\end{table}", ""])
 
 
-SLIM = {
-    2: (("nll", "NLL $\\downarrow$"), ("explained", "expl."), ("score_2afc_distance", "2AFC $\\uparrow$")),
-    1: (("nll", "NLL $\\downarrow$"), ("average_precision", "AP $\\uparrow$")),
-}
-"""Measures of the table for a paper."""
 LONG = 22
-"""Names with more letters than this are wrapped in that table."""
+"""Names with more letters than this are wrapped in the table for a paper."""
 
 
 def paper_table(
@@ -286,9 +300,9 @@ def paper_table(
     Each estimator has its own part, the best distance first. Notes below explain ± and letters, and list the planned
     comparisons.
     """
-    records = sorted(_summarised(scores, "test", "all"), key=_nll)
+    records = sorted(shown(scores), key=_nll)
     k, known = distances_per_row(scores), ceiling is not None and ceiling.known
-    columns = [column for column in SLIM[k] if column[0] != "explained" or known]
+    columns = [(c.name, c.slim) for c in COLUMNS if c.slim and k in c.of and (c.name != "explained" or known)]
     lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
     estimators = list(dict.fromkeys(record["estimator"] for record in records))
     wide = max(len(record["distance"]) for record in records) > LONG
@@ -349,7 +363,7 @@ def _slim(record: Record, name: str) -> str:
         return "--" if value is None else r"$\infty$"
     if spread is None or not spread > 0:
         return f"{value:.3f}" if name == "nll" else f"{value:.1f}"
-    places = min(max(1 - math.floor(math.log10(spread)), 0), 4)
+    places = decimals(spread, most=4)
     return rf"{value:.{places}f} $\pm$ {spread:.{places}f}"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
 from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, preference_matters
-from twoafc.results.tables import all_diverged, explained, is_shown
+from twoafc.results.tables import all_diverged, decimals, explained, key_of, shown
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -61,10 +61,10 @@ def ranking(result: Result) -> list[Record]:
 
 def _candidates(result: Result) -> list[Record]:
     """Return the pooled test scores of every fit, unless all of its runs diverged."""
-    fitted = {(fit["distance"], fit["estimator"]) for fit in result.card.get("fits", [])}
-    shown = [record for record in result.scores if is_shown(record, result.scores) and not all_diverged(record)]
+    fitted = {key_of(fit) for fit in result.card.get("fits", [])}
+    records = [record for record in shown(result.scores) if not all_diverged(record)]
     # A row that was added beside the fits, such as the truth of a simulation, is no candidate.
-    return [record for record in shown if not fitted or (record["distance"], record["estimator"]) in fitted]
+    return [record for record in records if not fitted or key_of(record) in fitted]
 
 
 def with_error(value: float, error: float | None) -> str:
@@ -77,7 +77,7 @@ def with_error(value: float, error: float | None) -> str:
     """
     if error is None or not error > 0:
         return f"{value:.4f}"
-    places = min(max(1 - math.floor(math.log10(error)), 0), 6)
+    places = decimals(error)
     return f"{value:.{places}f} ± {error:.{places}f}"
 
 

@@ -322,10 +322,9 @@ async function begin() {
     fill(get("verdict"), view.about.verdict[0] ?? "");
     get("report").hidden = !view.about.report;
     const told = {pick: choose_row, hover: peek};
-    view.planes = {
-        first: new Plane(get("first-plane"), {...told, box: (box) => view.go({box, side: "first", triplet: ""})}),
-        other: new Plane(get("other-plane"), {...told, box: (box) => view.go({box, side: "other", triplet: ""})}),
-    };
+    const plane = (side) =>
+        new Plane(get(`${side}-plane`), {...told, box: (box) => view.go({box, side, triplet: ""})});
+    view.planes = {first: plane("first"), other: plane("other")};
     get("search").addEventListener("input", (event) => view.go({search: event.target.value}, {same: "search"}));
     get("search").addEventListener("keydown", (event) => {
         if (event.key === "Enter" || event.key === "Escape") event.target.blur();

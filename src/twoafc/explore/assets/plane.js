@@ -29,6 +29,7 @@ export const SURPRISE = [
 const PALER = 0.35; // share of white in the surface, so that points on it are seen
 export const MARGIN = {left: 66, right: 22, top: 8, bottom: 44};
 const REACH = 14; // pixels between a click and the point that it means, at most
+const HALVES = [0, 0.5, 1].map((u) => [u, String(u)]); // marks of an axis from 0 to 1
 const DRAG = 5; // pixels from which on a press is a box
 
 const mixed = (stops, share) => {
@@ -61,7 +62,7 @@ export function classes(colour, data, drawn) {
 }
 
 // Lines of one level over a square grid of values, as segments between the nodes, from 0 to 1.
-export function contour(values, size, level) {
+function contour(values, size, level) {
     const lines = [],
         at = (i, j) => values[i * size + j];
     const between = (a, b) => (level - a) / (b - a);
@@ -265,19 +266,8 @@ export class Plane {
         const every = this.side < 280 ? 2 : 1;
         const named = ticks
             ? Array.from(ticks, (d, at) => [at / 4, text(d)]).filter((_, at) => at % every === 0)
-            : [
-                  [0, "0"],
-                  [0.5, "0.5"],
-                  [1, "1"],
-              ];
-        const up =
-            k === 2
-                ? named
-                : [
-                      [0, "0"],
-                      [0.5, "0.5"],
-                      [1, "1"],
-                  ];
+            : HALVES;
+        const up = k === 2 ? named : HALVES;
         draw.textAlign = "center";
         draw.textBaseline = "top";
         for (const [u, label] of named) {

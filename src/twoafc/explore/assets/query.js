@@ -4,21 +4,23 @@
 export const REFIT = "refit";
 export const RANGES = ["n", "M", "P", "surprise", "disagreement"];
 export const COLOURS = ["surprise", "votes", "group"];
-export const COLUMNS = [
-    "name",
-    "group",
-    "n",
-    "M",
-    "d0",
-    "d1",
-    "d",
-    "P",
-    "nll",
-    "surprise",
-    "P_other",
-    "disagreement",
-    "likelier",
-];
+// Columns of the table, and their headings; the first is that of the rows.
+export const HEADS = {
+    name: "",
+    group: "group",
+    n: "n",
+    M: "M",
+    d0: "d0",
+    d1: "d1",
+    d: "d",
+    P: "P",
+    nll: "NLL",
+    surprise: "surprise",
+    P_other: "P beside",
+    disagreement: "disagreement",
+    likelier: "votes for",
+};
+export const COLUMNS = Object.keys(HEADS);
 // Votes speak for one of two distances where they are so many times as likely under it.
 const TELLING = Math.log(10);
 const NUMBER = /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
@@ -72,7 +74,7 @@ export function range(text) {
     return ends[0] === null && ends[1] === null ? null : ends;
 }
 
-export const rangeText = (ends) => (ends[1] === null ? String(ends[0]) : `${ends[0] ?? ""}..${ends[1]}`);
+const rangeText = (ends) => (ends[1] === null ? String(ends[0]) : `${ends[0] ?? ""}..${ends[1]}`);
 
 function corners(text) {
     const ends = String(text ?? "")
@@ -172,7 +174,7 @@ export function likelier(first, other) {
 }
 
 // Places of the names in their order, in which 2 comes before 10.
-export function ranks(names) {
+function ranks(names) {
     const order = new Intl.Collator("en", {numeric: true}).compare;
     const sorted = Int32Array.from(names.keys()).sort((a, b) => order(names[a], names[b]) || a - b);
     const places = new Int32Array(names.length);
@@ -181,7 +183,7 @@ export function ranks(names) {
 }
 
 // All names of a row in one text, for the search; made once.
-export function haystack(about) {
+function haystack(about) {
     const columns = Object.values(about.labels);
     return about.names.map((name, row) =>
         [name, ...columns.map(({names, codes}) => names[codes[row]])].join("\n").toLowerCase(),

@@ -1,30 +1,21 @@
 // The rows of the page: the chosen one with its images, what all distances say of it, the wall, the table, images at full size.
-import {REFIT, column, disagrees, likelier, logChances} from "./query.js";
+import {COLUMNS, HEADS, REFIT, column, disagrees, likelier, logChances} from "./query.js";
 import {PAGE, answer, choose, counted, fill, fitOf, fixed, get, keep, make, short, status, view} from "./shared.js";
 import {controls} from "./side.js";
 
 const MOST_COUNTS = 200;
-const HEADS = {
-    name: "",
-    group: "group",
-    n: "n",
-    M: "M",
-    d0: "d0",
-    d1: "d1",
-    d: "d",
-    P: "P",
-    nll: "NLL",
-    surprise: "surprise",
-    P_other: "P beside",
-    disagreement: "disagreement",
-    likelier: "votes for",
-};
 
 // ---- One row: images, votes, who was right
 
 const sides = {x0: -1, x1: 1};
 const sideOf = (P) => Math.sign(P - 0.5);
 const nameOf = (role, row) => view.about.labels[role].names[view.about.labels[role].codes[row]];
+// The distances that are drawn, one or two, with their values.
+const drawn = () =>
+    [
+        [view.query.distance, view.data.first],
+        [view.query.other, view.data.other],
+    ].filter(([, values]) => values);
 
 function image(row, role, small) {
     const picture = make("img", {
@@ -40,10 +31,6 @@ function image(row, role, small) {
 function pictures(row, {small, click}) {
     const people = sideOf(view.data.share[row]),
         voters = view.about.M[row];
-    const shown = [
-        [view.query.distance, view.data.first],
-        [view.query.other, view.data.other],
-    ].filter(([, values]) => values);
     return make(
         "div",
         {class: "images"},
@@ -53,7 +40,7 @@ function pictures(row, {small, click}) {
             if (side && view.about.k === 2) {
                 if (people === side)
                     by.push(["people", `${side > 0 ? view.about.n[row] : voters - view.about.n[row]} of ${voters}`]);
-                for (const [name, values] of shown) {
+                for (const [name, values] of drawn()) {
                     const P = values.P[row];
                     if (sideOf(P) === side) by.push([name, `${Math.round(100 * Math.max(P, 1 - P))} %`]);
                 }
@@ -304,10 +291,7 @@ function who(row, answers) {
 function countTable(row, place) {
     const M = view.query.votes || view.about.M[row],
         observed = M === view.about.M[row] ? view.about.n[row] : null;
-    const shown = [
-        [view.query.distance, view.data.first],
-        [view.query.other, view.data.other],
-    ].filter(([, values]) => values);
+    const shown = drawn();
     const chances = shown.map(([, values]) => logChances(values.P[row], M));
     const middle = observed ?? Math.round(view.data.first.P[row] * M),
         low = M <= MOST_COUNTS ? 0 : Math.min(Math.max(0, middle - MOST_COUNTS / 2), M - MOST_COUNTS);
@@ -482,7 +466,7 @@ export function list() {
             ),
         );
     }
-    const names = Object.keys(HEADS).filter(
+    const names = COLUMNS.filter(
         (name) => (name !== "group" || view.about.labels.group) && column(name, view.data),
     );
     const columns = Object.fromEntries(names.map((name) => [name, column(name, view.data)]));
@@ -691,11 +675,8 @@ export function enlarge(row, role) {
 // Who chose what, in words.
 function choices(row) {
     const said = [`people: ${view.about.n[row]} of ${view.about.M[row]} ${view.about.k === 2 ? "for x1" : "same"}`];
-    for (const [name, values] of [
-        [view.query.distance, view.data.first],
-        [view.query.other, view.data.other],
-    ])
-        if (values) said.push(`${name}: P = ${values.P[row].toFixed(2)}, ${fixed(values.surprise[row], 1)} bits`);
+    for (const [name, values] of drawn())
+        said.push(`${name}: P = ${values.P[row].toFixed(2)}, ${fixed(values.surprise[row], 1)} bits`);
     return said.join("; ");
 }
 

@@ -29,16 +29,15 @@ export function make(tag, attributes = {}, ...children) {
         else if (value === true) element.setAttribute(name, "");
         else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
     }
-    element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+    element.append(...present(children));
     return element;
 }
+const present = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false);
 // Put children in the place of those of an element. What had the focus gets it again, found by its id or key.
 export function fill(element, ...children) {
     const used = element.contains(document.activeElement) ? document.activeElement : null;
     const key = used && (used.dataset.key ?? used.id);
-    element.replaceChildren(
-        ...children.flat().filter((child) => child !== null && child !== false && child !== undefined),
-    );
+    element.replaceChildren(...present(children));
     if (!key) return;
     const again = [...element.querySelectorAll("[data-key], [id]")].find(
         (each) => (each.dataset.key ?? each.id) === key,

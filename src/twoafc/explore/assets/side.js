@@ -238,7 +238,7 @@ function fit() {
                 max: high,
                 step,
                 value,
-                disabled: id !== "votes" && !refit,
+                disabled: !refit,
                 input: (event) => change(event.target.valueAsNumber),
             }),
         );

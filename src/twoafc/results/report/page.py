@@ -38,13 +38,7 @@ BIBTEX = """\
 
 
 def report_page(result: Result, images: str | Path | Pictures | None = None) -> str:
-    """Return the text of the page.
-
-    Parameters
-    ----------
-    images : path or Pictures, optional
-        Folder of the images of the triplets that are shown; without it their names are shown.
-    """
+    """Return the text of the page; without a folder of images their names are shown."""
     pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
     ranked = ranking(result)
     best = result.goodness.get((ranked[0]["distance"], ranked[0]["estimator"])) if ranked else None

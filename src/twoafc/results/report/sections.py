@@ -5,35 +5,32 @@ from __future__ import annotations
 import base64
 import io
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from markupsafe import Markup
 
 from twoafc import plots
-from twoafc.core import Uniform
-from twoafc.errors import DataError
-from twoafc.images import decode, eight_bits
 from twoafc.inference import Goodness, Record
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
+from twoafc.results.chart import NODES, chart, interval_of, map_of, of_leading_estimator, p_text
 from twoafc.results.failures import disagreements, most_surprising
 from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.results.report import svg
+from twoafc.results.tables import key_of
 from twoafc.results.verdict import nll_text, with_error
 from twoafc.table import ENDS, Pairs
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
-BARE = {2: ("score_2afc_distance", "2AFC of the distance alone, %"), 1: ("average_precision", "average precision, %")}
-"""The second column of the chart, of triplets (2) and of pairs (1)."""
-NODES, ERROR_NODES = 61, 31
-"""Nodes of a surface, and of its standard error, along each axis."""
+ALONE = {2: "2AFC of the distance alone, %", 1: "average precision, %"}
+"""Heading of the second column of the chart, of triplets (2) and of pairs (1)."""
+ERROR_NODES = 31
+"""Nodes of the standard error of a surface along each axis."""
 DOTS = 400
 """Tested triplets that are drawn on a surface."""
 LARGE, SMALL, QUALITY = 240, 112, 80
@@ -47,115 +44,19 @@ Panel = tuple[str, Markup | None, str]
 """Heading, drawing (None if there is nothing to draw), and a note below it."""
 
 
-def _key(record: Record) -> tuple[str, str]:
-    return record["distance"], record["estimator"]
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _interval(record: Record, name: str) -> tuple[float, float, float]:
-    """Return a score with the ends of its interval; NaN for unknown ones."""
-    return _number(record[name]), _number(record.get(f"{name}_low")), _number(record.get(f"{name}_high"))
-
-
 # The chart
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Paired differences of NLL to the leader or a baseline, or of planned pairs; or scores, if nothing was compared.
-
-    ``rows`` are what `plots.forest` draws, the best distance first; ``reference`` has floor and ceiling; ``to`` is the
-    distance that the others are compared with, and ``p`` has the p-values of the rows.
-    """
-
-    kind: Literal["differences", "pairs", "scores"]
-    label: str
-    rows: list[plots.ForestRow]
-    reference: dict[str, svg.Reference] = field(default_factory=dict)
-    to: str | None = None
-    p: dict[str, str] = field(default_factory=dict)
-
-
-def chart(result: Result, ranked: Sequence[Record]) -> Chart:
-    """Choose what the chart of a result shows, and compute its rows."""
-    best = _of_leading_estimator(ranked)
-    unit = f"nats per {result.row}"
-    if len(best) < len(set(map(_key, ranked))):
-        unit = f"by {ranked[0]['estimator']}, {unit}"
-    compared = [
-        (record, {record["a"], record["b"]})
-        for record in result.comparisons
-        if (record["measure"], record["estimator"]) == ("nll", ranked[0]["estimator"])
-        if {record["a"], record["b"]} <= set(best) and record["difference"] is not None
-    ]
-    if not compared:
-        rows = [plots.ForestRow(name, *_interval(record, "nll")) for name, record in best.items()]
-        return Chart("scores", f"NLL, {unit}", rows, _references(result, ranked[0]))
-    to = str(result.card.get("baseline") or next(iter(best)))
-    if result.card.get("planned") and not all(to in pair for _, pair in compared):
-        rows = [_difference(record, record["a"], f"{record['a']} – {record['b']}") for record, _ in compared]
-        p = {row.name: p_text(record) for row, (record, _) in zip(rows, compared, strict=True)}
-        return Chart("pairs", f"difference of NLL, {unit}", rows, p=p)
-    mine = {next(iter(pair - {to})): record for record, pair in compared if to in pair}
-    rows = [
-        _difference(mine[name], name, name) if name != to else plots.ForestRow(name, 0.0, math.nan, math.nan)
-        for name in best
-        if name in mine or name == to
-    ]
-    p = {name: p_text(record) for name, record in mine.items()}
-    reference = _references(result, best[to], float(best[to]["nll"]))
-    return Chart("differences", f"difference of NLL from {to}, {unit}", rows, reference, to, p)
-
-
-def _of_leading_estimator(ranked: Sequence[Record]) -> dict[str, Record]:
-    return {record["distance"]: record for record in ranked if record["estimator"] == ranked[0]["estimator"]}
-
-
-def _difference(record: Record, first: str, name: str) -> plots.ForestRow:
-    """Return a comparison as a row: the first distance minus the other, with the corrected interval."""
-    sign = 1 if record["a"] == first else -1
-    low, high = sorted(sign * _number(record.get(f"{end}_holm", record[end])) for end in ("low", "high"))
-    return plots.ForestRow(name, sign * record["difference"], low, high)
-
-
-def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str, svg.Reference]:
-    """Return floor and ceiling of the NLL, less the NLL of the distance that the others are compared with."""
-    ceiling = result.ceiling
-    if ceiling is None:
-        floor = _number(record.get("nll_floor"))
-        return {"constant P": floor - origin} if math.isfinite(floor) else {}
-    best = {"ceiling": (ceiling.nll_lowest - origin, ceiling.nll_highest - origin)} if ceiling.known else {}
-    return {**best, "P = 1/2": ceiling.floor_nll - origin}
-
-
-def p_text(record: Record) -> str:
-    """Write the p-value of a comparison; corrected where there was more than one test.
-
-    Examples
-    --------
-    >>> p_text({"p_holm": 0.00002, "tests": 45}), p_text({"p_holm": 0.031, "tests": 1}), p_text({"p_holm": None})
-    ('p < 0.0001 (Holm)', 'p = 0.031', '')
-    """
-    p = record["p_holm"]
-    if p is None:
-        return ""
-    text = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if p < 0.1 else f"p = {p:.2f}"
-    return text if record.get("tests", 2) == 1 else f"{text} (Holm)"
 
 
 def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
     """Draw the chart line by line, with the scores of the bare distances beside it."""
-    shown, records, (name, heading) = chart(result, ranked), _of_leading_estimator(ranked), BARE[result.k]
-    zero: dict[str, svg.Reference] = {} if shown.kind == "scores" else {"zero": 0.0}
+    shown, records, name = chart(result, ranked), of_leading_estimator(ranked), tables.BARE[result.k]
+    zero: dict[str, plots.Reference] = {} if shown.kind == "scores" else {"zero": 0.0}
     values = [0.0 for _ in zero] + [end for row in shown.rows for end in row[1:4]]
     axis = svg.Axis.over(values, {**zero, **shown.reference}.items())
     bare, ceiling = None, result.ceiling
-    scores = {distance: _interval(record, name) for distance, record in records.items() if record.get(name) is not None}
+    scores = {own: interval_of(record, name) for own, record in records.items() if record.get(name) is not None}
     if scores and shown.kind != "pairs":
-        marks: dict[str, svg.Reference] = {}
+        marks: dict[str, plots.Reference] = {}
         if ceiling is not None and ceiling.known:
             marks = {
                 "ceiling": (ceiling.score_2afc_lowest, ceiling.score_2afc_highest),
@@ -163,7 +64,7 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
             }
         bare = svg.Axis.over([end for interval in scores.values() for end in interval], marks.items())
     narrowest = min((half for row in shown.rows if (half := (row.high - row.low) / 2) > 0), default=0.01)
-    places = min(max(1 - math.floor(math.log10(narrowest)), 2), 6)
+    places = tables.decimals(narrowest, least=2)
     sign = "" if shown.kind == "scores" else "+"
     lines = []
     for row in shown.rows:
@@ -184,7 +85,7 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
         "names": svg.names(axis),
         "scale": svg.scale(axis),
         "corrected": all("low_holm" in record for record in result.comparisons),
-        "bare": bare and {"label": heading, "names": svg.names(bare), "scale": svg.scale(bare)},
+        "bare": bare and {"label": ALONE[result.k], "names": svg.names(bare), "scale": svg.scale(bare)},
     }
 
 
@@ -195,7 +96,7 @@ def examples(result: Result, ranked: Sequence[Record], pictures: Pictures | None
     """Show a success and a failure of the leader, and a row on which it disagrees with the next distance."""
     if result.triplets is None:
         return []
-    name, estimator = _key(ranked[0])
+    name, estimator = key_of(ranked[0])
     rows = result.outcome_rows(name, estimator)
     n, M = rows["n"].to_numpy(), rows["M"].to_numpy()
     floor = 0.5 if result.k == 2 else n.sum() / M.sum()
@@ -268,19 +169,9 @@ def _images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> lis
 
 def _thumbnail(name: str, pictures: Pictures | None, side: int) -> str | None:
     """Make a small JPEG of an image, as a data URL; None if there is no such image, or it cannot be read."""
-    from PIL import Image
-
-    content = None if pictures is None else pictures.read(name)
-    if content is None:
+    image = None if pictures is None else pictures.thumbnail(name, side)
+    if image is None:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Pillow, on files that it can read nevertheless
-        try:
-            pixels = eight_bits(decode(content, name))
-        except DataError:
-            return None
-    image = Image.fromarray(np.moveaxis(pixels, 0, -1))
-    image.thumbnail((side, side), Image.Resampling.LANCZOS)
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=QUALITY, optimize=True)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
@@ -297,14 +188,17 @@ def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None
     for record in ranked:
         worst = None
         if result.row == "triplet" and result.triplets is not None:
-            worst = most_surprising(result.outcome_rows(*_key(record)))
+            worst = most_surprising(result.outcome_rows(*key_of(record)))
             worst |= {"pictures": _images(worst, pictures, SMALL)}
         shown.append(
             {
                 "name": record["distance"],
                 "estimator": record["estimator"] if several else "",
                 "measures": [(column.heading, tables.cell(record, column)) for column in columns],
-                "panels": [*_fit_panels(result, record), *_reliability(record, result.goodness.get(_key(record)))],
+                "panels": [
+                    *_fit_panels(result, record),
+                    *_reliability(record, result.goodness.get(key_of(record))),
+                ],
                 "worst": worst,
             }
         )
@@ -313,7 +207,7 @@ def profiles(result: Result, ranked: Sequence[Record], pictures: Pictures | None
 
 def _fit_panels(result: Result, record: Record) -> list[Panel]:
     """Draw surface and standard error of triplets; the curve of pairs."""
-    fit: Any = result.model(*_key(record))
+    fit: Any = result.model(*key_of(record))
     name = record["distance"]
     if result.row == "pair":
         if fit is None:
@@ -321,7 +215,7 @@ def _fit_panels(result: Result, record: Record) -> list[Panel]:
         rows = result.rows.filter(distance=name, estimator=record["estimator"]).select("n", "M", "d")
         values = plots.curve_values(fit, Pairs.from_frame(rows))
         return [("curve", svg.curve(values, f"Chance of same by {name}"), f"P {values.P[0]:.2f} to {values.P[-1]:.2f}")]
-    tested = None if result.triplets is None else result.outcome_rows(*_key(record))
+    tested = None if result.triplets is None else result.outcome_rows(*key_of(record))
     uniform = None if fit is None else map_of(fit, tested)
     if uniform is None:
         return [("surface", None, "the estimator saves no model"), ("standard error", None, "")]
@@ -336,14 +230,6 @@ def _fit_panels(result: Result, record: Record) -> list[Panel]:
     se = plots.surface_values(error, uniform, ERROR_NODES)
     drawn = svg.error(se, f"Standard error of P by {name}")
     return [*panels, ("standard error", drawn, f"median {np.nanmedian(se):.3f}")]
-
-
-def map_of(fit: Any, rows: pl.DataFrame | None) -> Uniform | None:
-    """Return the map of a fit to the uniformised plane; if it has none, that of the tested rows, if these are known."""
-    uniform = getattr(fit, "uniform", None)
-    if isinstance(uniform, Uniform):
-        return uniform
-    return None if rows is None else Uniform.learn(rows["d0"].to_numpy(), rows["d1"].to_numpy())
 
 
 def _reliability(record: Record, goodness: Goodness | None) -> list[Panel]:
@@ -399,7 +285,7 @@ def matrices(result: Result, ranked: Sequence[Record]) -> list[dict[str, Any]]:
             cells: list[dict[str, Any] | None] = []
             for j in range(len(order)):
                 better, other = order[min(i, j)], order[max(i, j)]
-                measure = "nll" if i < j else BARE[result.k][0]
+                measure = "nll" if i < j else tables.BARE[result.k]
                 record = records.get((frozenset((better, other)), measure))
                 cells.append(None if i == j else _ahead(record, better, other, measure, numbers=numbers))
             rows.append((name, cells))
@@ -426,19 +312,17 @@ def _ahead(record: Record | None, better: str, other: str, measure: str, *, numb
 
 def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
     """Show the NLL of the leader in each group, the lowest first, and that of the others; None without groups."""
-    name, estimator = _key(ranked[0])
+    name, estimator = key_of(ranked[0])
     by_group: dict[str, dict[str, Record]] = {}
-    for record in result.scores:
-        if (record["split"], record["estimator"]) == ("test", estimator) and record["group"] not in ("all", "mean"):
-            by_distance = by_group.setdefault(record["group"], {})
-            if record.get("runs") or not by_distance.get(record["distance"], {}).get("runs"):
-                by_distance[record["distance"]] = record
+    for record in tables.shown(result.scores, group=None):
+        if record["estimator"] == estimator and record["group"] not in ("all", "mean"):
+            by_group.setdefault(record["group"], {})[record["distance"]] = record
     leader = {group: records[name] for group, records in by_group.items() if name in records}
     known = [group for group, record in leader.items() if record["nll"] is not None]
     if len(known) < 2:
         return None
     known.sort(key=lambda group: (leader[group]["nll"], group))
-    intervals = {group: _interval(leader[group], "nll") for group in known}
+    intervals = {group: interval_of(leader[group], "nll") for group in known}
     others = {
         group: _finite(record["nll"] for other, record in by_group[group].items() if other != name) for group in known
     }
@@ -459,7 +343,6 @@ def groups(result: Result, ranked: Sequence[Record]) -> dict[str, Any] | None:
         crowd = svg.crowd(axis, between, min(CROWD[0] * len(between), CROWD[1]), label)
     return {
         "distance": name,
-        "estimator": estimator,
         "count": len(known),
         "lines": lines,
         "crowd": crowd,

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from twoafc.arrays import FloatArray
 from twoafc.files import legible
 from twoafc.inference import Bin
-from twoafc.plots import Curve
+from twoafc.plots import Curve, Reference
 
 SIDE = 100
 """Units along a side of a square panel."""
@@ -32,10 +32,7 @@ EDGE, APART, LINE = 12.0, 30.0, 1.15
 """A name is not centred if it is nearer than EDGE % to an end, and LINE em higher if nearer than APART % to another."""
 FEWEST = 2.5
 """Steps between ticks along an axis, at least."""
-NAMES = {"zero": ""}
-"""Marks with another name on the page; 0 needs none, since the axis has it."""
 MINUS = "\N{MINUS SIGN}"
-Reference = float | tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def names(axis: Axis) -> Markup:
     last, height = -math.inf, 0
     for name, mark in sorted(axis.marks, key=lambda item: np.mean(item[1])):
         middle = (max(mark[0], axis.low) + min(mark[1], axis.high)) / 2 if isinstance(mark, tuple) else mark
-        at, text = axis.share(middle), NAMES.get(name, name)
+        at, text = axis.share(middle), "" if name == "zero" else name  # the axis has it
         text = f"{text} →" if middle > axis.high else f"← {text}" if middle < axis.low else text
         height = 1 - height if at - last < APART else 0
         anchor = "start" if at < EDGE else "end" if at > 100 - EDGE else "middle"
@@ -154,14 +151,9 @@ def _panel(content: str, label: str) -> Markup:
 
 
 def surface(P: FloatArray, dots: tuple[FloatArray, FloatArray] | None, label: str) -> Markup:
-    """Draw P over the plane, u0 across and u1 upwards, with contours, and some triplets as dots.
+    """Draw P over the plane, u0 across and u1 upwards, with contours, and some triplets, their u0 and u1, as dots.
 
-    Parameters
-    ----------
-    P : array, shape (K, K)
-        Row i has u0 = i / (K - 1), column j has u1 = j / (K - 1).
-    dots : u0 and u1, optional
-        Of the triplets to show.
+    Row i of P, shape (K, K), has u0 = i / (K - 1), column j has u1 = j / (K - 1).
     """
     lines = "".join(
         f'<path class="contour {kind}" d="{_contour(P, level)}"/>'
@@ -219,20 +211,22 @@ def reliability(bins: Sequence[Bin], label: str) -> Markup:
 
 def curve(values: Curve, label: str) -> Markup:
     """Draw P along the uniformised distance of pairs, with a band of two standard errors, and shares of votes."""
-    line = "L".join(f"{SIDE * u:.1f} {SIDE * (1 - P):.1f}" for u, P in zip(values.u, values.P, strict=True))
-    content = f'<path class="curve" d="M{line}"/>'
+    content = f'<path class="curve" d="{_path(values.u, values.P)}"/>'
     if values.se is not None:
-        edges = [np.clip(values.P + sign * 2 * values.se, 0, 1) for sign in (1, -1)]
-        around = [*zip(values.u, edges[0], strict=True), *zip(values.u[::-1], edges[1][::-1], strict=True)]
-        corners = "L".join(f"{SIDE * u:.1f} {SIDE * (1 - P):.1f}" for u, P in around)
-        content = f'<path class="band" d="M{corners}Z"/>{content}'
+        upper, lower = (np.clip(values.P + sign * 2 * values.se, 0, 1) for sign in (1, -1))
+        around = _path(np.append(values.u, values.u[::-1]), np.append(upper, lower[::-1]))
+        content = f'<path class="band" d="{around}Z"/>{content}'
     return _panel(content + _points(zip(values.middle, values.share, values.low, values.high, strict=True)), label)
 
 
 def function(d: FloatArray, f: FloatArray, top: float, label: str) -> Markup:
     """Draw an increasing function of a distance, on an axis from 0 to 1.05 times `top`."""
-    line = "L".join(f"{SIDE * x:.1f} {SIDE * (1 - y):.1f}" for x, y in zip(d / d[-1], f / (1.05 * top), strict=True))
-    return _panel(f'<path class="curve" d="M{line}"/>', label)
+    return _panel(f'<path class="curve" d="{_path(d / d[-1], f / (1.05 * top))}"/>', label)
+
+
+def _path(x: FloatArray, y: FloatArray) -> str:
+    """Join points of the unit square, y upwards."""
+    return "M" + "L".join(f"{SIDE * a:.1f} {SIDE * (1 - b):.1f}" for a, b in zip(x, y, strict=True))
 
 
 def _points(points: Iterable[tuple[float, float, float, float]]) -> str:
