@@ -163,7 +163,7 @@ def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[A
     """
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
     pooled = np.concatenate(arrays)
-    order = _argsort(pooled)
+    order = np.argsort(pooled)
     ordered = pooled[order]
     last = np.flatnonzero(np.concatenate([ordered[1:] != ordered[:-1], [True]]))
     at_most = last + 1 if weight is None else np.cumsum(np.tile(weight, len(arrays))[order])[last]
@@ -172,17 +172,3 @@ def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[A
     levels = U.levels
     u[order] = levels if len(levels) == len(u) else np.repeat(levels, np.diff(last, prepend=-1))
     return U, *np.split(u, np.cumsum([len(array) for array in arrays])[:-1])
-
-
-def _argsort(x: FloatArray) -> NDArray[np.int64]:
-    """Sort indices, in half the time of numpy's own.
-
-    The bits of positive numbers, read as integers, are in their order. Two passes over the upper 32 bits of their
-    range, which numpy sorts by radix, leave next to nothing for the stable sort; that one alone decides the order.
-    """
-    bits = x.view(np.int64)
-    low, high = int(bits.min()), int(bits.max())
-    upper = ((bits - low) >> max((high - low).bit_length() - 32, 0)).astype(np.uint32)
-    order = np.argsort(upper.astype(np.uint16), kind="stable")
-    order = order[np.argsort((upper >> 16).astype(np.uint16)[order], kind="stable")]
-    return np.asarray(order[np.argsort(x[order], kind="stable")])

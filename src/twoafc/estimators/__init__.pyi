@@ -7,10 +7,6 @@ from .fusion import FusionFit as FusionFit
 from .fusion import last_slope as last_slope
 from .heads import Heads as Heads
 from .heads import HeadsFit as HeadsFit
-from .kernel import Sums as Sums
-from .kernel import interpolate as interpolate
-from .kernel import kernel_sums as kernel_sums
-from .kernel import vote_products as vote_products
 from .models import AUTO as AUTO
 from .models import CARRIED as CARRIED
 from .models import CountsEstimator as CountsEstimator

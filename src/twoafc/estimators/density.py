@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray
 from twoafc.core import Uniform, check_finite
 from twoafc.errors import DataError
 from twoafc.estimators.kernel import (
@@ -79,13 +79,10 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
-    def fit(self, table: Any, *, uniform: Uniform | None = None) -> DensityFit:
-        """Fit P to a table, path or frame with one distance; `uniform` is used instead of a map learnt from it."""
+    def fit(self, table: Any) -> DensityFit:
+        """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)
-        if uniform is None:
-            uniform, *columns = table.uniformised()
-        else:
-            columns = [uniform(d) for d in table.columns]
+        uniform, *columns = table.uniformised()
         u, n, M, mass, squared_mass = tuple(columns), table.n, table.M, table.mass, table.squared_mass
         times = 1 if mass is None else mass
         share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
@@ -99,16 +96,17 @@ class Density:
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
+        P = share + _excess_at_nodes(sums, share, self.prior)
         if table.k == 2:
-            return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, squared_mass))
-        P = share + _excess(sums, share, self.prior)
-        rows = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
-        return DensityFit(
-            chosen, uniform, share, sums, partial(curve_covariances, *rows, sigma=sigma, prior=self.prior)
-        )
+            rows = (u, vote_products(n, M, squared_mass), P, sums.M + self.prior)
+            covariances = partial(surface_covariances, *rows, sigma=sigma)
+        else:
+            pairs = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
+            covariances = partial(curve_covariances, *pairs, sigma=sigma, prior=self.prior)
+        return DensityFit(chosen, uniform, share, sums, covariances)
 
 
-def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
+def _excess_at_nodes(sums: Sums, share: float, prior: float) -> FloatArray:
     """P - share at the nodes; antisymmetric to the last bit for k = 2: the mirrored sum of n K is its transpose."""
     N, D, _, _ = sums
     return np.asarray(((N - N.T) / 2 if N.ndim == 2 else N - share * D) / (D + prior))
@@ -142,15 +140,6 @@ class DensityFit:
     compute_covariances: Callable[[], FloatArray]
     carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    @classmethod
-    def from_sums(
-        cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
-    ) -> DensityFit:
-        """Make a surface, given also the uniformised distances u of the votes and their `vote_products`."""
-        P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
-        covariances = partial(surface_covariances, u, products, P, D, sigma=float(settings.sigma))
-        return cls(settings, uniform, 0.5, sums, covariances)
-
     @property
     def k(self) -> int:
         """Distances of a row: 2 for triplets, 1 for pairs."""
@@ -172,7 +161,7 @@ class DensityFit:
 
     @cached_property
     def _excess(self) -> FloatArray:
-        return _excess(self.sums, self.share, self.settings.prior)
+        return _excess_at_nodes(self.sums, self.share, self.settings.prior)
 
     @property
     def surface(self) -> FloatArray:
