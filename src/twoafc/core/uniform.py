@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +47,8 @@ class Uniform:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> Uniform:
-        """Take the map of a saved model, checking it."""
-        values, at_most = arrays["values"], arrays["at_most"]
-        if values.dtype != np.float64 or values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-            raise DataError("the map's values must be finite numbers; those of the model are not")
-        if at_most.dtype not in (np.int64, np.float64) or at_most.shape != values.shape or not at_most[-1] < np.inf:
-            raise DataError("the map's counts must be numbers, one per value; those of the model are not")
-        if (np.diff(values) <= 0).any() or (np.diff(at_most, prepend=0) <= 0).any():
-            raise DataError("the map must be increasing; that of the model is not")
-        return cls(values, at_most)
+        """Take the map of a saved model."""
+        return cls(arrays["values"], arrays["at_most"])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
@@ -122,14 +114,6 @@ def require_numbers(d: ArrayLike) -> FloatArray:
         index = int(np.argmax(missing))
         raise ValueError(f"a distance must be a number; index {index} has nan ({missing.sum()} of {d.size})")
     return d
-
-
-def check_finite(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse arrays of a saved model that are not finite numbers of their shapes."""
-    for name, shape in shapes.items():
-        array = arrays[name]
-        if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-            raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
 
 
 @overload

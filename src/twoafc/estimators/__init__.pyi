@@ -1,6 +1,7 @@
 from .basis import spline_basis as spline_basis
 from .density import Density as Density
 from .density import DensityFit as DensityFit
+from .fusion import Chance as Chance
 from .fusion import Fused as Fused
 from .fusion import Fusion as Fusion
 from .fusion import FusionFit as FusionFit
