@@ -240,7 +240,7 @@ def sweep(
     scores: list[Record] = []
     tested: dict[str, Record] = {}
     pairs: dict[str, dict[str, Values]] = {}
-    with _threads(workers) as pool:
+    with _threads(workers or _cores()) as pool:
         for place, name in enumerate(names):
             rows = (train if test is None else test)[name]
             parts = [(train[name].where(fitted), scored) for fitted, scored in data.parts()]
@@ -273,15 +273,18 @@ def _automatic(train: Triplets) -> Density:
     return replace(chosen, sigma=float(chosen.sigma))
 
 
+def _cores() -> int:
+    """Cores that this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
-def _threads(workers: int | None) -> Iterator[ThreadPoolExecutor]:
-    """Threads, which share the tables and release Python's lock in the sums over kernels; default one for each core.
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads, which share the tables and release Python's lock in the sums over kernels.
 
     After an error, or Ctrl-C, waiting work is cancelled.
     """
-    # This process may use fewer cores than the machine has.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    pool = ThreadPoolExecutor(workers or cores)
+    pool = ThreadPoolExecutor(workers)
     try:
         yield pool
     finally:
