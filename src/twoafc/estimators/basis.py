@@ -48,14 +48,8 @@ def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArra
     larger of their triplets. If a share w of all T triplets is on one scale, c = 2 w T v (1 - v) of them compare across
     v, and a step of rank du is a step du / w on that scale: the normal score rises by du / w over the normal density.
 
-    Parameters
-    ----------
-    uniform : Uniform
-        The map of the training distances.
-    place : k arrays of int, shape (T,)
-        Index of each training distance among the values of the map; one of pairs, which compare nothing.
-    mass : array, shape (T,), optional
-        What each row counts for.
+    `place` are the indices of the training distances among the values of their map, k arrays of shape (T,); one of
+    pairs, which compare nothing. `mass` is what each row counts for.
 
     Examples
     --------
@@ -99,19 +93,12 @@ def _near_share(larger: FloatArray, smaller: FloatArray) -> FloatArray:
 class Basis:
     """Orthonormal smooth functions of one normal score.
 
-    Parameters
-    ----------
-    knots : array, shape (K,)
-        Evenly spaced, increasing.
-    curvature : array, shape (K, K)
-        Second derivatives at the knots of the natural splines that are 1 at one knot and 0 at the others.
-    mixing : array, shape (K, K)
-        Values at the knots of the K functions, one in each column.
-    roughness : array, shape (K,)
-        Integral of the squared second derivative of each function; 0 for the first two.
+    ``curvature`` has the second derivatives at the knots of the natural splines that are 1 at one knot and 0 at the
+    others, shape (K, K); ``mixing`` the values at the knots of the K functions, one in each column; ``roughness`` the
+    integral of the squared second derivative of each function, 0 for the first two.
     """
 
-    knots: FloatArray
+    knots: FloatArray  # evenly spaced, increasing, shape (K,)
     curvature: FloatArray
     mixing: FloatArray
     roughness: FloatArray

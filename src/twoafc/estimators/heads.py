@@ -112,25 +112,13 @@ class Heads:
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """The penalised likelihood of the votes, as a function of heads times the spread of their channels.
+    """The penalised likelihood of the votes, as a function of heads times the spread of their channels."""
 
-    Parameters
-    ----------
-    X : array of float32, shape (T, C)
-        Differences between x0 and x1.
-    n, M : arrays, shape (T,)
-        Votes, weighted.
-    spread : array, shape (C,)
-        Root mean square of the differences over the training rows; 0 of a channel that never differs.
-    prior : array, shape (C,)
-        The published heads.
-    """
-
-    X: Float32Array
-    n: FloatArray
+    X: Float32Array  # differences between x0 and x1, shape (T, C)
+    n: FloatArray  # votes, weighted, shape (T,)
     M: FloatArray
-    spread: FloatArray
-    prior: FloatArray
+    spread: FloatArray  # root mean square of X over the training rows; 0 of a channel that never differs, shape (C,)
+    prior: FloatArray  # the published heads, shape (C,)
 
     @classmethod
     def of(cls, table: Votes, settings: Heads) -> Ridge:

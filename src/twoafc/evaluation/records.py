@@ -193,18 +193,10 @@ class Bootstrap(Analytic):
 
 @dataclass(frozen=True, eq=False)
 class Refit(Analytic):
-    """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets.
+    """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets."""
 
-    Parameters
-    ----------
-    scores : mapping of (distance, estimator, split, group) to array, shape (draws, measures)
-        Of `twoafc.evaluation.loop.refits`.
-    on_test : bool
-        Whether they were scored on a test table, which was not drawn: the error over its triplets is then added.
-    """
-
-    scores: Mapping[Key, FloatArray]
-    on_test: bool
+    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.refits`, shape (draws, measures)
+    on_test: bool  # whether scored on a test table, which was not drawn: the error over its triplets is then added
 
     @property
     def description(self) -> str:
@@ -253,10 +245,7 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArr
     """Mean and spread over seeds, one record for each distance, estimator, split and group that has seeds.
 
     The variance of the mean is that over triplets, about the same in every run, plus that over seeds, which are drawn.
-
-    Parameters
-    ----------
-    units : mapping of split and group to the numbers of independent units there, by measure
+    `units` are the numbers of independent units by measure, for each split and group.
     """
     by_key: dict[tuple[Any, ...], list[Record]] = {}
     for record in scores:

@@ -55,7 +55,9 @@ from .goodness import residual_map as residual_map
 from .intervals import LEVEL as LEVEL
 from .intervals import Interval as Interval
 from .intervals import holm as holm
+from .intervals import p_text as p_text
 from .intervals import p_value as p_value
+from .intervals import places as places
 from .intervals import share_interval as share_interval
 from .intervals import t_interval as t_interval
 from .precision import Ranking as Ranking

@@ -20,7 +20,7 @@ import numpy as np
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
 from twoafc.inference.errorbars import Clustering, Values
-from twoafc.inference.intervals import LEVEL, holm_factors, p_value, t_interval
+from twoafc.inference.intervals import LEVEL, holm_factors, p_text, p_value, t_interval
 from twoafc.inference.scores import Record
 from twoafc.inference.training import HalfScores, combined_units, training_variance
 
@@ -301,16 +301,15 @@ def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: i
     '0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
     """
     value, _, low, high = interval
-    places = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
+    decimals = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
     # Enough decimals to see on which side of 0 the nearer end lies.
     nearest = min(abs(low), abs(high))
-    if 0 < nearest < 0.5 * 10.0**-places:
-        places = min(places + 2, math.ceil(-math.log10(nearest)))
+    if 0 < nearest < 0.5 * 10.0**-decimals:
+        decimals = min(decimals + 2, math.ceil(-math.log10(nearest)))
     signed = (measure.better * value, *sorted((measure.better * low, measure.better * high)))
-    ahead, *ends = (f"{round(number, places) + 0.0:.{places}f}" for number in signed)  # no -0.00
-    chance = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
+    ahead, *ends = (f"{round(number, decimals) + 0.0:.{decimals}f}" for number in signed)  # no -0.00
     holm = " (Holm)" if tests > 1 else ""
-    return f"{ahead} {measure.unit}, {100 * LEVEL:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
+    return f"{ahead} {measure.unit}, {100 * LEVEL:g} % interval {ends[0]} to {ends[1]}, {p_text(p)}{holm}"
 
 
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:

@@ -238,7 +238,10 @@ def calibration(
     True
     """
     P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
-    code, count = _binned(P, bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS)))
+    bins = bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
+    edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
+    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
+    count = int(code.max()) + 1  # equal values of P may make it smaller
 
     def by_bin(values: ArrayLike) -> FloatArray:
         return np.bincount(code, values, minlength=count).astype(np.float64)
@@ -282,13 +285,6 @@ def calibration(
 def _mean(values: FloatArray, clusters: Clustering) -> float:
     """Mean over triplets, by their sampling weights where these are known."""
     return float(np.average(values, weights=clusters.rows.sampling))
-
-
-def _binned(P: FloatArray, bins: int) -> tuple[IntArray, int]:
-    """Bin of each triplet, and the number of bins, which equal values of P may make smaller."""
-    edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
-    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
-    return np.asarray(code, dtype=np.int64), int(code.max()) + 1
 
 
 def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray, own: FloatArray) -> FloatArray:

@@ -20,7 +20,17 @@ import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.inference import COMPARED, Ballots, Difference, Values, clustering_of, compare, over_votes, t_interval
+from twoafc.inference import (
+    COMPARED,
+    Ballots,
+    Difference,
+    Values,
+    clustering_of,
+    compare,
+    over_votes,
+    places,
+    t_interval,
+)
 from twoafc.results import Result, SharedRows, known_name, shared_rows
 
 LIMIT = 0.95
@@ -76,7 +86,7 @@ class Gate:
         against = f"of {self.candidate} against {self.baseline}"
         if self.low is None or self.high is None:
             return f"{self.outcome}: the loss {against} is {self.loss:g} nats per vote, without known limits"
-        digits = 3 if self.high == self.low else max(3, 1 - int(np.floor(np.log10(self.high - self.low))))
+        digits = max(places(self.high - self.low), 3)
         loss, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.loss, self.low, self.high))
         verdict = {
             "pass": f"at most {high}, below the margin {self.max_loss:g}",
