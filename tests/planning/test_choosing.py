@@ -137,6 +137,26 @@ def test_the_largest_relative_variance_of_the_pairs_is_smallest() -> None:
     assert balance(sizes[:1] * 0).tolist() == [0.0]
 
 
+def test_probabilities_follow_the_formula() -> None:
+    """One pair, no votes: the size of a triplet, by the formula of the module, from P and errors of the ranks."""
+    table = pool(400, names="ab")
+    chosen = planning.choose(table, votes=44, uniform=0.1, repeats=0.1)
+    distances = {name: (table[f"{name}_d0"].to_numpy(), table[f"{name}_d1"].to_numpy()) for name in "ab"}
+    a, b = planning.predict(distances, None).values()
+    r = np.corrcoef(logit(a.P), logit(b.P))[0, 1]
+    p = (a.P + b.P) / 2
+    error = a.error**2 + b.error**2 - 2 * r * a.error * b.error
+    size = np.sqrt(((logit(a.P) - logit(b.P)) ** 2 + error) * p * (1 - p) + 0.02**2)
+    expected = 40 * (0.9 * size / size.sum() + 0.1 / 400)
+    assert expected.max() < 1
+    np.testing.assert_allclose(chosen.inclusion, expected, rtol=1e-4)
+
+
+def test_a_constant_distance_has_no_correlation() -> None:
+    table = pool(100, names="ab").with_columns(b_d0=pl.lit(1.0), b_d1=pl.lit(1.0))
+    assert np.isfinite(planning.choose(table, votes=20).inclusion).all()
+
+
 def test_all_pairs_and_named_ones() -> None:
     table = pool(400, names="abc")
     assert [*planning.choose(table, votes=50).gains] == [("a", "b"), ("a", "c"), ("b", "c")]

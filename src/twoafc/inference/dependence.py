@@ -198,7 +198,7 @@ class Dependence:
     def skewness(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
         """Skewness of weighted means, from the influence of each row on them, shape (strata, k).
 
-        Where rows share labels of several kinds it is that of the part which the labels bring.
+        It is 0 where images recur in several places: estimated from sums over images it made intervals cover less.
         """
         stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
         variance = self.variance(influence, np.zeros(self.size), stratum, strata)
@@ -206,11 +206,10 @@ class Dependence:
             # Products, not a power, which numpy takes by way of logarithms.
             sums = _by_stratum(self._independent[:, None] * influence * influence * influence, stratum, strata)
             return np.divide(sums, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
-        influence = self._summed(influence)
-        sets = _sums(self.sharings[0], np.column_stack([influence, np.ones(self.size)]), stratum, strata)
-        shared = (sets.sums[:, -1] > 1) | (len(self.sharings) == 1)
-        sums = sets.sums[:, :-1] * shared[:, None]
-        cubes = _by_stratum(sums * sums * sums, sets.stratum, strata)
+        if len(self.sharings) > 1:
+            return np.zeros(variance.shape)
+        sets = _sums(self.sharings[0], self._summed(influence), stratum, strata)
+        cubes = _by_stratum(sets.sums * sets.sums * sets.sums, sets.stratum, strata)
         return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
     def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:

@@ -3,11 +3,12 @@
 The difference of two distances a and b is learnt fastest where they predict different votes. Its variance is smallest
 if a triplet is chosen with a probability in proportion to the spread of what its vote adds to the difference:
 
-    NLL     s^2 = ((logit P_a - logit P_b)^2 + e_a^2 + e_b^2) p (1 - p),
+    NLL     s^2 = ((logit P_a - logit P_b)^2 + e_a^2 + e_b^2 - 2 r e_a e_b) p (1 - p),
     2AFC    s = 100 % where a and b choose different images, else 0,
 
-with p the mean P of all distances, and e the standard errors of the logits: few votes tell little of where distances
-differ, and the choice is then more even.
+with p the mean P of all distances, e the standard errors of the logits, and r the correlation of the logits over the
+pool, which stands for that of their errors, since both are fitted to the same votes: few votes tell little of where
+distances differ, and the choice is then more even.
 
 Weights of chosen triplets sum to a random number, by which scores are divided: with the difference D itself, as far as
 votes tell it, the spread is the root of s^2 + D^2. For several pairs it is the root of a weighted sum of squares of
@@ -385,14 +386,15 @@ def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tu
 class _Worth:
     """How much the triplets of a pool are worth asking, for all pairs together and for each.
 
-    The squared size of a triplet for pair k is the squared difference of two ``values``, plus the squares of their
-    ``errors``, shapes (distances, T), times the variance of a vote, shape (T,), plus the squared difference ``apart``
-    of the pair.
+    The squared size of a triplet for pair k is the squared difference of two ``values``, plus the squared error of the
+    difference (``errors``, shape as the values (distances, T), with ``correlation``), times the variance of a vote,
+    shape (T,), plus the squared difference ``apart`` of the pair.
     """
 
     size: FloatArray
     values: NDArray[np.float32]
     errors: NDArray[np.float32]
+    correlation: NDArray[np.float32]
     variance: NDArray[np.float32]
     places: Sequence[tuple[int, int]]
     apart: Sequence[float]
@@ -402,8 +404,9 @@ class _Worth:
     def of_pair(self, k: int) -> FloatArray:
         """Sizes of some rows for a pair of distances."""
         (a, b), some = self.places[k], self.some
+        e_a, e_b = self.errors[a, some], self.errors[b, some]
         squares = (self.values[a, some] - self.values[b, some]) ** 2
-        squares = (squares + self.errors[a, some] ** 2 + self.errors[b, some] ** 2) * self.variance[some]
+        squares = (squares + e_a**2 + e_b**2 - 2 * self.correlation[a, b] * e_a * e_b) * self.variance[some]
         return np.asarray(np.sqrt(squares.astype(np.float64) + self.apart[k] ** 2))
 
 
@@ -427,15 +430,18 @@ def _worth(
     some = np.flatnonzero(left)
     if len(some) > SAMPLE:
         some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
-    worth = _Worth(np.empty(0), values, errors, variance, places, apart, some)
+    with np.errstate(invalid="ignore"):  # a distance that is constant has no correlation
+        correlation = np.asarray(np.nan_to_num(np.corrcoef(values[:, some])), dtype=np.float32)
+    worth = _Worth(np.empty(0), values, errors, correlation, variance, places, apart, some)
     share = balance(np.stack([worth.of_pair(k) for k in range(len(places))]))
     # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
     form = np.zeros((len(values), len(values)), dtype=np.float32)
     for (a, b), weight in zip(places, share, strict=True):
         form[[a, b], [a, b]] += weight
         form[[a, b], [b, a]] -= weight
-    squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0)
-    squares = (squares + np.diag(form) @ errors**2) * variance
+    squares = np.einsum("kt,kt->t", values, form @ values)
+    squares += np.einsum("kt,kt->t", errors, (form * correlation) @ errors)
+    squares = np.maximum(squares, 0) * variance
     return replace(worth, size=np.sqrt(squares.astype(np.float64) + share @ np.square(apart)))
 
 
