@@ -74,9 +74,6 @@ class Model(Fit, Protocol):
     def summary(self) -> dict[str, Any]:
         """Describe the fit on the card of a result."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
-
     def save(self, path: str | Path) -> None:
         """Write the model; `load` reads it."""
 

@@ -245,11 +245,9 @@ def mean_values(runs: Sequence[Values]) -> Values:
     first = runs[0]
     if len(runs) == 1:
         return first
-    effects = (
-        None
-        if first.vote_effects is None
-        else np.mean([run.vote_effects for run in runs if run.vote_effects is not None], axis=0)
-    )
+    effects = None
+    if first.vote_effects is not None:
+        effects = np.mean([run.vote_effects for run in runs if run.vote_effects is not None], axis=0)
     return replace(first, columns=np.mean([run.columns for run in runs], axis=0), vote_effects=effects, halves=None)
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,7 +170,10 @@ def read_result(folder: Path) -> dict[str, Any]:
             },
             "error_bars": card["error_bars"],
             "ceiling": restored(Ceiling | None, content.get("ceiling")),
-            "findings": [restored(Finding, record) for record in content.get("findings") or []],
+            "findings": [
+                Finding(**{field.name: record[field.name] for field in fields(Finding) if field.name in record})
+                for record in content.get("findings") or []
+            ],
             "row": "pair" if card.get("kind") == "pairs" else "triplet",
             "card": card,
             "folder": folder,
