@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import os
-import re
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pytest
 import twoafc
 from commands import refused
 from conftest import random_table
-from twoafc.cli import COMMANDS, main
+from twoafc.cli import COMMANDS, app, main
 from twoafc.table import Triplets
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -353,14 +351,12 @@ EXPLAINED = [*(command for command in COMMANDS if command != "plan"), "plan size
 
 @pytest.mark.parametrize("command", EXPLAINED)
 def test_every_option_of_every_command_is_explained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module, *_, name = [*command.split(), *command.split()]
-    function = getattr(importlib.import_module(f"twoafc.cli.{module}"), name)
     main([*command.split(), "--help"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for name in inspect.signature(function).parameters:
-        # The words under its name in the docstring, which the help must have understood.
-        (words,) = re.findall(rf"^    {name}\n        (\S+)", function.__doc__, flags=re.MULTILINE)
-        assert words in shown, f"{command} {name}"
+    function = reduce(lambda inner, name: inner[name], command.split(), app)
+    for argument in function.assemble_argument_collection(parse_docstring=True):
+        assert argument.parameter.help, f"{command} {argument.name}"
+        assert argument.parameter.help.split()[0] in shown
 
 
 def test_strict_takes_warnings_as_errors(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,22 +10,9 @@ import trees
 from twoafc.errors import DataError
 from twoafc.reproduce import Options, reproduce
 from twoafc.reproduce.printed import DataMatch
-from twoafc.reproduce.run import caution_about, claim, earlier_sets, is_finished, mark_finished
+from twoafc.reproduce.run import caution_about, claim, earlier_sets
 
 SETTINGS = {"limit": None, "seed": 0, "synthetic": False}
-
-
-def test_a_run_is_finished_while_its_files_exist(tmp_path: Path) -> None:
-    for name in ("tables", "figures", "experiments"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "tables" / "t.csv").touch()
-    (tmp_path / "index.html").touch()
-    assert not is_finished(tmp_path, "k")
-    mark_finished(tmp_path, "k")
-    assert is_finished(tmp_path, "k")
-    assert not is_finished(tmp_path, "other")
-    (tmp_path / "tables" / "t.csv").unlink()
-    assert not is_finished(tmp_path, "k")
 
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:

@@ -134,8 +134,9 @@ def test_no_file_compares_generated_values_with_printed_ones(paper: Path) -> Non
             assert ("Nothing here is evidence" in text) != compared
 
 
-def test_the_same_again_does_nothing(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = stamps(paper)
+def test_the_same_again_computes_nothing(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = ("run.json", "data", "synthetic", "results", "experiments")
+    before = {name: time for name, time in stamps(paper).items() if name.startswith(kept)}
     main(["reproduce", "--synthetic", "--out", str(paper), *COMMAND])
     output = capsys.readouterr().out
     assert output.startswith("warning: not comparable. These are generated sets")
@@ -144,7 +145,7 @@ def test_the_same_again_does_nothing(paper: Path, capsys: pytest.CaptureFixture[
     assert "\n±: standard deviation over runs of the network" in output
     assert "\n[4] Table 3: Euclidean distance, NLPD and SSIM score 43 to 44 % on CLIC" in output
     assert output.endswith(f"  {paper / 'index.html'}\n")
-    assert stamps(paper) == before
+    assert {name: time for name, time in stamps(paper).items() if name.startswith(kept)} == before
 
 
 def test_a_run_that_was_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +173,6 @@ def test_a_failure_leaves_the_earlier_page_and_tables(copy: Path, monkeypatch: p
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    (copy / "experiments" / "written.json").unlink()
     monkeypatch.setattr(tables.PaperTable, "write", full)
     with pytest.raises(OSError, match=rf"^{copy / 'tables'} could not be written: No space left on device$"):
         reproduce(copy, synthetic=True, options=OPTIONS)
@@ -208,7 +208,9 @@ def test_one_split_of_one_data_set_and_then_the_other_data_set(
     trees.write_clic(tmp_path / "clic" / "clic2021_valid", originals=12, size=(16, 16))
     monkeypatch.setattr(run.figures, "set_figures", lambda *_: iter(()))
     monkeypatch.setattr(run.figures, "robustness_figures", lambda *_: iter(()))
-    monkeypatch.setattr(experiments, "vary_settings", lambda *_, **__: run.Sweep([], *2 * [experiments.Density()], {}))
+    monkeypatch.setattr(
+        experiments, "vary_settings", lambda *_, **__: experiments.Sweep([], *2 * [experiments.Density()], {})
+    )
     out, options = tmp_path / "out", Options(("rmse",), None, 1)
     found = reproduce(out, bapps=tmp_path / "bapps", options=options)
     assert found.warning.startswith("BAPPS has no training set here: P is cross-validated on the test set, which also")

@@ -9,7 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 import twoafc
 from twoafc.cli.show import unread
@@ -19,6 +19,7 @@ app = App(
     name="twoafc",
     help="Score perceptual distances on two-alternative forced-choice (2AFC) votes, by likelihood.",
     version=twoafc.__version__,
+    default_parameter=Parameter(negative=""),  # no --no-json beside --json
     suppress_keyboard_interrupt=False,  # `main` reports it, in one line
 )
 # In the order of the work; each command imports what it needs when it runs, so that --help is quick.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from twoafc.cli.show import Several, Switch, changed_tables, print_json, renaming, say
+from twoafc.cli.options import Json, Quiet, Rename, renaming
+from twoafc.cli.show import changed_tables, print_json, say
 
 LOOKED_AT = (
     "looked for flipped votes, similarities, shuffled rows, constant, repeated and tied values, other units, repeated "
@@ -17,10 +18,10 @@ def check(
     table: Path,
     *,
     test: Path | None = None,
-    rename: Several = None,
-    json: Switch = False,
-    strict: Switch = False,
-    quiet: Switch = False,
+    rename: Rename = None,
+    json: Json = False,
+    strict: bool = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find what people get wrong in a table of votes and distances: flipped, shuffled, constant, repeated, ...
 
@@ -30,14 +31,8 @@ def check(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         A second table, to be scored on a fit to the first.
-    rename
-        OLD=NEW, another name for a column, such as response=choice; once for each.
-    json
-        Print the findings as JSON.
     strict
         Exit with code 1 where there are warnings.
-    quiet
-        Print nothing but errors, and JSON where it is asked for; with --strict the exit code says it.
     """
     from twoafc.diagnostics import check as run
     from twoafc.inference import clustering_of

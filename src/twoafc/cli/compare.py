@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
-from twoafc.cli.show import Switch, print_json, print_table, say
+from twoafc.cli.options import Pairs, Quiet
+from twoafc.cli.show import print_table, printed, say
 
 Measure = Literal["nll", "score_2afc", "score_2afc_distance", "average_precision"]
-Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative="")]
-"""Two names for each time that the option is given."""
 
 
 def compare(
     *results: Path,
     baseline: str | None = None,
     pair: Pairs = (),
-    measure: Annotated[tuple[Measure, ...], Parameter(negative="")] = (),
-    json: Switch = False,
-    quiet: Switch = False,
+    measure: tuple[Measure, ...] = (),
+    json: bool = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare the distances of finished evaluations, on the triplets (or pairs) that they share.
 
@@ -37,18 +34,14 @@ def compare(
         distance alone (pairs: average precision).
     json
         Print JSON, with all measures.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.results import Result, compare_results
 
     if not results:
         raise ValueError("name at least one folder of results, as twoafc evaluate writes it")
     compared = compare_results([Result.read(folder) for folder in results], baseline=baseline, pairs=pair)
-    if json:
-        content = {"comparisons": compared.comparisons, "letters": compared.letters, "notes": compared.notes}
-        print_json(content, indent=1)
-    if json or quiet:
+    content = {"comparisons": compared.comparisons, "letters": compared.letters, "notes": compared.notes}
+    if printed(content, json, quiet):
         return
     known = dict.fromkeys(record["measure"] for record in compared.comparisons)
     wrong = [name for name in measure if name not in known]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_json, print_table, progress, say
+from twoafc.cli.options import Distances, Json, Quiet, listed
+from twoafc.cli.show import changed_tables, print_json, print_table, progress, say
 
 
 def count(
     *votes: str,
     out: Path,
-    distance: Several = None,
+    distance: Distances = None,
     engine: Literal["polars", "duckdb", "dask", "spark"] = "polars",
     per_octave: int = 128,
-    keep_refs: Switch = False,
-    json: Switch = False,
-    quiet: Switch = False,
+    keep_refs: bool = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Count the triplets of a table of any size on a fixed lattice of distances, in one pass.
 
@@ -26,18 +27,12 @@ def count(
         Tables (.parquet, .csv), or patterns such as 'votes/part*.parquet', with n, M (or choice) and NAME_d0, NAME_d1.
     out
         Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
-    distance
-        A distance to count, once for each or with commas between them; default all.
     engine
         What reads the tables; CSV is read by polars alone.
     per_octave
         Bins for each doubling of a distance, a power of two; counts add up only where it is the same.
     keep_refs
         Count by reference, for clustered error bars; needs a column ref.
-    json
-        Print the files written as JSON.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.results import file_names
     from twoafc.scale import Source

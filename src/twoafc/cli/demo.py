@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, print_result, progress, say, tell_where
+from twoafc.cli.options import Json, Quiet, Seed
+from twoafc.cli.show import print_result, progress, say, tell_where
 
 
 def demo(
     *,
     out: Path = Path("demo"),
     triplets: int = 4000,
-    seed: int = 0,
-    json: Switch = False,
-    quiet: Switch = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Score five distances on simulated observers who judge distorted photographs; needs no network.
 
@@ -23,12 +24,6 @@ def demo(
         Folder of results, with the two tables; an earlier demonstration there is replaced.
     triplets
         Number of triplets; a quarter of them are the test set.
-    seed
-        Seed.
-    json
-        Print scores.json instead of the table.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc.demo import STORY, run
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Several, Switch, changed_tables, listed, present, progress, refuse_folds, renaming
+from twoafc.cli.options import Distances, Folds, Json, Pairs, Quiet, Rename, Several, listed, refuse_folds, renaming
+from twoafc.cli.show import changed_tables, present, progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from twoafc.diagnostics import Finding
     from twoafc.table import Votes
-
 
 DATA, METHOD, COMPARISON, LARGE, OUTPUT = (
     Parameter(group=Group(name, sort_key=place))
@@ -28,12 +27,12 @@ def evaluate(
     *,
     train: Annotated[str, DATA],
     test: Annotated[str | None, DATA] = None,
-    rename: Annotated[Several, DATA] = None,
-    distance: Annotated[Several, DATA] = None,
+    rename: Annotated[Rename, DATA] = None,
+    distance: Annotated[Distances, DATA] = None,
     images: Annotated[Path | None, DATA] = None,
-    strict: Annotated[Switch, DATA] = False,
+    strict: Annotated[bool, DATA] = False,
     estimator: Annotated[Several, METHOD] = None,
-    folds: Annotated[int | None, METHOD] = None,
+    folds: Annotated[Folds, METHOD] = None,
     seeds: Annotated[int, METHOD] = 1,
     seed: Annotated[int, METHOD] = 0,
     sigma: Annotated[float | Literal["auto"] | None, METHOD] = None,
@@ -45,10 +44,10 @@ def evaluate(
     pair: Annotated[Pairs, COMPARISON] = (),
     engine: Annotated[Literal["polars", "duckdb", "dask", "spark"] | None, LARGE] = None,
     per_octave: Annotated[int | None, LARGE] = None,
-    keep_refs: Annotated[Switch, LARGE] = False,
+    keep_refs: Annotated[bool, LARGE] = False,
     out: Annotated[Path, OUTPUT] = Path("results"),
-    json: Annotated[Switch, OUTPUT] = False,
-    quiet: Annotated[Switch, OUTPUT] = False,
+    json: Annotated[Json, OUTPUT] = False,
+    quiet: Annotated[Quiet, OUTPUT] = False,
 ) -> None:
     """Fit P(d0, d1) on one table of votes and distances, score it on another, and write a folder of results.
 
@@ -61,10 +60,6 @@ def evaluate(
         pattern, 'votes/part*.parquet', of a table in several files; or counts that twoafc count has made (.npz).
     test
         Table to score on; without it the training table is cross-validated.
-    rename
-        OLD=NEW, another name for a column of both tables, such as response=choice; once for each.
-    distance
-        A distance to evaluate, once for each or with commas between them; default all.
     images
         Folder of the images that the table names, for the report.
     estimator
@@ -73,8 +68,6 @@ def evaluate(
         Compare every other distance with this one, instead of all with each other.
     pair
         Two distances to compare, instead of all with each other; once for each pair.
-    folds
-        Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seeds
         Runs of an estimator that has a seed; the mean and spread are reported.
     seed
@@ -102,10 +95,6 @@ def evaluate(
         Take the warnings of twoafc check as errors.
     out
         Folder of results; an earlier result there is replaced.
-    json
-        Print scores.json instead of the table.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.estimators import Density
     from twoafc.estimators import estimator as find

@@ -6,8 +6,6 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from twoafc.cli.show import Switch
-
 
 def explore(
     results: Path,
@@ -15,7 +13,7 @@ def explore(
     images: Path | None = None,
     train: Path | None = None,
     port: int | None = None,
-    browser: Switch = False,
+    browser: bool = False,
 ) -> None:
     """Explore results in the browser: surfaces, triplets and their images, fits with other settings; writes nothing.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twoafc.cli.show import Switch, print_json, print_table, progress, say
+from twoafc.cli.options import Json, Quiet
+from twoafc.cli.show import print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,8 +23,8 @@ def failures(
     top: int = 20,
     images: Path | None = None,
     out: Path | None = None,
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the triplets that surprise a distance most; with --versus, those where two distances disagree most.
 
@@ -43,10 +44,6 @@ def failures(
         Folder of the images, for the cards.
     out
         Folder to write the list and a card of each triplet to; an earlier list there is replaced.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.results import (
         Result,

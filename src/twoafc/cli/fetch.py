@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Switch, print_json, progress, say
+from twoafc.cli.options import Json, Quiet
+from twoafc.cli.show import print_json, progress, say
 
 if TYPE_CHECKING:
     from twoafc.fetch import File, Got, Progress, State
@@ -20,9 +21,9 @@ def fetch(
     *names: str,
     to: Path | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None,
-    verify: Switch = False,
-    json: Switch = False,
-    quiet: Switch = False,
+    verify: bool = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the known weights and data sets, and get those that are named; nothing is downloaded unasked.
 
@@ -38,10 +39,6 @@ def fetch(
         checked and copied.
     verify
         Download nothing; read all installed files again, and report what is missing or damaged.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc import fetch as room
 

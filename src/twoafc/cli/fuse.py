@@ -6,23 +6,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from twoafc.cli.evaluate import DATA, METHOD, OUTPUT
-from twoafc.cli.show import Several, Switch, changed_tables, listed, present, progress, refuse_folds, renaming
+from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed, refuse_folds, renaming
+from twoafc.cli.show import changed_tables, present, progress
 
 
 def fuse(
     *,
     train: Annotated[Path, DATA],
     test: Annotated[Path | None, DATA] = None,
-    rename: Annotated[Several, DATA] = None,
-    distance: Annotated[Several, DATA] = None,
+    rename: Annotated[Rename, DATA] = None,
+    distance: Annotated[Distances, DATA] = None,
     images: Annotated[Path | None, DATA] = None,
     name: Annotated[str | None, METHOD] = None,
-    folds: Annotated[int | None, METHOD] = None,
+    folds: Annotated[Folds, METHOD] = None,
     seed: Annotated[int, METHOD] = 0,
     error_bars: Annotated[Literal["analytic", "fixed"], METHOD] = "analytic",
     out: Annotated[Path, OUTPUT] = Path("fused"),
-    json: Annotated[Switch, OUTPUT] = False,
-    quiet: Annotated[Switch, OUTPUT] = False,
+    json: Annotated[Json, OUTPUT] = False,
+    quiet: Annotated[Quiet, OUTPUT] = False,
 ) -> None:
     """Fuse the distances of a table into one by the likelihood of its votes, and test it against every one of them.
 
@@ -37,16 +38,10 @@ def fuse(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for two distances at least; or channels, .npz.
     test
         Table to score on; without it the training table is cross-validated by reference.
-    rename
-        OLD=NEW, another name for a column of both tables, such as response=choice; once for each.
-    distance
-        A distance to fuse, once for each or with commas between them; default all.
     images
         Folder of the images that the table names, for the report.
     name
         Name of the new distance, and of its file; default fused or, of channels, heads.
-    folds
-        Parts for cross-validation, whole references at a time where they are known; default 5.
     seed
         Seed of the folds.
     error_bars
@@ -54,10 +49,6 @@ def fuse(
     out
         Folder of results to write, with NAME.npz, which twoafc measure takes as a distance, and NAME.parquet, the
         tested table with columns of the fused distance.
-    json
-        Print the scores as JSON.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.evaluation import fuse as run
     from twoafc.measurement import identities_of, is_channels

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Several, Switch, listed, print_json, say
+from twoafc.cli.options import Json, Quiet, Several, listed
+from twoafc.cli.show import print_json, say
 
 
 def gate(
@@ -14,9 +15,9 @@ def gate(
     max_loss: float,
     distance: Several = None,
     estimator: str | None = None,
-    pass_undecided: Switch = False,
-    json: Switch = False,
-    quiet: Switch = False,
+    pass_undecided: bool = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Decide whether a candidate explains the votes worse than a baseline by more than a margin.
 
@@ -38,10 +39,6 @@ def gate(
         Estimator to compare by; default the first that both have.
     pass_undecided
         Exit with 0 where the data cannot decide.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc.planning import gate as decide
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from twoafc.cli.show import Several, Switch, listed, print_json, rate, renaming
+from twoafc.cli.options import Json, Rename, listed, renaming
+from twoafc.cli.show import print_json, rate
 
 if TYPE_CHECKING:
     from twoafc.measurement import Failure, Measured
@@ -25,23 +26,23 @@ MOST_SHOWN = 20
 def measure(
     data: Path,
     *,
-    distance: Annotated[tuple[str, ...], Parameter(negative="")],
+    distance: tuple[str, ...],
     out: Path,
     images: Path | None = None,
-    rename: Several = None,
+    rename: Rename = None,
     split: str | None = None,
     M: Annotated[int | None, Parameter(name="--M")] = None,
-    without_anchors: Switch = False,
+    without_anchors: bool = False,
     device: str | None = None,
     precision: Literal["fp32", "tf32"] = "fp32",
     workers: int | None = None,
     batch_size: int | None = None,
     shard: str | None = None,
     scheduler: str | None = None,
-    allow_random: Switch = False,
-    channels: Switch = False,
-    json: Switch = False,
-    quiet: Switch = False,
+    allow_random: bool = False,
+    channels: bool = False,
+    json: Json = False,
+    quiet: bool = False,
 ) -> None:
     """Measure distances on the images of a data set, and write a table that `twoafc evaluate` reads.
 
@@ -59,8 +60,6 @@ def measure(
         Table to write, .parquet or .csv.
     images
         Folder of the images, where they do not lie beside their CSV.
-    rename
-        OLD=NEW, another name for a column of a table of paths, such as response=choice; once for each.
     split
         Part of a BAPPS or NIGHTS folder, such as val; default all.
     M
@@ -83,8 +82,6 @@ def measure(
         Measure distances whose values depend on the batch or on chance, too, and say so on the card.
     channels
         Of one LPIPS distance, write what its heads weigh to OUT, .npz, from which twoafc fuse fits heads of your own.
-    json
-        Print a summary as JSON.
     quiet
         Print nothing but errors and failures, and JSON where it is asked for.
     """
@@ -96,8 +93,9 @@ def measure(
     start = time.monotonic()
     with suppress(OSError, ValueError):  # where standard error is no file
         faulthandler.enable()  # a crash in somebody's distance then says where it was
-    quietly = rate(quiet or json)
-    with ending_processes(), _interruptible(), _quiet_images(), quietly as show, _cluster(scheduler, workers) as client:
+    bar, silent = rate(quiet or json), warnings.catch_warnings()
+    with ending_processes(), _interruptible(), silent, bar as show, _cluster(scheduler, workers) as client:
+        warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
         _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
         opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
         result = run(
@@ -160,14 +158,6 @@ def _interruptible() -> Iterator[None]:
         message = "interrupted; finished values are kept, and the same command resumes the run"
         print(f"twoafc: {message}", file=sys.stderr)
         raise SystemExit(130) from None
-
-
-@contextmanager
-def _quiet_images() -> Iterator[None]:
-    """Silence warnings of Pillow: the list of failures has them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL\b")
-        yield
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, print_json, say
+from twoafc.cli.options import Json, Quiet
+from twoafc.cli.show import print_json, say
 
 
-def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) -> None:
+def merge(*files: Path, out: Path, json: Json = False, quiet: Quiet = False) -> None:
     """Add counts, or models fitted to counts, or both: exactly what counting all their triplets together gives.
 
     Where there is a model among the files, its map and fit are made anew from the sum, so that counts of new votes
@@ -19,10 +20,6 @@ def merge(*files: Path, out: Path, json: Switch = False, quiet: Switch = False) 
         Files of counts as twoafc count writes them, and models of one estimator that carry counts.
     out
         File to write, .npz; it may be one of the files.
-    json
-        Print what was merged as JSON.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.scale import merge_files
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from cyclopts import App, Parameter
 
-from twoafc.cli.compare import Pairs
-from twoafc.cli.show import Switch, print_json, print_table, progress, say
+from twoafc.cli.options import Json, Pairs, Quiet, Seed
+from twoafc.cli.show import print_table, printed, progress, say
 
-plan = App(name="plan", help="Plan a study: how large, which triplets to ask next, when to stop.")
+plan = App(
+    name="plan",
+    help="Plan a study: how large, which triplets to ask next, when to stop.",
+    default_parameter=Parameter(negative=""),  # the program inherits it, the page of its help does not
+)
 
-Pair = Annotated[tuple[str, str] | None, Parameter(negative="")]
-Paths = Annotated[tuple[Path, ...], Parameter(negative="")]
+Pair = tuple[str, str] | None
+Paths = tuple[Path, ...]
 
 
 @plan.command(sort_key=0)
@@ -21,13 +25,13 @@ def size(
     pilot: Path | None = None,
     *,
     world: str | None = None,
-    noise: Annotated[tuple[float, float], Parameter(negative="")] = (0.2, 0.5),
+    noise: tuple[float, float] = (0.2, 0.5),
     pair: Pair = None,
     difference: float | None = None,
     se: float | None = None,
     power: float = 0.8,
     measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
-    votes: Annotated[tuple[int, ...], Parameter(negative="")] = (1, 2, 3, 5, 10),
+    votes: tuple[int, ...] = (1, 2, 3, 5, 10),
     references: int | None = None,
     observers: int | None = None,
     per_reference: float | None = None,
@@ -35,8 +39,8 @@ def size(
     cost_per_vote: float = 0.0,
     cost_per_observer: float = 0.0,
     figure: Paths = (),
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say how many triplets, votes, references and people it takes to tell two distances apart.
 
@@ -74,10 +78,6 @@ def size(
         Cost of a person, besides.
     figure
         Contours of power and cost to write: .svg, .pdf or .png; once for each.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc import planning
 
@@ -99,7 +99,7 @@ def size(
         cost_per_observer=cost_per_observer,
     )
     _save(estimate, figure)
-    if _printed(estimate.record(), json, quiet):
+    if printed(estimate.record(), json, quiet):
         return
     shown = {
         "votes_per_triplet": "votes each",
@@ -150,9 +150,9 @@ def choose(
     repeats: float = 0.1,
     look_at: Path | None = None,
     figure: Paths = (),
-    seed: int = 0,
-    json: Switch = False,
-    quiet: Switch = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Choose from measured triplets those to ask next, with weights that make their scores those of the pool.
 
@@ -180,12 +180,6 @@ def choose(
         Table to write: the triplets on which the first pair disagrees most, to look at, without weights.
     figure
         Plane of the first pair with the chosen triplets to write: .svg, .pdf or .png; once for each.
-    seed
-        Seed.
-    json
-        Print a summary as JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc import planning
     from twoafc.table import write_frame
@@ -205,7 +199,7 @@ def choose(
     if look_at is not None:
         write_frame(planning.extremes(chosen, pool, pair=next(iter(chosen.gains))), look_at)
     _save(chosen, figure)
-    if _printed(chosen.record() | {"out": str(out)}, json, quiet):
+    if printed(chosen.record() | {"out": str(out)}, json, quiet):
         return
     say(f"{chosen}.", f"Triplets to ask: {out}")
     if look_at is not None:
@@ -223,8 +217,8 @@ def status(
     estimator: str = "auto",
     out: Path | None = None,
     figure: Paths = (),
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Report where a running study stands, by an interval that holds however often one looks.
 
@@ -244,10 +238,6 @@ def status(
         Table to write: all votes with the weights of all batches, for twoafc evaluate.
     figure
         The difference over batches to write: .svg, .pdf or .png; once for each.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc import planning
     from twoafc.table import write_frame
@@ -261,7 +251,7 @@ def status(
     if out is not None:
         write_frame(standing.table, out)
     _save(standing, figure)
-    if _printed(standing.record(), json, quiet):
+    if printed(standing.record(), json, quiet):
         return
     rows = [
         [str(look["batch"]), f"{look['triplets']:,}", f"{look['votes']:,}"]
@@ -280,10 +270,3 @@ def _save(result: Any, paths: Paths) -> None:
         from twoafc.plots import save
 
         save(result.figure(), *paths)
-
-
-def _printed(record: dict[str, Any], json: bool, quiet: bool) -> bool:
-    """Print JSON if it is asked for; return whether nothing else is to be printed."""
-    if json:
-        print_json(record, indent=1)
-    return json or quiet

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import twoafc
-from twoafc.cli.show import Several, Switch, listed, print_json, print_table, say
+from twoafc.cli.options import Json, Quiet, Several, listed
+from twoafc.cli.show import print_table, printed, say
 
 
 def query(
@@ -22,8 +23,8 @@ def query(
     estimator: str | None = None,
     images: Path | None = None,
     out: Path | None = None,
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask a saved model: the chance P that x1 is chosen (of "same", for pairs), and how likely each count of votes is.
 
@@ -53,10 +54,6 @@ def query(
         With --triplet: folder of the images.
     out
         With --triplet: file of the card (.svg, .pdf, .png); default triplet-NAME.svg, none with --json.
-    json
-        Print JSON.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     of_results: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
     of_model = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
@@ -100,9 +97,7 @@ def _ask_model(
     answer = ask(fit, *d, votes=1 if votes is None else votes, observed=observed)
     if votes is None:
         answer = {name: value for name, value in answer.items() if name in ("d", "d0", "d1", "P", "standard_error")}
-    if json:
-        print_json(answer)
-    if json or quiet:
+    if printed(answer, json, quiet, indent=None):
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
@@ -156,9 +151,7 @@ def _ask_results(
     drawn = {name: asked["answers"][name] for name in names or list(asked["answers"])[:1]}
     if out is not None:
         save_card(draw_card(asked, drawn, pictures), out)
-    if json:
-        print_json(asked, indent=1)
-    if json or quiet:
+    if printed(asked, json, quiet):
         return
     _print_triplet(asked)
     say(*(f"note: {note}" for note in missing_images([asked], pictures)))

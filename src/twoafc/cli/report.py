@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.show import Switch, print_json
+from twoafc.cli.options import Json, Quiet
+from twoafc.cli.show import print_json
 
 
-def report(results: Path, *, images: Path | None = None, json: Switch = False, quiet: Switch = False) -> None:
+def report(results: Path, *, images: Path | None = None, json: Json = False, quiet: Quiet = False) -> None:
     """Write report.html into a folder of results: one file, to open in any browser, print or send.
 
     Parameters
@@ -16,10 +17,6 @@ def report(results: Path, *, images: Path | None = None, json: Switch = False, q
         Folder that `twoafc evaluate` has written.
     images
         Folder of the images that the tested table names, to show triplets with their images.
-    json
-        Print JSON: where the page is, and how large.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from twoafc.results import Result, write_report
 

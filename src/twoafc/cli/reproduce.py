@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twoafc.cli.show import Several, Switch, print_table, rate, say
+from twoafc.cli.options import Several
+from twoafc.cli.show import print_table, rate, say
 
 if TYPE_CHECKING:
     from twoafc.reproduce import Reproduction
@@ -18,12 +19,12 @@ def reproduce(
     bapps: Path | None = None,
     clic: Path | None = None,
     out: Path = Path("paper"),
-    synthetic: Switch = False,
+    synthetic: bool = False,
     distance: Several = None,
     limit: int | None = None,
     seeds: int = 10,
     seed: int = 0,
-    quiet: Switch = False,
+    quiet: bool = False,
 ) -> None:
     """Run the paper's experiments and write its tables and figures, each value beside the printed one.
 

@@ -1,4 +1,4 @@
-"""Shared by commands: types of options, and printing of text, tables, JSON and progress."""
+"""Shared by commands: printing of text, tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from twoafc.files import legible, strict_json
 
@@ -20,42 +18,6 @@ if TYPE_CHECKING:
     from twoafc.fetch import Progress
     from twoafc.results import Result
 
-Several = Annotated[tuple[str, ...] | None, Parameter(negative="")]
-Switch = Annotated[bool, Parameter(negative="")]
-
-
-def listed(given: Several) -> tuple[str, ...] | None:
-    """Split names at commas; each option may have one or several.
-
-    Examples
-    --------
-    >>> listed(("ssim,lpips", "dists")), listed(None)
-    (('ssim', 'lpips', 'dists'), None)
-    """
-    return None if given is None else tuple(name.strip() for text in given for name in text.split(",") if name.strip())
-
-
-def renaming(given: Several) -> dict[str, str]:
-    """Return columns and their new names, from options OLD=NEW.
-
-    Examples
-    --------
-    >>> renaming(("response=choice",))
-    {'response': 'choice'}
-    """
-    pairs = [text.partition("=") for text in given or ()]
-    wrong = next((old + mark + new for old, mark, new in pairs if not (old and new)), None)
-    if wrong is not None:
-        raise ValueError(f"--rename takes OLD=NEW, such as response=choice; got {wrong}")
-    return {old: new for old, _, new in pairs}
-
-
-def refuse_folds(test: Any, folds: int | None) -> None:
-    """Raise a `ValueError` if folds are asked for beside a test table."""
-    if test and folds is not None:
-        raise ValueError("--folds cross-validates a single table; there is a test table too")
-
-
 LEADS = {"warning": "bold yellow", "Caution": "bold yellow", "note": "bold cyan", "hint": "bold cyan"}
 """First words of lines that a terminal shows in colour."""
 AROUND = 3
@@ -65,6 +27,13 @@ AROUND = 3
 def print_json(value: Any, indent: int | None = None) -> None:
     """Print a value as JSON; numbers that are not finite become null."""
     print(strict_json(value, indent=indent))
+
+
+def printed(value: Any, json: bool, quiet: bool, indent: int | None = 1) -> bool:
+    """Print JSON if it is asked for; return whether nothing else is to be printed."""
+    if json:
+        print_json(value, indent=indent)
+    return json or quiet
 
 
 def _console(**settings: Any) -> Console:

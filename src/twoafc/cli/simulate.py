@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from twoafc.cli.show import Switch, print_json
+from twoafc.cli.options import Json, Quiet, Seed
+from twoafc.cli.show import print_json
 
 
 def simulate(
@@ -15,13 +13,13 @@ def simulate(
     out: Path,
     world: str = "weber",
     triplets: int = 10_000,
-    votes: Annotated[tuple[int, ...], Parameter(negative="")] = (2,),
+    votes: tuple[int, ...] = (2,),
     lapse: float = 0.0,
     references: int | None = None,
     distances: str = "lognormal",
-    seed: int = 0,
-    json: Switch = False,
-    quiet: Switch = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a table of simulated votes with the true probability P of choosing x1 in a column.
 
@@ -41,12 +39,6 @@ def simulate(
         Number of references shared by the triplets; default one each.
     distances
         lognormal, uniform, heavy or discrete.
-    seed
-        Seed.
-    json
-        Print a summary as JSON.
-    quiet
-        Print nothing but errors, and JSON if requested.
     """
     from twoafc import worlds
     from twoafc.table import write_frame

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from twoafc.cli.show import Several, Switch, changed_tables, listed, print_table, progress, refuse_folds, renaming, say
+from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed, refuse_folds, renaming
+from twoafc.cli.show import changed_tables, print_table, progress, say
 
 
 def sweep(
     *,
     train: Path,
     test: Path | None = None,
-    rename: Several = None,
-    distance: Several = None,
-    sigma: Annotated[tuple[float, ...] | None, Parameter(negative="")] = None,
-    grid_size: Annotated[tuple[int, ...] | None, Parameter(negative="")] = None,
-    folds: int | None = None,
+    rename: Rename = None,
+    distance: Distances = None,
+    sigma: tuple[float, ...] | None = None,
+    grid_size: tuple[int, ...] | None = None,
+    folds: Folds = None,
     seed: int = 0,
     workers: int | None = None,
     out: Path = Path("sweep"),
-    json: Switch = False,
-    quiet: Switch = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Score the density estimator under many kernel widths and grid sizes, and write tables and figures.
 
@@ -33,28 +31,18 @@ def sweep(
         Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
     test
         Table to score on; without it the training table is cross-validated.
-    rename
-        OLD=NEW, another name for a column, such as response=choice; once for each.
-    distance
-        A distance to sweep, once for each or with commas between them; default all.
     sigma
         Kernel width to try, with 100 nodes per axis; once for each. Default: 16 widths in [0.0037, 1], or none if only
         --grid-size is given. The paper's 1/44 and the automatic width are added.
     grid_size
         Nodes along each axis to try with the paper's sigma, once for each; default 10 in [5, 100]. Where --sigma alone
         is given, none.
-    folds
-        Parts for cross-validation of a single table, whole references at a time where they are known; default 5.
     seed
         Seed of the folds.
     workers
         Settings tried at a time; default one for each core.
     out
         Folder to write; an earlier sweep there is replaced.
-    json
-        Print sweep.json instead of the tables.
-    quiet
-        Print nothing but errors, and JSON where it is asked for.
     """
     from dataclasses import asdict
 

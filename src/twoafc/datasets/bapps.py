@@ -212,18 +212,17 @@ def _table(parts: list[Subset], layout: Layout, M: int | None, progress: Progres
 
 
 def _rows(part: Subset, layout: Layout, M: int, report: Callable[[int], None]) -> pl.DataFrame:
-    stems = pl.Series([os.path.splitext(name)[0] for name in part.files[layout.votes]])
+    names = part.files[layout.votes]
+    stems = pl.Series([os.path.splitext(name)[0] for name in names])
     prefix = f"{part.split}/{part.name}/"
     labels = {role: f"{prefix}{name}/" + stems for role, name in layout.images.items()}
-    n = _read_votes(part, layout, M, report)
+    paths = [os.path.join(part.folder, layout.votes, name) for name in names]
+    n = _read_votes(paths, prefix + stems, M, report)
     return pl.DataFrame({"triplet": prefix + stems, "group": part.name, **labels, "n": n, "M": M})
 
 
-def _read_votes(part: Subset, layout: Layout, M: int, report: Callable[[int], None]) -> IntArray:
+def _read_votes(paths: list[str], triplets: pl.Series, M: int, report: Callable[[int], None]) -> IntArray:
     """Read n = share x M from .npy files with one share each; n must be a whole number."""
-    names = part.files[layout.votes]
-    paths = [os.path.join(part.folder, layout.votes, name) for name in names]
-    triplets = [f"{part.split}/{part.name}/{os.path.splitext(name)[0]}" for name in names]
     shares = np.empty(len(paths))
     dtypes: dict[bytes, np.dtype[np.generic]] = {}
     for row, path in enumerate(paths):

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import Dataset, Progress, count_votes, first_cells, note_missing
+from twoafc.datasets.dataset import Dataset, Progress, count_votes, first_cells, naming, note_missing
 from twoafc.errors import DataError, first_line
 from twoafc.images import ENDINGS, ImageError, read_pixels
 from twoafc.table import TRIPLET, choices_of, labels_of
@@ -40,10 +40,8 @@ def open_clic(path: str | Path, *, folder: str | Path | None = None) -> Dataset:
     """
     path = Path(path)
     file = path / ANSWERS if path.is_dir() else path
-    try:
+    with naming(file):
         data = _dataset(_read(file), Path(file.parent if folder is None else folder))
-    except DataError as error:
-        raise DataError(f"{file}: {error}") from error
     if len(data.missing()) == len(data) * len(TRIPLET):
         return replace(data, notes=(*data.notes, NO_IMAGES))
     return note_missing(data)

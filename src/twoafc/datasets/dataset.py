@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -175,7 +176,7 @@ class Dataset:
 
 def require_images(data: Dataset) -> None:
     """Raise DataError if all images of a data set are missing."""
-    _require_any(data, data.missing())
+    note_missing(data)
 
 
 def note_missing(data: Dataset) -> Dataset:
@@ -183,20 +184,12 @@ def note_missing(data: Dataset) -> Dataset:
     absent = data.missing()
     if absent.is_empty():
         return data
-    _require_any(data, absent)
-    rows = absent["triplet"].n_unique()
-    note = f"images of {rows} of {len(data)} rows are missing; {_first(data, absent)}"
-    return replace(data, notes=(*data.notes, note))
-
-
-def _require_any(data: Dataset, absent: pl.DataFrame) -> None:
-    if len(absent) == len(data) * len(data.roles):
-        raise DataError(f"none of the images is there; {_first(data, absent)}")
-
-
-def _first(data: Dataset, absent: pl.DataFrame) -> str:
     first = absent.row(0, named=True)
-    return f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
+    where = f"triplet {first['triplet']}, {first['role']}: no such file: {data.folder / first['file']}"
+    if len(absent) == len(data) * len(data.roles):
+        raise DataError(f"none of the images is there; {where}")
+    note = f"images of {absent['triplet'].n_unique()} of {len(data)} rows are missing; {where}"
+    return replace(data, notes=(*data.notes, note))
 
 
 def _exists(path: str, present: dict[str, set[str]]) -> bool:
@@ -210,6 +203,17 @@ def _exists(path: str, present: dict[str, set[str]]) -> bool:
     return name in present[parent] or (bool(present[parent]) and os.path.exists(path))
 
 
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name the file in a DataError that does not."""
+    try:
+        yield
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise DataError(f"{path}: {error}") from error
+
+
 def first_cells(path: Path) -> list[str]:
     """Return the cells of the first line of a CSV."""
     with path.open("rb") as file:
@@ -220,12 +224,8 @@ def first_cells(path: Path) -> list[str]:
 def count_votes(labels: pl.DataFrame, choice: IntArray, where: Where = row_name) -> tuple[pl.DataFrame, list[str]]:
     """Merge single votes on each triplet into one row with n and M, whichever choice was x0; note what was merged.
 
-    Parameters
-    ----------
-    labels : polars.DataFrame, a row per vote
-        Any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1), observer and weight.
-    choice : array of int, shape (votes,)
-        1 where x1 was chosen, 0 where x0 was.
+    Labels have a row per vote, and any of triplet, group, ref, x0, x1 (quadruples: ref0, x0, ref1, x1), observer and
+    weight; a choice is 1 where x1 was chosen, 0 where x0 was.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import IntArray
-from twoafc.datasets.dataset import Dataset, first_cells, note_missing
+from twoafc.datasets.dataset import Dataset, first_cells, naming, note_missing
 from twoafc.errors import DataError
 from twoafc.table import TRIPLET, Where, counts_of, labels_of, numbers_of, read_frame, refuse
 
@@ -35,12 +35,8 @@ def open_nights(path: str | Path, *, split: str | None = None) -> Dataset:
     """
     path = Path(path)
     file = path / "data.csv" if path.is_dir() else path
-    try:
-        frame, where = read_frame(file)
-        data = _dataset(frame, where, file.parent, split)
-        return note_missing(data)
-    except DataError as error:
-        raise DataError(f"{file}: {error}" if str(file) not in str(error) else str(error)) from error
+    with naming(file):
+        return note_missing(_dataset(*read_frame(file), file.parent, split))
 
 
 def is_nights(path: Path) -> bool:

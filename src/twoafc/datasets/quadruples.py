@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import FloatArray
-from twoafc.datasets.dataset import count_votes
+from twoafc.datasets.dataset import count_votes, naming
 from twoafc.errors import DataError
 from twoafc.table import QUADRUPLE, Where, as_frame, numbers_of, read_frame, refuse, row_name
 
@@ -40,12 +40,10 @@ def read_quadruples(table: Any, *, scale: Sequence[float] | None = None) -> pl.D
     >>> read_quadruples(shown).select("n", "M", "d0", "d1").rows()
     [(1, 2, 1.0, 4.0), (1, 1, 1.0, 1.0)]
     """
-    is_path = isinstance(table, str | Path)
-    frame, where = read_frame(table) if is_path else (as_frame(table), row_name)
-    try:
-        return _read(frame, where, scale)
-    except DataError as error:
-        raise DataError(f"{table}: {error}" if is_path else str(error)) from error
+    if not isinstance(table, str | Path):
+        return _read(as_frame(table), row_name, scale)
+    with naming(table):
+        return _read(*read_frame(table), scale)
 
 
 def _read(frame: pl.DataFrame, where: Where, scale: Sequence[float] | None) -> pl.DataFrame:

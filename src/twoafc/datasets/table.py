@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import PAIR, Dataset, count_votes, note_missing
+from twoafc.datasets.dataset import PAIR, Dataset, count_votes, naming, note_missing
 from twoafc.errors import DataError
 from twoafc.images import ENDINGS
 from twoafc.table import (
@@ -52,28 +52,15 @@ def open_table(
         Other names for some columns, ``{"response": "choice"}``.
     """
     path = Path(path)
-    try:
+    with naming(path):
         frame, where = read_frame(path)
         data = _dataset(renamed(frame, rename), where, Path(path.parent if folder is None else folder))
         return note_missing(_with_extensions(data))
-    except DataError as error:
-        raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
-
-
-def roles_of(columns: list[str]) -> tuple[str, ...] | None:
-    """Return the names of a row's images, by a table's columns, or None if it has no images.
-
-    Examples
-    --------
-    >>> roles_of(["n", "M", "x1", "x0", "ref"])
-    ('ref', 'x0', 'x1')
-    """
-    return next((roles for roles in (QUADRUPLE, TRIPLET, PAIR) if set(roles) <= set(columns)), None)
 
 
 def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
     check_unique(frame.columns)
-    roles = roles_of(frame.columns)
+    roles = next((roles for roles in (QUADRUPLE, TRIPLET, PAIR) if {*roles} <= {*frame.columns}), None)
     if roles is None and {"s1", "s2", "s3", "s4"} <= {name.lower() for name in frame.columns}:
         raise DataError(
             "difference scaling (s1 to s4) has no images to measure; twoafc.datasets.read_quadruples(PATH) gives its "

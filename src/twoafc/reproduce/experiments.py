@@ -22,7 +22,7 @@ from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
 from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
-from twoafc.files import strict_json, write_text, written
+from twoafc.files import strict_json, write_text
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates
 from twoafc.reproduce.sources import Source, sample
@@ -78,14 +78,8 @@ class PaperDistance:
 def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> tuple[list[PaperDistance], list[str]]:
     """Choose the distances to measure, and list which of the paper's are left out, and why.
 
-    A requested distance must be available, or the error says how to get it.
-
-    Parameters
-    ----------
-    requested : sequence of str or None
-        As for `twoafc measure`; None for those of the paper's six whose weights, and torch, are available.
-    deep : bool
-        Whether the six include those with a network.
+    A requested distance, as for `twoafc measure`, must be available, or the error says how to get it. By default these
+    are those of the paper's six that can be measured here; `deep` says whether those with a network are among them.
 
     Examples
     --------
@@ -164,28 +158,18 @@ def cached(path: Path, key: str, compute: Callable[[], Any]) -> Any:
         pass
     result = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written(path):
-        write_text(strict_json({"key": key, "made": result}, indent=1), path)
+    write_text(strict_json({"key": key, "made": result}, indent=1), path)
     # Read back, so that this run uses the same values as the next.
     return json.loads(path.read_text(encoding="utf-8"))["made"]
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A data set with its distances measured.
+    """A data set with its distances measured."""
 
-    Parameters
-    ----------
-    source : Source
-        The images: a sample if a limit was given, without anchors.
-    tables : mapping of train, test or both to Triplets
-    notes : list of str
-        For the reader.
-    """
-
-    source: Source
-    tables: Mapping[str, Triplets]
-    notes: list[str]
+    source: Source  # the images: a sample if a limit was given, without anchors
+    tables: Mapping[str, Triplets]  # of train, test or both
+    notes: list[str]  # for the reader
 
     @property
     def name(self) -> str:

@@ -31,26 +31,15 @@ class Slip:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """One row of a printed table.
+    """One row of a printed table; its values are in the order of `distances`."""
 
-    Parameters
-    ----------
-    estimator, measure, split : str
-        The estimator "distance" is none: the distance alone decides.
-    values, sd : tuple of float
-        In the order of `distances`; sd, over the paper's ten runs, is empty if none is printed.
-    instead : tuple of float
-        The right values, if the row is printed wrongly; otherwise empty.
-    slips : mapping of distance to the id of a slip
-    """
-
-    estimator: str
+    estimator: str  # "distance" is none: the distance alone decides
     measure: str
     split: str
     values: tuple[float, ...]
-    sd: tuple[float, ...]
-    instead: tuple[float, ...]
-    slips: Mapping[str, str]
+    sd: tuple[float, ...]  # over the paper's ten runs; empty if none is printed
+    instead: tuple[float, ...]  # the right values, if the row is printed wrongly; otherwise empty
+    slips: Mapping[str, str]  # by distance, the id of a slip
 
 
 @dataclass(frozen=True)
@@ -157,21 +146,11 @@ def aggregates() -> list[Aggregate]:
 
 @dataclass(frozen=True)
 class DataMatch:
-    """Which parts of a data set are the same as in the paper, so that scores on them can be compared.
+    """Which parts of a data set are the same as in the paper, so that scores on them can be compared."""
 
-    Parameters
-    ----------
-    splits : frozenset of str
-        Those of train and test that are present and complete.
-    families : frozenset of str
-        Distortions of the test set that are complete.
-    warnings : tuple of str
-        What is missing, and what is therefore not compared.
-    """
-
-    splits: frozenset[str] = frozenset()
-    families: frozenset[str] = frozenset()
-    warnings: tuple[str, ...] = ()
+    splits: frozenset[str] = frozenset()  # those of train and test that are present and complete
+    families: frozenset[str] = frozenset()  # distortions of the test set that are complete
+    warnings: tuple[str, ...] = ()  # what is missing, and what is therefore not compared
 
     @property
     def complete(self) -> bool:
@@ -193,17 +172,7 @@ class DataMatch:
 
 
 def match_data(name: str, tables: Mapping[str, Triplets], *, limited: bool = False) -> DataMatch:
-    """Compare the numbers of triplets of a data set with the paper's.
-
-    Parameters
-    ----------
-    name : str
-        bapps or clic.
-    tables : mapping of train, test or both to Triplets
-        The splits that are present.
-    limited : bool
-        Whether a limit was set, so that smaller numbers need no warning.
-    """
+    """Compare the numbers of triplets of bapps or clic with the paper's; under a limit, fewer need no warning."""
     warnings = [_one_split_warning(name, *tables)] if len(tables) == 1 else []
     splits, families = set(), frozenset[str]()
     for split, table in tables.items():

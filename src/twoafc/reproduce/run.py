@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twoafc import plots
 from twoafc.errors import DataError
-from twoafc.evaluation import Progress, Sweep
-from twoafc.files import clear_partial, replaced, strict_json, write_text, written
-from twoafc.inference import Record
+from twoafc.evaluation import Progress
+from twoafc.files import clear_partial, replaced, strict_json, write_text
 from twoafc.reproduce import experiments, figures
-from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances, digest
+from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances
+from twoafc.reproduce.figures import PaperFigure
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
 from twoafc.reproduce.sources import FETCH, Source, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
@@ -23,7 +21,7 @@ from twoafc.results import Result
 
 FEWEST = 20
 """The least triplets of a split that can be fitted."""
-CARD, FINISHED = "run.json", "experiments/written.json"
+CARD = "run.json"
 OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables", "figures", "synthetic"})
 """All entries of an output folder."""
 
@@ -96,7 +94,7 @@ def reproduce(
 ) -> Reproduction:
     """Run the paper's experiments and write its tables, its figures and one page.
 
-    Finished parts stay in the folder: the same call resumes a run that was stopped, and repeats nothing.
+    What was measured and fitted stays in the folder: the same call resumes a run that was stopped.
 
     Parameters
     ----------
@@ -110,6 +108,7 @@ def reproduce(
     progress : callable (done, total, what), optional
     """
     options = options or Options()
+    limit, seeds, seed = options.limit, options.seeds, options.seed
     out = Path(out)
     given = {name: Path(path) for name, path in {"bapps": bapps, "clic": clic}.items() if path is not None}
     if synthetic and given:
@@ -123,31 +122,49 @@ def reproduce(
     earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
     folders = {name: path for name in SETS if (path := (given | earlier).get(name))}
     sources = _open(folders, earlier, out, progress)
-    claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, folders)
+    claim(out, {"limit": limit, "seed": seed, "synthetic": synthetic}, folders)
     if synthetic:
-        settings: Any = {"limit": options.limit, "seed": options.seed, "progress": progress}
-        sources = _open({name: generate(name, out / "synthetic", **settings) for name in SETS}, {}, out, progress)
+        for name in SETS:
+            made = generate(name, out / "synthetic", limit=limit, seed=seed, progress=progress)
+            sources[name] = open_source(name, made, progress=progress)
     notes += [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
-    done = _run_experiments(out, options, chosen, sources, progress)
-    notes += [note for data in done.measured.values() for note in data.notes]
-    notes += [f"{name}: {note}" for name, result in done.results.items() for note in result.notes]
+
+    def stage(name: str) -> Progress | None:
+        return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
+
+    measured = {
+        name: experiments.measure_source(source, chosen, out, limit=limit, seed=seed, progress=stage(name))
+        for name, source in sources.items()
+    }
+    results = {
+        name: experiments.score(data, chosen, out, seeds=seeds, seed=seed, progress=stage(name))
+        for name, data in measured.items()
+    }
+    # Settings and times are of one data set.
+    main = measured.get("bapps") or next(iter(measured.values()))
+    swept = experiments.vary_settings(main, chosen, out, seed=seed, progress=stage("robustness"))
+    if progress:
+        progress(0, 1, "taking times")
+    times = experiments.take_times(main, chosen, out)
+    notes += [note for data in measured.values() for note in data.notes]
+    notes += [f"{name}: {note}" for name, result in results.items() for note in result.notes]
     matches = {
-        name: DataMatch() if synthetic else match_data(name, data.tables, limited=options.limit is not None)
-        for name, data in done.measured.items()
+        name: DataMatch() if synthetic else match_data(name, data.tables, limited=limit is not None)
+        for name, data in measured.items()
     }
     caution = caution_about(options, synthetic, matches)
     warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
     tables = [
-        *score_tables({name: result.scores for name, result in done.results.items()}, chosen, matches),
-        cost_table(done.times),
+        *score_tables({name: result.scores for name, result in results.items()}, chosen, matches),
+        cost_table(times),
         arithmetic_table(),
     ]
-    reproduction = Reproduction(out, tables, done.results, warning, notes, slips())
-    shown = [warning, notes, [asdict(item) for item in chosen], [table.frame().write_csv() for table in tables]]
-    key = digest(shown, done.swept.scores, [result.card["reproduce"] for result in done.results.values()])
-    if not is_finished(out, key):
-        _write(reproduction, caution, chosen, done, progress)
-        mark_finished(out, key)
+    planned = [figures.example_figure()]
+    for name, data in measured.items():
+        planned += figures.set_figures(data, results[name], chosen)
+    planned += figures.robustness_figures(swept, chosen, SETS[main.name])
+    reproduction = Reproduction(out, tables, results, warning, notes, slips())
+    _write(reproduction, caution, planned, chosen, measured, progress)
     return reproduction
 
 
@@ -167,42 +184,6 @@ def _open(
                 f"--{name}, or name another output folder"
             ) from error
     return sources
-
-
-@dataclass(frozen=True, eq=False)
-class _Experiments:
-    measured: Mapping[str, Measured]
-    results: Mapping[str, Result]
-    main: Measured
-    swept: Sweep
-    times: Mapping[str, Record]
-
-
-def _run_experiments(
-    out: Path,
-    options: Options,
-    chosen: Sequence[PaperDistance],
-    sources: Mapping[str, Source],
-    progress: Progress | None,
-) -> _Experiments:
-    def stage(name: str) -> Progress | None:
-        return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
-
-    limit, seeds, seed = options.limit, options.seeds, options.seed
-    measured = {
-        name: experiments.measure_source(source, chosen, out, limit=limit, seed=seed, progress=stage(name))
-        for name, source in sources.items()
-    }
-    results = {
-        name: experiments.score(data, chosen, out, seeds=seeds, seed=seed, progress=stage(name))
-        for name, data in measured.items()
-    }
-    # Settings and times are of one data set.
-    main = measured.get("bapps") or next(iter(measured.values()))
-    swept = experiments.vary_settings(main, chosen, out, seed=seed, progress=stage("robustness"))
-    if progress:
-        progress(0, 1, "taking times")
-    return _Experiments(measured, results, main, swept, experiments.take_times(main, chosen, out))
 
 
 def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataMatch]) -> list[str]:
@@ -229,8 +210,9 @@ def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataM
 def _write(
     reproduction: Reproduction,
     caution: Sequence[str],
+    planned: Sequence[PaperFigure],
     chosen: Sequence[PaperDistance],
-    done: _Experiments,
+    measured: Mapping[str, Measured],
     progress: Progress | None,
 ) -> None:
     """Write tables, figures and the page; each replaces an earlier one."""
@@ -238,10 +220,6 @@ def _write(
     with replaced(out / "tables") as folder:
         for table in reproduction.tables:
             table.write(folder, caution)
-    planned = [figures.example_figure()]
-    for name, data in done.measured.items():
-        planned += figures.set_figures(data, done.results[name], chosen)
-    planned += figures.robustness_figures(done.swept, chosen, SETS[done.main.name])
     drawn = []
     with replaced(out / "figures") as folder:
         for place, figure in enumerate(planned):
@@ -250,9 +228,8 @@ def _write(
             drawn.append((figure, figure.save(folder)))
     if progress:
         progress(len(planned), len(planned), "writing the page")
-    with written(out / "index.html"):
-        splits = {name: measured.tables for name, measured in done.measured.items()}
-        write_text(page(reproduction, chosen, drawn, splits), out / "index.html")
+    splits = {name: data.tables for name, data in measured.items()}
+    write_text(page(reproduction, chosen, drawn, splits), out / "index.html")
 
 
 def earlier_sets(folder: Path) -> dict[str, Path]:
@@ -267,10 +244,7 @@ def earlier_sets(folder: Path) -> dict[str, Path]:
 def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] | None = None) -> None:
     """Prepare an output folder: new, empty, or of an earlier run with the same settings; others are refused.
 
-    Parameters
-    ----------
-    inputs : mapping of data set to its folder, optional
-        Including those of earlier runs, for the card.
+    The folders of the data sets, those of earlier runs too, are noted on its card.
     """
     inputs = inputs or {}
     if folder.exists() and not folder.is_dir():
@@ -290,8 +264,7 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
     if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
         card = {"command": "twoafc reproduce", "settings": settings, "sets": sets}
-        with written(folder / CARD):
-            write_text(strict_json(card, indent=1), folder / CARD)
+        write_text(strict_json(card, indent=1), folder / CARD)
 
 
 def _require_same(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -306,26 +279,3 @@ def _require_same(folder: Path, settings: Mapping[str, Any]) -> None:
             f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another folder, or "
             "remove it"
         )
-
-
-def mark_finished(folder: Path, key: str) -> None:
-    """Record that the tables, figures and page are written, and from what."""
-    paths = [*(folder / "tables").iterdir(), *(folder / "figures").iterdir(), folder / "index.html"]
-    files = sorted(path.relative_to(folder).as_posix() for path in paths)
-    write_text(strict_json({"key": digest(key, _program()), "files": files}, indent=1), folder / FINISHED)
-
-
-def is_finished(folder: Path, key: str) -> bool:
-    """Return whether tables, figures and page exist as they would be written now."""
-    try:
-        saved = json.loads((folder / FINISHED).read_text(encoding="utf-8"))
-        return saved["key"] == digest(key, _program()) and all((folder / name).is_file() for name in saved["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _program() -> str:
-    """Hash the source files that write and draw."""
-    folders = (Path(__file__).parent, Path(plots.__file__).parent)
-    files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

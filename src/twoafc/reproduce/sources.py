@@ -17,7 +17,7 @@ from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic,
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.files import replaced
-from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, distort, observers, patches, photograph
+from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, cut_patches, distort_each, observers
 
 BAPPS_SPLITS = {"train": "train", "test": "val"}
 CLIC_SPLITS = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
@@ -197,7 +197,7 @@ def _generate_bapps(folder: Path, limit: int | None, seed: int, progress: Progre
 
 def _generate_subset(folder: Path, count: int, M: int, kinds: Sequence[str], rng: np.random.Generator) -> None:
     ref = _references(count, rng)
-    x0, x1 = (_distorted(ref, kinds, rng) for _ in range(2))
+    x0, x1 = (distort_each(ref, kinds, rng)[0] for _ in range(2))
     votes = observers(ref, x0, x1, votes=M, seed=int(rng.integers(2**31)))
     for name, images in {"ref": ref, "p0": x0, "p1": x1}.items():
         (folder / name).mkdir(parents=True)
@@ -210,22 +210,8 @@ def _generate_subset(folder: Path, count: int, M: int, kinds: Sequence[str], rng
 
 def _references(count: int, rng: np.random.Generator) -> Images:
     """Cut patches, rounded to 8 bits as they are saved, so that observers judge what is measured."""
-    source = rng.integers(len(PHOTOGRAPHS), size=count)
-    ref = np.empty((count, 3, 64, 64), dtype=np.float32)
-    for index in np.unique(source):
-        rows = np.flatnonzero(source == index)
-        ref[rows] = patches(photograph(PHOTOGRAPHS[index]), len(rows), seed=rng)[0]
+    ref, _ = cut_patches(rng.integers(len(PHOTOGRAPHS), size=count), rng)
     return np.asarray(np.round(ref * 255) / np.float32(255), dtype=np.float32)
-
-
-def _distorted(ref: Images, kinds: Sequence[str], rng: np.random.Generator) -> Images:
-    which, strength = rng.integers(len(kinds), size=len(ref)), rng.beta(1.5, 1.5, size=len(ref))
-    x = np.empty_like(ref)
-    for number, kind in enumerate(kinds):
-        rows = np.flatnonzero(which == number)
-        if len(rows):
-            x[rows] = distort(kind, ref[rows], strength[rows], seed=rng)
-    return x
 
 
 def _generate_clic(folder: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
@@ -240,7 +226,7 @@ def _generate_clic(folder: Path, limit: int | None, seed: int, progress: Progres
 def _generate_answers(folder: Path, total: int, repeats: Sequence[int], rng: np.random.Generator) -> None:
     originals = ceil(total / 12)
     ref = _references(originals, rng)
-    versions = np.stack([ref, *(_distorted(ref, FAMILIES["mix"], rng) for _ in range(VERSIONS))])
+    versions = np.stack([ref, *(distort_each(ref, FAMILIES["mix"], rng)[0] for _ in range(VERSIONS))])
     names = [[f"{rng.bytes(16).hex()}.png" for _ in ref] for _ in range(VERSIONS + 2)]
     for images, files in zip((ref, *versions), names, strict=True):
         for image, name in zip(images, files, strict=True):

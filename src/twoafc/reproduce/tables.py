@@ -67,32 +67,17 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One value: as printed, and ours.
-
-    Parameters
-    ----------
-    printed, printed_sd : float or None
-        sd is over runs.
-    ours, se, sd : float or None
-    corrected : float or None
-        The right value, if the printed one is known to be wrong; the difference is taken from it.
-    slip : int
-        The number of the slip that affects it; 0 for none.
-    compared : bool
-        Whether ours depends on the same data as the paper's, so that a difference is meaningful.
-    key : str
-        Identifies the value wherever the paper prints it; empty if it does not.
-    """
+    """One value: as printed, and ours; standard deviations are over runs."""
 
     printed: float | None = None
     printed_sd: float | None = None
     ours: float | None = None
     se: float | None = None
     sd: float | None = None
-    corrected: float | None = None
-    slip: int = 0
-    compared: bool = True
-    key: str = ""
+    corrected: float | None = None  # the right value, if the printed one is wrong; the difference is taken from it
+    slip: int = 0  # the number of the slip that affects it; 0 for none
+    compared: bool = True  # whether ours depends on the paper's data, so that a difference is meaningful
+    key: str = ""  # identifies the value wherever the paper prints it; empty if it does not
 
     @property
     def difference(self) -> float | None:
@@ -146,31 +131,16 @@ class Row:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of the paper with our values.
+    """A table of the paper with our values."""
 
-    Parameters
-    ----------
-    name : str
-        The stem of its files.
-    title, caption : str
-        Which table of the paper it is, and what it shows.
-    labels, columns : tuple of str
-        Headings: of the two labels of a row, and of the others.
-    rows : tuple of Row
-    notes : tuple of str
-        For the reader.
-    needs_data : bool
-        Whether our values depend on the data.
-    """
-
-    name: str
-    title: str
+    name: str  # the stem of its files
+    title: str  # which table of the paper it is
     caption: str
-    labels: tuple[str, str]
-    columns: tuple[str, ...]
+    labels: tuple[str, str]  # headings of the two labels of a row
+    columns: tuple[str, ...]  # the other headings
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    needs_data: bool = True
+    needs_data: bool = True  # whether our values depend on the data
 
     def text(self) -> Table:
         """Return the table as text, with two columns of labels."""

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.distances import luma
-from twoafc.worlds.distortions import DISTORTIONS, Images, distort
+from twoafc.worlds.distortions import DISTORTIONS, PIECE, Images, distort
 from twoafc.worlds.models import cast_votes
 
 # Shipped inside scikit-image, in the public domain or CC0: nothing is downloaded.
@@ -29,20 +29,14 @@ LEAST_CONTRAST = 0.04
 WEIGHTS = (0.5, 0.7, 0.5, 1.5)
 SEMISATURATION = 0.03
 SLOPE, THRESHOLD, LAPSE = 3.0, 0.03, 0.03
-PIECE = 32
 
 
 @dataclass(frozen=True, eq=False)
 class PhotographTriplets:
-    """Images of triplets, and a table that describes them.
+    """Images of T triplets, each of shape (T, 3, 64, 64) in [0, 1], and a table that describes them.
 
-    Parameters
-    ----------
-    ref, x0, x1 : array of float32, shape (T, 3, 64, 64)
-        In [0, 1].
-    table : polars.DataFrame, T rows
-        ``group``, the photograph's name; ``ref``, ``x0`` and ``x1``, a name for each image; ``distortion0`` and
-        ``distortion1``, ``strength0`` and ``strength1``, how x0 and x1 were made from the reference.
+    It has ``group``, the photograph's name; ``ref``, ``x0`` and ``x1``, a name for each image; ``distortion0`` and
+    ``distortion1``, ``strength0`` and ``strength1``, how x0 and x1 were made from the reference.
     """
 
     ref: Images
@@ -67,13 +61,6 @@ def photograph_triplets(count: int, *, seed: int = 0) -> PhotographTriplets:
 
     The two distortions of a triplet, and their strengths, are drawn independently of each other and of the photograph.
 
-    Parameters
-    ----------
-    count : int
-        The number of triplets.
-    seed : int
-        Equal seeds give equal triplets.
-
     Examples
     --------
     >>> triplets = photograph_triplets(16, seed=1)
@@ -84,19 +71,30 @@ def photograph_triplets(count: int, *, seed: int = 0) -> PhotographTriplets:
         raise ValueError(f"count must be at least 1; got {count}")
     rng = np.random.default_rng(seed)
     source = rng.permutation(np.arange(count) % len(PHOTOGRAPHS))
-    ref = np.empty((count, 3, SIZE, SIZE), dtype=np.float32)
-    corners = np.empty((count, 2), dtype=np.int64)
-    for index, name in enumerate(PHOTOGRAPHS):
+    ref, corners = cut_patches(source, rng)
+    x, kinds, strengths = distort_each(np.concatenate([ref, ref]), tuple(DISTORTIONS), rng)
+    table = _describe(source, corners, kinds.reshape(2, count), strengths.reshape(2, count))
+    return PhotographTriplets(ref, x[:count], x[count:], table)
+
+
+def cut_patches(source: IntArray, rng: np.random.Generator) -> tuple[Images, IntArray]:
+    """Cut a patch from each photograph, given by its place in `PHOTOGRAPHS`; return their corners, too."""
+    ref = np.empty((len(source), 3, SIZE, SIZE), dtype=np.float32)
+    corners = np.empty((len(source), 2), dtype=np.int64)
+    for index in np.unique(source):
         rows = np.flatnonzero(source == index)
-        ref[rows], corners[rows] = patches(photograph(name), len(rows), seed=rng)
-    kinds = rng.integers(len(DISTORTIONS), size=(2, count))
-    # Rarely near 0 and rarely near 1.
-    strengths = rng.beta(1.5, 1.5, size=(2, count))
-    x = np.empty((2, *ref.shape), dtype=np.float32)
-    for kind, name in enumerate(DISTORTIONS):
-        which, rows = np.nonzero(kinds == kind)
-        x[which, rows] = distort(name, ref[rows], strengths[which, rows], seed=rng)
-    return PhotographTriplets(ref, x[0], x[1], _describe(source, corners, kinds, strengths))
+        ref[rows], corners[rows] = patches(photograph(PHOTOGRAPHS[index]), len(rows), seed=rng)
+    return ref, corners
+
+
+def distort_each(images: Images, names: Sequence[str], rng: np.random.Generator) -> tuple[Images, IntArray, FloatArray]:
+    """Distort each image by one of the names, drawn with a strength that is rarely near 0 or 1; return both, too."""
+    kinds, strengths = rng.integers(len(names), size=len(images)), rng.beta(1.5, 1.5, size=len(images))
+    x = np.empty_like(images)
+    for kind, name in enumerate(names):
+        rows = np.flatnonzero(kinds == kind)
+        x[rows] = distort(name, images[rows], strengths[rows], seed=rng)
+    return x, kinds, strengths
 
 
 def _describe(source: IntArray, corners: IntArray, kinds: IntArray, strengths: FloatArray) -> pl.DataFrame:
@@ -135,10 +133,7 @@ def photograph(name: str) -> Images:
 def patches(image: Images, count: int, *, seed: int | np.random.Generator = 0) -> tuple[Images, IntArray]:
     """Cut patches at random places of an image, without repeats where it has enough, and none nearly flat.
 
-    Returns
-    -------
-    (patches, corners)
-        Shapes (count, 3, 64, 64) and (count, 2): the images, and the row and column of their upper left pixels.
+    The second array has the row and column of their upper left pixels.
 
     Examples
     --------
@@ -172,16 +167,7 @@ def observers(ref: Images, x0: Images, x1: Images, votes: int | Sequence[int], *
     """Simulate observers who choose which of x0 and x1 is closer to the reference.
 
     They judge by `hidden_distance`, perceived with noise that grows with it above a threshold; 3 % of their votes are
-    random. It is none of the distances of this package.
-
-    Parameters
-    ----------
-    ref, x0, x1 : array of float32, shape (T, 3, 64, 64)
-        In [0, 1].
-    votes : int or sequence of int
-        M; if there are several, each triplet draws one of them, all equally likely.
-    seed : int
-        Equal seeds give equal votes.
+    random. It is none of the distances of this package. Of several numbers of votes each triplet draws one.
 
     Examples
     --------
