@@ -67,7 +67,7 @@ def fitted(train: Votes, tested: Votes, file: MeasuredChannels) -> tuple[FloatAr
     fit = Heads(file.network, tuple(file.heads), file.identity["weights"], file.means).fit(train["heads"])
     refitted = fit.probability(*map(fit.reduce, tested["heads"].columns))
     published = Spline().fit(train[file.network]).probability(*tested[file.network].columns)
-    return refitted, published, fit.surface is not None
+    return refitted, published, fit.probability.surface is not None
 
 
 def worlds() -> None:

@@ -207,8 +207,8 @@ def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> Ite
                 *_, last = predictions(job, run, data)
                 values[name] = values_of(last.table, last.P, values_per_row(last.table, last.P), clustering)
                 if design.folds or training_matters(estimator, len(train), len(table)):
-                    P, crossed, freedom = fit_to_halves(job, run, data, half)
-                    halves = halves_of(last.table, P, crossed=crossed, freedom=freedom)
+                    P, crossed, df = fit_to_halves(job, run, data, half)
+                    halves = halves_of(last.table, P, crossed=crossed, df=df)
                     values[name] = replace(values[name], halves=halves)
         yield outcome(values, clustering, means)
 

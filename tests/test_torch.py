@@ -21,7 +21,7 @@ import twoafc
 from conftest import random_table
 from twoafc import Density, Spline, metrics
 from twoafc.errors import DataError
-from twoafc.estimators import Fused, Fusion, FusionFit
+from twoafc.estimators import Chance, Fused, Fusion, FusionFit
 from twoafc.table import Pairs, Triplets
 
 torch = pytest.importorskip("torch")
@@ -384,7 +384,7 @@ def a_fusion(*parts: str) -> FusionFit:
     rng = np.random.default_rng(0)
     knots = tuple(np.concatenate([[0.0], np.sort(rng.lognormal(sigma=0.5, size=300)) / 8]) for _ in parts)
     fused = Fused(parts, knots, tuple(3 * np.sqrt(each) for each in knots))
-    return FusionFit(Fusion(parts), fused, 0.01)
+    return FusionFit(Fusion(parts), fused, Chance(0.01))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

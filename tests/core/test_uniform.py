@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from twoafc.core import Uniform, uniformise
-from twoafc.errors import DataError
 
 values = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=1, max_size=40)
 
@@ -56,21 +54,3 @@ def test_a_constant_distance_goes_to_the_middle() -> None:
 def test_inverse_gives_training_values_back(d: list[float]) -> None:
     U = Uniform.learn(d, d)
     np.testing.assert_array_equal(U.inverse(U.levels), U.values)
-
-
-@pytest.mark.parametrize(
-    ("values", "at_most", "message"),
-    [
-        ([1.0, np.nan], [1, 2], "the map's values must be finite numbers; those of the model are not"),
-        ([], [], "the map's values must be finite numbers; those of the model are not"),
-        ([1.0, 2.0], [1], "the map's counts must be numbers, one per value; those of the model are not"),
-        ([1.0, 1.0], [1, 2], "the map must be increasing; that of the model is not"),
-        ([1.0, 2.0], [1, 1], "the map must be increasing; that of the model is not"),
-        ([1.0, 2.0], [0, 1], "the map must be increasing; that of the model is not"),
-    ],
-)
-def test_a_saved_map_is_checked(values: list[float], at_most: list[int], message: str) -> None:
-    arrays = {"values": np.array(values, dtype=np.float64), "at_most": np.array(at_most, dtype=np.int64)}
-    with pytest.raises(DataError) as caught:
-        Uniform.restore(arrays)
-    assert str(caught.value) == message

@@ -61,4 +61,3 @@ def test_a_given_map_is_used(k: int) -> None:
     uniform = Uniform.learn(np.linspace(0, 50, 7))
     for estimator in (Density(), Spline()):
         assert estimator.fit(replace(table, uniform=uniform)).uniform is uniform
-    assert Density().fit(table, uniform=uniform).uniform is uniform

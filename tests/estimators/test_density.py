@@ -13,7 +13,6 @@ from scipy.stats import binom, rankdata
 
 from conftest import random_table
 from twoafc.core import Uniform
-from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Spline
 from twoafc.estimators.kernel import interpolated_variance
 from twoafc.metrics import agreement, nll, score_2afc_distance
@@ -123,7 +122,8 @@ def test_single_votes_give_the_surface_of_the_triplets(
     choice = np.concatenate([[1] * n + [0] * (M - n) for n, M in zip(table.n, table.M, strict=True)])
     votes = Triplets.from_frame({"choice": choice, "d0": table.d0[row], "d1": table.d1[row]})
     assert len(votes) == table.M.sum()
-    np.testing.assert_allclose(density.fit(votes, uniform=fit.uniform).surface, fit.surface, rtol=0, atol=1e-12)
+    again = density.fit(dataclasses.replace(votes, uniform=fit.uniform))
+    np.testing.assert_allclose(again.surface, fit.surface, rtol=0, atol=1e-12)
 
 
 def test_the_papers_route_through_each_count_gives_the_same_surface() -> None:
@@ -323,19 +323,6 @@ def test_a_restored_fit_answers_the_same() -> None:
     np.testing.assert_array_equal(again.probability(d0, d1), fit.probability(d0, d1))
     np.testing.assert_array_equal(again.standard_error(d0, d1), fit.standard_error(d0, d1))
     assert again.plane_log_likelihood == fit.plane_log_likelihood
-
-
-def test_a_restored_fit_is_checked() -> None:
-    fit = Density(grid_size=3).fit(random_table())
-    arrays = fit.arrays()
-    shapes = "sums must be finite numbers of shape (4, 4, 4); found float64 (4, 3, 3)"
-    with pytest.raises(DataError) as caught:
-        DensityFit.restore({"grid_size": 4}, arrays)
-    assert str(caught.value) == shapes
-    skewed = arrays["sums"].copy()
-    skewed[0, 0, 1] += 1
-    with pytest.raises(DataError, match="sums of votes must be symmetric; those of the model are not"):
-        DensityFit.restore({"grid_size": 3}, arrays | {"sums": skewed})
 
 
 @pytest.mark.parametrize("settings", [Density(), Spline()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -323,44 +322,6 @@ def test_a_saved_model_gives_the_same_P(settings, tmp_path):
     np.testing.assert_array_equal(again.probability(train.d0, train.d1), fit.probability(train.d0, train.d1))
     np.testing.assert_array_equal(again.training_nll, fit.training_nll)
     assert (fit.uniform is None) == (settings.inputs == "raw")
-
-
-@pytest.fixture(scope="module")
-def saved():
-    fit = Network(epochs=2).fit(table(triplets=50))
-    return asdict(fit.settings), fit.arrays()
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"parameters": np.zeros(1280)}, "parameters must be float64 of shape (1281,); found float64 (1280,)"),
-        ({"parameters": np.zeros(1281, "f4")}, "parameters must be float64 of shape (1281,); found float32 (1281,)"),
-        ({"parameters": np.full(1281, np.nan)}, "parameters and chance_nll must be finite; those of the model are not"),
-        ({"chance_nll": np.array(np.inf)}, "parameters and chance_nll must be finite; those of the model are not"),
-        ({"chance_nll": np.zeros(1)}, "chance_nll must be float64 of shape (); found float64 (1,)"),
-        ({"training_nll": np.zeros((1, 1))}, "training_nll must be float64 of shape (1,); found float64 (1, 1)"),
-        ({"training_nll": np.zeros(3)}, "training_nll must have 1 to 2 values, one per epoch; found 3"),
-        ({"training_nll": np.zeros(0)}, "training_nll must have 1 to 2 values, one per epoch; found 0"),
-        ({"values": np.zeros(100)}, "the map must be increasing; that of the model is not"),
-        (
-            {"at_most": np.ones(3, int)},
-            "the map's counts must be numbers, one per value; those of the model are not",
-        ),
-        ({"at_most": None}, "a network's model must hold at_most; found chance_nll, parameters, training_nll, values"),
-    ],
-)
-def test_arrays_that_no_fit_could_hold_are_refused(saved, changed, message):
-    settings, arrays = saved
-    damaged = {name: array for name, array in (arrays | changed).items() if array is not None}
-    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
-        NetworkFit.restore(settings, damaged)
-
-
-@pytest.mark.parametrize("settings", [{"epochs": 0}, {"depth": 3}, {"seed": None}])
-def test_settings_that_no_network_has_are_refused(saved, settings):
-    with pytest.raises(DataError, match=r"^the model's settings are not those of a network; "):
-        NetworkFit.restore(saved[0] | settings, saved[1])
 
 
 def test_the_mean_loss_does_not_depend_on_how_rows_fall_into_chunks():

@@ -14,7 +14,6 @@ from scipy.special import ndtri, rel_entr
 from conftest import random_table
 from twoafc import worlds
 from twoafc.core import uniformise
-from twoafc.errors import DataError
 from twoafc.estimators import Density, Spline, SplineFit
 from twoafc.estimators.basis import LAST_KNOT, functions, parts, slopes, spline_basis
 from twoafc.estimators.penalised import LINKS, PRECISE, Problem, between_clusters, between_rows, chances, gather, solve
@@ -329,33 +328,13 @@ def test_correlated_votes_are_not_followed() -> None:
     assert Spline().fit(table).dispersion == pytest.approx(3, rel=0.15)
 
 
-def test_a_restored_fit_answers_the_same_and_is_checked() -> None:
+def test_a_restored_fit_answers_the_same() -> None:
     fit = Spline(size=6).fit(random_table(300))
     kept = dataclasses.asdict(fit.settings)
     again = SplineFit.restore(kept, fit.arrays())
     at = np.random.default_rng(0).uniform(0, 5, (2, 50))
     np.testing.assert_array_equal(again.probability(*at), fit.probability(*at))
     np.testing.assert_array_equal(again.standard_error(*at), fit.standard_error(*at))
-    for name, value, message in (
-        ("theta", np.zeros(3), "covariance must be finite numbers of shape (3, 3); found float64 (16, 16)"),
-        (
-            "scores",
-            fit.scores[:-1],
-            f"scores must be finite numbers of shape ({len(fit.scores)},); found float64 ({len(fit.scores) - 1},)",
-        ),
-        ("scores", -fit.scores, "the scores must be increasing; those of the model are not"),
-        ("theta", np.full(16, np.nan), "theta must be finite numbers of shape (16,); found float64 (16,)"),
-        ("covariance", -np.eye(16), "the covariance must be symmetric and positive; that of the model is not"),
-        ("link", np.array(7), "link must be 0 or 1; found 7"),
-        (
-            "dispersion",
-            np.array(-3.0),
-            "dispersion must be at least 1 and precisions positive; those of the model are not",
-        ),
-    ):
-        with pytest.raises(DataError) as caught:
-            SplineFit.restore(kept, fit.arrays() | {name: value})
-        assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_tables_must_share_what_is_asked_for() -> None:
         evaluate(train, other, distances=["bad"])
     with pytest.raises(DataError, match="the train table has no distance ugly; it has good, bad"):
         evaluate(train, distances=["ugly"])
-    lone = Triplets.from_frame({"n": [1], "M": [1], "d0": [1.0], "d1": [2.0]})
+    lone = Triplets.from_frame({"n": [1] * 5, "M": [1] * 5, "d0": [1.0] * 5, "d1": [2.0] * 5})
     with pytest.raises(DataError, match="train and test must share a distance; train has good, bad, test has distance"):
         evaluate(train, lone)
 

@@ -36,7 +36,6 @@ from twoafc.inference import (
     holm,
     lettered,
     mean_values,
-    moves,
     p_value,
     row_weights,
     sentence,
@@ -44,6 +43,7 @@ from twoafc.inference import (
     t_interval,
     values_of,
     values_per_row,
+    vote_effects,
 )
 from twoafc.metrics import log_likelihood
 from twoafc.table import Triplets
@@ -434,7 +434,7 @@ def test_what_a_vote_moves_is_its_residual_times_what_it_changes() -> None:
     table, P = observed(30, 8, np.random.default_rng(7), 0.5)
     link = clustering_of(table)
     assert link.votes is not None
-    found = moves(lambda row, n, M, p: -log_likelihood(n, M, p), link.votes, table.n, table.M, P)
+    found = vote_effects(lambda row, n, M, p: -log_likelihood(n, M, p), link.votes, table.n, table.M, P)
     for vote in range(0, 150, 7):
         row, chosen = int(link.votes.row[vote]), int(link.votes.chosen[vote])
         others = table.n[row] - chosen

@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 
 from pairs_world import falling, world
 from twoafc.core import Uniform
+from twoafc.files import restored
 from twoafc.inference import (
     Clustering,
     Dependence,
@@ -293,7 +294,7 @@ def test_goodness_of_pairs_is_that_of_their_votes_alone() -> None:
     constant = np.full(len(table), table.share)
     assert result.calibration.floor == pytest.approx(nll(table.n, table.M, constant))
     assert all("triplet" not in sentence for sentence in result.sentences())
-    again = Goodness.from_record(json.loads(json.dumps(result.record())))
+    again = restored(Goodness, json.loads(json.dumps(result.record())))
     assert again.record() == result.record()
 
 

@@ -18,7 +18,7 @@ from twoafc.inference import (
     MEASURES,
     Clustering,
     Dependence,
-    Halves,
+    HalfScores,
     Values,
     bar,
     compare,
@@ -34,7 +34,7 @@ def values_with_halves(T: int, seed: int, *, crossed: bool = False) -> Values:
     rng = np.random.default_rng(seed)
     apart = rng.normal(size=(6, T, len(MEASURES[2]))) + rng.normal(size=(6, 1, len(MEASURES[2])))
     columns = 50 + rng.normal(size=(T, len(MEASURES[2])))
-    return Values(MEASURES[2], columns, rng.integers(1, 5, T), halves=Halves(apart, crossed, 6.0))
+    return Values(MEASURES[2], columns, rng.integers(1, 5, T), halves=HalfScores(apart, crossed, 6.0))
 
 
 def slow_training(apart: np.ndarray, factor: float, *, crossed: bool) -> float:

@@ -78,7 +78,7 @@ def test_a_weight_is_so_many_copies_in_one_cluster(k: int) -> None:
             by_itself = values_per_row(one, P, group=one.groups[1], draws=0)
             grouped = values_of(one, P, by_itself, clustering, group=one.groups[1])
         records = by_group(one, values_per_row(one, P, draws=0), by_itself)
-        halves = halves_of(one, np.stack([P, P**2, P**1.5, P])[None].reshape(2, 2, -1), crossed=False, freedom=2.0)
+        halves = halves_of(one, np.stack([P, P**2, P**1.5, P])[None].reshape(2, 2, -1), crossed=False, df=2.0)
         found[name] = records, errors(values, one.groups, clustering, grouped)
         found[f"{name} with halves"] = records, errors(replace(values, halves=halves), None, clustering)
     for kind in ("", " with halves"):
@@ -247,7 +247,7 @@ def test_differences_are_weighted(halves: bool) -> None:
             values[name], clustering = scored(one, P**power)
             if halves:
                 fits = np.stack([P, P**0.9, P**power, P**0.7]).reshape(2, 2, -1)
-                values[name] = replace(values[name], halves=halves_of(one, fits, crossed=False, freedom=2.0))
+                values[name] = replace(values[name], halves=halves_of(one, fits, crossed=False, df=2.0))
         found.append(compare(values, clustering, estimator="e"))
     for record, other in zip(*found, strict=True):
         assert (record["a"], record["b"]) == (other["a"], other["b"])

@@ -16,7 +16,7 @@ from twoafc.cli import main
 from twoafc.datasets import open_dataset
 from twoafc.distances import lpips_channels, weights
 from twoafc.errors import DataError
-from twoafc.estimators import Heads, HeadsFit
+from twoafc.estimators import Chance, Heads, HeadsFit
 from twoafc.measurement import Measured, MeasuredChannels, make_candidates, read_channels
 from twoafc.measurement.candidates import split_fused
 
@@ -169,7 +169,7 @@ def test_heads_of_ones_own_are_measured_by_their_file(here: Path) -> None:
     heads = tuple(np.full(width, 0.5, dtype=np.float32) for width in STAGES)
     digests = {name: weights.published()[name].digest for name in ("alexnet", "lpips_alex_head")}
     settings = Heads("lpips_alex", tuple(head.astype(np.float64) for head in heads), digests)
-    HeadsFit(settings, heads, 0.01, np.ones(sum(STAGES))).save("mine.npz")
+    HeadsFit(settings, heads, Chance(0.01), np.ones(sum(STAGES))).save("mine.npz")
     requested, fused = split_fused(["mine.npz", "rmse"], "cpu", "fp32")
     assert (requested, fused) == (["mine.npz", "rmse"], [])
     mine, _ = make_candidates(requested, "cpu", "fp32")

@@ -13,7 +13,7 @@ import pytest
 import trees
 import twoafc
 from commands import refused
-from twoafc.estimators import Fused, Fusion, FusionFit
+from twoafc.estimators import Chance, Fused, Fusion, FusionFit
 
 KNOTS = np.array([0.0, 0.05, 1.0])
 HEIGHTS = np.array([0.0, 1.0, 3.0])
@@ -21,7 +21,7 @@ HEIGHTS = np.array([0.0, 1.0, 3.0])
 
 def fit_of(*parts: str, **identities: dict[str, object]) -> FusionFit:
     fused = Fused(parts, (KNOTS,) * len(parts), (HEIGHTS,) * len(parts))
-    return FusionFit(Fusion(parts), fused, 0.01, identities=identities)
+    return FusionFit(Fusion(parts), fused, Chance(0.01), identities=identities)
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+from functools import cached_property
 from typing import Any
 
 import twoafc
@@ -71,6 +72,7 @@ def described(thing: Any, name: str) -> dict[str, Any]:
     if name not in RETURNED:
         found["call"] = parameters(thing)
     methods = {one: getattr(thing, one, None) for one in members(thing)}
+    methods = {one: method for one, method in methods.items() if not isinstance(method, cached_property)}
     found["methods"] = {one: parameters(method) for one, method in methods.items() if inspect.isroutine(method)}
     return found
 

@@ -22,7 +22,8 @@ from drawing import panel
 from pairs_world import world as pairs
 from twoafc import plots
 from twoafc.arrays import FloatArray
-from twoafc.estimators import Density, Spline, interpolate
+from twoafc.estimators import Density, Spline
+from twoafc.estimators.kernel import interpolate
 from twoafc.plots.plane import rectangles
 from twoafc.reproduce import worked_example
 from twoafc.results import Run, surfaces_of

@@ -4,6 +4,5 @@ from .binomial import log_coefficient as log_coefficient
 from .binomial import log_pmf as log_pmf
 from .binomial import pmf_table as pmf_table
 from .uniform import Uniform as Uniform
-from .uniform import check_finite as check_finite
 from .uniform import require_numbers as require_numbers
 from .uniform import uniformise as uniformise

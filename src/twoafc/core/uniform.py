@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +47,8 @@ class Uniform:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> Uniform:
-        """Take the map of a saved model, checking it."""
-        values, at_most = arrays["values"], arrays["at_most"]
-        if values.dtype != np.float64 or values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-            raise DataError("the map's values must be finite numbers; those of the model are not")
-        if at_most.dtype not in (np.int64, np.float64) or at_most.shape != values.shape or not at_most[-1] < np.inf:
-            raise DataError("the map's counts must be numbers, one per value; those of the model are not")
-        if (np.diff(values) <= 0).any() or (np.diff(at_most, prepend=0) <= 0).any():
-            raise DataError("the map must be increasing; that of the model is not")
-        return cls(values, at_most)
+        """Take the map of a saved model."""
+        return cls(arrays["values"], arrays["at_most"])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
@@ -124,14 +116,6 @@ def require_numbers(d: ArrayLike) -> FloatArray:
     return d
 
 
-def check_finite(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse arrays of a saved model that are not finite numbers of their shapes."""
-    for name, shape in shapes.items():
-        array = arrays[name]
-        if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-            raise DataError(f"{name} must be finite numbers of shape {shape}; found {array.dtype} {array.shape}")
-
-
 @overload
 def uniformise(d: ArrayLike, /, *, weight: FloatArray | None = None) -> tuple[Uniform, FloatArray]: ...
 @overload
@@ -163,7 +147,7 @@ def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[A
     """
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
     pooled = np.concatenate(arrays)
-    order = _argsort(pooled)
+    order = np.argsort(pooled)
     ordered = pooled[order]
     last = np.flatnonzero(np.concatenate([ordered[1:] != ordered[:-1], [True]]))
     at_most = last + 1 if weight is None else np.cumsum(np.tile(weight, len(arrays))[order])[last]
@@ -172,17 +156,3 @@ def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[A
     levels = U.levels
     u[order] = levels if len(levels) == len(u) else np.repeat(levels, np.diff(last, prepend=-1))
     return U, *np.split(u, np.cumsum([len(array) for array in arrays])[:-1])
-
-
-def _argsort(x: FloatArray) -> NDArray[np.int64]:
-    """Sort indices, in half the time of numpy's own.
-
-    The bits of positive numbers, read as integers, are in their order. Two passes over the upper 32 bits of their
-    range, which numpy sorts by radix, leave next to nothing for the stable sort; that one alone decides the order.
-    """
-    bits = x.view(np.int64)
-    low, high = int(bits.min()), int(bits.max())
-    upper = ((bits - low) >> max((high - low).bit_length() - 32, 0)).astype(np.uint32)
-    order = np.argsort(upper.astype(np.uint16), kind="stable")
-    order = order[np.argsort((upper >> 16).astype(np.uint16)[order], kind="stable")]
-    return np.asarray(order[np.argsort(x[order], kind="stable")])

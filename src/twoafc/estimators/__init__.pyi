@@ -1,16 +1,13 @@
 from .basis import spline_basis as spline_basis
 from .density import Density as Density
 from .density import DensityFit as DensityFit
+from .fusion import Chance as Chance
 from .fusion import Fused as Fused
 from .fusion import Fusion as Fusion
 from .fusion import FusionFit as FusionFit
 from .fusion import last_slope as last_slope
 from .heads import Heads as Heads
 from .heads import HeadsFit as HeadsFit
-from .kernel import Sums as Sums
-from .kernel import interpolate as interpolate
-from .kernel import kernel_sums as kernel_sums
-from .kernel import vote_products as vote_products
 from .models import AUTO as AUTO
 from .models import CARRIED as CARRIED
 from .models import CountsEstimator as CountsEstimator

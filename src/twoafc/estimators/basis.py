@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 SEVERAL = 10.0
 """Ratio of the reluctance to compare across a rank (see `normal_scores`) to its lowest value, between two scales."""
@@ -48,14 +51,8 @@ def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArra
     larger of their triplets. If a share w of all T triplets is on one scale, c = 2 w T v (1 - v) of them compare across
     v, and a step of rank du is a step du / w on that scale: the normal score rises by du / w over the normal density.
 
-    Parameters
-    ----------
-    uniform : Uniform
-        The map of the training distances.
-    place : k arrays of int, shape (T,)
-        Index of each training distance among the values of the map; one of pairs, which compare nothing.
-    mass : array, shape (T,), optional
-        What each row counts for.
+    `place` are the indices of the training distances among the values of their map, k arrays of shape (T,); one of
+    pairs, which compare nothing. `mass` is what each row counts for.
 
     Examples
     --------
@@ -99,31 +96,24 @@ def _near_share(larger: FloatArray, smaller: FloatArray) -> FloatArray:
 class Basis:
     """Orthonormal smooth functions of one normal score.
 
-    Parameters
-    ----------
-    knots : array, shape (K,)
-        Evenly spaced, increasing.
-    curvature : array, shape (K, K)
-        Second derivatives at the knots of the natural splines that are 1 at one knot and 0 at the others.
-    mixing : array, shape (K, K)
-        Values at the knots of the K functions, one in each column.
-    roughness : array, shape (K,)
-        Integral of the squared second derivative of each function; 0 for the first two.
+    ``curvature`` has the second derivatives at the knots of the natural splines that are 1 at one knot and 0 at the
+    others, shape (K, K); ``mixing`` the values at the knots of the K functions, one in each column; ``roughness`` the
+    integral of the squared second derivative of each function, 0 for the first two.
     """
 
-    knots: FloatArray
+    knots: FloatArray  # evenly spaced, increasing, shape (K,)
     curvature: FloatArray
     mixing: FloatArray
     roughness: FloatArray
+    spline: CubicSpline  # all functions between the knots
 
     def __call__(self, z: FloatArray) -> FloatArray:
-        """Values of the functions at z, along a new last axis."""
-        return np.asarray(_cardinal(z, self.knots, self.curvature) @ self.mixing)
+        """Values of the functions at z, along a new last axis: straight lines outside the knots."""
+        return _natural(self.spline, z)
 
     def slopes(self, z: FloatArray) -> FloatArray:
         """First derivatives of the functions at z, along a new last axis."""
-        step = 1e-4
-        return (self(z + step) - self(z - step)) / (2 * step)
+        return np.asarray(self.spline(np.clip(z, self.knots[0], self.knots[-1]), 1))
 
 
 @cache
@@ -138,12 +128,16 @@ def spline_basis(size: int) -> Basis:
     >>> functions.roughness.round(1)[:4]
     array([ 0. ,  0. ,  7. , 37.3])
     """
-    from scipy.linalg import eigh  # here, since it is slow to import
+    from scipy.interpolate import CubicSpline  # here, since they are slow to import
+    from scipy.linalg import eigh, toeplitz
 
     knots = np.linspace(-LAST_KNOT, LAST_KNOT, size)
-    curvature, penalty = _natural(knots)
+    cardinal = CubicSpline(knots, np.eye(size), bc_type="natural")
+    # The second derivative is straight between knots, and 0 at the ends.
+    curvature, h = cardinal(knots, 2), knots[1] - knots[0]
+    penalty = curvature.T @ toeplitz([2 * h / 3, h / 6, *[0.0] * (size - 2)]) @ curvature
     z = np.linspace(-4, 4, 2001)
-    values = _cardinal(z, knots, curvature)
+    values = _natural(cardinal, z)
     weight = np.exp(-(z**2) / 2)
     gram = values.T @ (values * (weight / weight.sum())[:, None])
     roughness, mixing = eigh(penalty, gram)
@@ -153,36 +147,15 @@ def spline_basis(size: int) -> Basis:
     roughness[:STRAIGHT] = 0.0
     # The sign of an eigenvector is arbitrary, but a saved model must mean the same everywhere.
     mixing *= np.sign(mixing[-1])
-    return Basis(knots, curvature, mixing, roughness)
+    return Basis(knots, curvature, mixing, roughness, CubicSpline(knots, mixing, bc_type="natural"))
 
 
-def _natural(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Second derivatives at the knots as a matrix on the values there, and the integral of their square."""
-    from scipy.linalg import toeplitz  # here, since it is slow to import
-
-    size, h = len(knots), knots[1] - knots[0]
-    second = np.diff(np.eye(size), 2, axis=0) / h
-    band = toeplitz(np.concatenate([[2 * h / 3, h / 6], np.zeros(size - 4)]))
-    inner = np.linalg.solve(band, second)
-    return np.vstack([np.zeros(size), inner, np.zeros(size)]), second.T @ inner
-
-
-def _cardinal(z: FloatArray, knots: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Natural splines that are 1 at one knot and 0 at the others, at z; straight lines outside the knots."""
-    z = np.asarray(z, dtype=np.float64)
-    h = knots[1] - knots[0]
-    inside = np.clip(z, knots[0], knots[-1])
-    j = np.clip(((inside - knots[0]) / h).astype(np.int64), 0, len(knots) - 2)
-    b = (inside - knots[j]) / h
-    a, unit = 1 - b, np.eye(len(knots))
-    spline = a[..., None] * unit[j] + b[..., None] * unit[j + 1]
-    bend = [((x**3 - x) * h * h / 6)[..., None] for x in (a, b)]
-    spline += bend[0] * curvature[j] + bend[1] * curvature[j + 1]
-    # Slopes at the two ends, for what lies beyond them.
-    first = (unit[1] - unit[0]) / h - h / 6 * curvature[1]
-    last = (unit[-1] - unit[-2]) / h + h / 6 * curvature[-2]
-    beyond = z - inside
-    return np.asarray(spline + beyond[..., None] * np.where((beyond < 0)[..., None], first, last))
+def _natural(spline: CubicSpline, z: FloatArray) -> FloatArray:
+    """Values at z, along a new last axis: beyond its knots a natural spline is a straight line."""
+    inside = np.clip(z, spline.x[0], spline.x[-1])
+    values, beyond = np.asarray(spline(inside)), z != inside
+    values[beyond] += (z - inside)[beyond, None] * spline(inside[beyond], 1)
+    return values
 
 
 PARTS = {1: ("line", "bends"), 2: ("line", "scale", "tilt", "interaction")}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
 from numbers import Real
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import Uniform, check_finite
-from twoafc.errors import DataError
+from twoafc.arrays import FloatArray
+from twoafc.core import Uniform
 from twoafc.estimators.kernel import (
     Sums,
     choose_sigma,
@@ -24,11 +22,10 @@ from twoafc.estimators.kernel import (
     interpolate,
     interpolated_variance,
     kernel_sums,
-    offsets,
     surface_covariances,
     vote_products,
 )
-from twoafc.files import save_archive
+from twoafc.estimators.saved import Saved
 from twoafc.public import public
 from twoafc.table import as_votes, repeated_units
 
@@ -79,13 +76,10 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
-    def fit(self, table: Any, *, uniform: Uniform | None = None) -> DensityFit:
-        """Fit P to a table, path or frame with one distance; `uniform` is used instead of a map learnt from it."""
+    def fit(self, table: Any) -> DensityFit:
+        """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)
-        if uniform is None:
-            uniform, *columns = table.uniformised()
-        else:
-            columns = [uniform(d) for d in table.columns]
+        uniform, *columns = table.uniformised()
         u, n, M, mass, squared_mass = tuple(columns), table.n, table.M, table.mass, table.squared_mass
         times = 1 if mass is None else mass
         share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
@@ -99,23 +93,24 @@ class Density:
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
+        P = share + _excess_at_nodes(sums, share, self.prior)
         if table.k == 2:
-            return DensityFit.from_sums(chosen, uniform, sums, u, vote_products(n, M, squared_mass))
-        P = share + _excess(sums, share, self.prior)
-        rows = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
-        return DensityFit(
-            chosen, uniform, share, sums, partial(curve_covariances, *rows, sigma=sigma, prior=self.prior)
-        )
+            rows = (u, vote_products(n, M, squared_mass), P, sums.M + self.prior)
+            covariances = partial(surface_covariances, *rows, sigma=sigma)
+        else:
+            pairs = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
+            covariances = partial(curve_covariances, *pairs, sigma=sigma, prior=self.prior)
+        return DensityFit(chosen, uniform, share, sums, covariances)
 
 
-def _excess(sums: Sums, share: float, prior: float) -> FloatArray:
+def _excess_at_nodes(sums: Sums, share: float, prior: float) -> FloatArray:
     """P - share at the nodes; antisymmetric to the last bit for k = 2: the mirrored sum of n K is its transpose."""
     N, D, _, _ = sums
     return np.asarray(((N - N.T) / 2 if N.ndim == 2 else N - share * D) / (D + prior))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DensityFit:
+class DensityFit(Saved):
     """P = (sum of n K + prior share) / (sum of M K + prior) at the nodes, linear between them.
 
     A surface over two distances for triplets, whose sums are over the triplets and their mirrors, or a curve over one
@@ -131,8 +126,6 @@ class DensityFit:
     sums : Sums
     compute_covariances : callable
         Returns the `covariances`, which take longer than the rest and are computed on first use.
-    carried : mapping of name to array
-        Further arrays of a saved model: the counts that it was fitted to.
     """
 
     settings: Density
@@ -140,26 +133,13 @@ class DensityFit:
     share: float
     sums: Sums
     compute_covariances: Callable[[], FloatArray]
-    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    @classmethod
-    def from_sums(
-        cls, settings: Density, uniform: Uniform, sums: Sums, u: tuple[FloatArray, ...], products: FloatArray | IntArray
-    ) -> DensityFit:
-        """Make a surface, given also the uniformised distances u of the votes and their `vote_products`."""
-        P, D = 0.5 + _excess(sums, 0.5, settings.prior), sums.M + settings.prior
-        covariances = partial(surface_covariances, u, products, P, D, sigma=float(settings.sigma))
-        return cls(settings, uniform, 0.5, sums, covariances)
+    name: ClassVar[str] = "density"
 
     @property
     def k(self) -> int:
         """Distances of a row: 2 for triplets, 1 for pairs."""
         return self.sums.M.ndim
-
-    @property
-    def kind(self) -> str:
-        """The name in the file of a model."""
-        return "density" if self.k == 2 else "pairs-density"
 
     def __repr__(self) -> str:
         rows = f"{self.uniform.at_most[-1] / self.k:.0f} {'triplets' if self.k == 2 else 'pairs'}"
@@ -172,7 +152,7 @@ class DensityFit:
 
     @cached_property
     def _excess(self) -> FloatArray:
-        return _excess(self.sums, self.share, self.settings.prior)
+        return _excess_at_nodes(self.sums, self.share, self.settings.prior)
 
     @property
     def surface(self) -> FloatArray:
@@ -244,29 +224,12 @@ class DensityFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
-        return {**self.uniform.arrays(), **own, **self.carried}
+        return {**self.uniform.arrays(), **own}
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, k: int = 2) -> DensityFit:
-        """Build a fit of triplets, or of pairs (k = 1), from the settings and arrays of a saved model, checking all."""
-        density = Density(**settings)
-        if density.sigma == "auto":
-            raise DataError("a fitted model has a sigma of its own; that of the model is auto")
-        shape = (density.grid_size,) * k
-        shapes = {"share": (), "sums": (4, *shape), "covariances": (2, len(offsets(k)), *shape)}
-        check_finite(arrays, shapes)
-        share, (N, D, _, _) = float(arrays["share"]), arrays["sums"]
-        if not 0 <= share <= 1 or (k == 2 and share != 0.5):
-            raise DataError(f"share must be {'1/2' if k == 2 else 'a number in [0, 1]'}; found {share}")
-        variances, slack = arrays["covariances"][:, 0], 1e-9 * (1 + D.max())
-        if arrays["sums"].min() < -slack or variances.min() < -1e-9 or (N - D).max() > slack:
-            raise DataError("sums and variances must not be negative, nor n exceed M; those of the model do")
-        if k == 2 and ((abs(N + N.T - D) > slack).any() or (D != D.T).any()):
-            raise DataError("sums of votes must be symmetric; those of the model are not")
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> DensityFit:
+        """Build a fit from the settings and arrays of a saved model."""
+        share, sums = float(arrays["share"]), Sums(*arrays["sums"])
         return cls(
-            density, Uniform.restore(arrays), share, Sums(*arrays["sums"]), partial(np.asarray, arrays["covariances"])
+            Density(**settings), Uniform.restore(arrays), share, sums, partial(np.asarray, arrays["covariances"])
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it."""
-        save_archive(path, self.kind, asdict(self.settings), self.arrays())

@@ -13,10 +13,9 @@ cross-validation within the training table, it is that part.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +37,8 @@ from twoafc.estimators.penalised import (
     nearest,
     solve_rising,
 )
+from twoafc.estimators.saved import Saved
 from twoafc.estimators.spline import Spline, SplineFit
-from twoafc.files import save_archive
 from twoafc.metrics import log_likelihood
 from twoafc.public import public
 from twoafc.table import Votes, assign_folds, most_folds, repeated_units
@@ -150,7 +149,7 @@ class Fusion:
         chosen = replace(self, start=solution, choose=False, alone=alone)
         if alone is not None:
             return _single(design, chosen, alone)
-        return FusionFit(chosen, fused, lapse_of(solution.theta[-1])[0])
+        return FusionFit(chosen, fused, Chance(lapse_of(solution.theta[-1])[0]))
 
     def without(self, part: str) -> Fusion:
         """Settings without one of the parts, and without a test against the best part; the start is kept."""
@@ -173,7 +172,7 @@ def _single(design: _Design, settings: Fusion, alone: str) -> FusionFit:
     fused = one.fused((alone,), theta, least=0.0)
     d = tuple(fused.part(alone, column[:, at]) for column in design.table.columns)
     surface = Spline().fit(replace(design.table, distances={alone: d}))
-    return FusionFit(settings, fused, lapse_of(theta[-1])[0], surface)
+    return FusionFit(settings, fused, Chance(lapse_of(theta[-1])[0], surface))
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,62 +305,60 @@ def mean_and_error(gain: FloatArray, table: Votes) -> tuple[float, float]:
     return mean, float(np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / mass.sum())
 
 
-def check_names(settings: Mapping[str, Any], names: set[str]) -> None:
-    """Refuse settings of a saved model that are not these."""
-    if set(settings) != names:
-        raise DataError(f"settings must be {', '.join(sorted(names))}; found {', '.join(sorted(settings))}")
+@dataclass(frozen=True, eq=False)
+class Chance:
+    """P given a learned distance of x0 and of x1: of their difference in logits, with a lapse rate, or by a surface."""
 
+    lapse: float
+    surface: SplineFit | None = None
 
-def stored_chance(lapse: float, surface: SplineFit | None) -> dict[str, NDArray[Any]]:
-    """Arrays of a saved learned distance from which P is computed: the lapse rate, or a surface."""
-    inner = {} if surface is None else surface.arrays()
-    return {"lapse": np.array(lapse)} | {SURFACE + name: array for name, array in inner.items()}
+    def __call__(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Chance that x1 is chosen; P(d0, d1) + P(d1, d0) = 1."""
+        if self.surface is not None:
+            return self.surface.probability(d0, d1)
+        return lapsing(require_numbers(d0) - require_numbers(d1), self.lapse)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays that a saved model holds."""
+        inner = {} if self.surface is None else self.surface.arrays()
+        return {"lapse": np.array(self.lapse)} | {SURFACE + name: array for name, array in inner.items()}
 
-def restored_chance(arrays: Mapping[str, NDArray[Any]]) -> tuple[float, SplineFit | None]:
-    """Restore what `stored_chance` returned."""
-    lapse = arrays["lapse"]
-    if lapse.shape != () or not 0 <= lapse < 1:
-        raise DataError(f"lapse must be a number in [0, 1); found {lapse}")
-    inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
-    return float(lapse), SplineFit.restore({}, inner) if inner else None
+    @classmethod
+    def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> Chance:
+        """Take it from the arrays of a saved model."""
+        inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
+        return cls(float(arrays["lapse"]), SplineFit.restore({}, inner) if inner else None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FusionFit:
+class FusionFit(Saved):
     """A fused distance with the chance of a vote given two values of it.
 
     Parameters
     ----------
     settings : Fusion
+        With what was chosen inside the training table.
     fused : Fused
         The distance.
-    lapse : float
-        Share of votes that are estimated to be cast at random.
-    surface : SplineFit, optional
-        P where the fused distance is one part alone; otherwise it is a function of F(x0) - F(x1).
+    probability : Chance
+        Chance that x1 is chosen, given its fused distance and that of x0; by a surface where it is one part alone.
     identities : mapping of part to what it was measured with
         Of the parts of which that is known: variant, weights, versions, as the card of a measured table has it.
     card : mapping
         What the distance was made from and tested on: data, folds, scores.
-    carried : mapping of name to array
-        Empty: a fused distance is not fitted to counts.
     """
 
     settings: Fusion
     fused: Fused
-    lapse: float
-    surface: SplineFit | None = None
+    probability: Chance
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
-    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    k: ClassVar[int] = 2
-    kind: ClassVar[Literal["fused"]] = "fused"
+    name: ClassVar[str] = "fused"
     uniform: ClassVar[None] = None
 
     def __repr__(self) -> str:
-        return f"FusionFit({' + '.join(self.fused.parts) or 'nothing'}, lapse={self.lapse:.2g})"
+        return f"FusionFit({' + '.join(self.fused.parts) or 'nothing'}, lapse={self.probability.lapse:.2g})"
 
     @property
     def chosen_settings(self) -> Fusion:
@@ -372,45 +369,27 @@ class FusionFit:
         """Fused distance of each row, from its distances, shape (T, parts)."""
         return self.fused(dict(zip(self.settings.parts, columns.T, strict=True)))
 
-    @property
-    def probability(self) -> Callable[..., FloatArray]:
-        """Chance that x1 is chosen, a function of its fused distance and that of x0."""
-        return self._chance if self.surface is None else self.surface.probability
-
-    def _chance(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Chance that x1 is chosen; P(d0, d1) + P(d1, d0) = 1."""
-        return lapsing(require_numbers(d0) - require_numbers(d1), self.lapse)
-
     def summary(self) -> dict[str, Any]:
         """Describe the fit on the card of a result."""
         rise = {name: float(heights[-1]) for name, heights in zip(self.fused.parts, self.fused.heights, strict=True)}
-        return {"parts": rise, "alone": self.surface is not None, "lapse": self.lapse}
+        chance = self.probability
+        return {"parts": rise, "alone": chance.surface is not None, "lapse": chance.lapse}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
-        own = stored_chance(self.lapse, self.surface)
+        own = self.probability.arrays()
         for at in range(len(self.fused.parts)):
             own |= {f"knots_{at}": self.fused.knots[at], f"heights_{at}": self.fused.heights[at]}
         return own
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FusionFit:
-        """Build a fit from the settings and arrays of a saved model, checking all."""
-        check_names(settings, {"parts", "fused", "folds", "seed", "identities", "card"})
-        parts, kept = ([str(name) for name in settings[which]] for which in ("parts", "fused"))
-        if not kept or not set(kept) <= set(parts) or len(set(parts)) < len(parts):
-            raise DataError(f"the fused distance must have parts among {', '.join(parts)}; found {', '.join(kept)}")
+        """Build a fit from the settings and arrays of a saved model."""
+        kept = tuple(settings["fused"])
         knots, heights = (tuple(arrays[f"{which}_{at}"] for at in range(len(kept))) for which in ("knots", "heights"))
-        for x, y in zip(knots, heights, strict=True):
-            for name, array in (("knots", x), ("heights", y)):
-                if array.dtype != np.float64 or array.ndim != 1 or not np.isfinite(array).all():
-                    raise DataError(f"{name} must be finite numbers in one row; found {array.dtype} {array.shape}")
-            if len(x) != len(y) or len(x) < 2 or (np.diff(x) <= 0).any() or (np.diff(y) < 0).any() or x[0] or y[0]:
-                raise DataError("each function must begin at 0 and not fall; those of the model do")
-        lapse, surface = restored_chance(arrays)
-        own = Fusion(tuple(parts), int(settings["folds"]), int(settings["seed"]))
-        identities = {str(name): dict(identity) for name, identity in settings["identities"].items()}
-        return cls(own, Fused(tuple(kept), knots, heights), lapse, surface, identities, dict(settings["card"]))
+        own = Fusion(settings["parts"], settings["folds"], settings["seed"])
+        fused, chance = Fused(kept, knots, heights), Chance.restore(arrays)
+        return cls(own, fused, chance, settings["identities"], settings["card"])
 
     @property
     def digest(self) -> str:
@@ -420,14 +399,13 @@ class FusionFit:
             content.update(array.tobytes())
         return content.hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it, and `twoafc measure` takes it as a distance."""
-        settings = {
-            "parts": list(self.settings.parts),
-            "fused": list(self.fused.parts),
+    def saved_settings(self) -> dict[str, Any]:
+        """Settings that a saved model holds."""
+        return {
+            "parts": self.settings.parts,
+            "fused": self.fused.parts,
             "folds": self.settings.folds,
             "seed": self.settings.seed,
             "identities": {name: dict(identity) for name, identity in self.identities.items()},
             "card": dict(self.card),
         }
-        save_archive(path, self.kind, settings, self.arrays())

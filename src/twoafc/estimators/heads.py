@@ -18,22 +18,21 @@ standard error at least, the heads are the published ones.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from twoafc.arrays import FloatArray
 from twoafc.errors import DataError, require
-from twoafc.estimators.fusion import check_names, lapsing, mean_and_error, restored_chance, stored_chance
+from twoafc.estimators.fusion import Chance, lapsing, mean_and_error
 from twoafc.estimators.penalised import CERTAIN, SPREAD_LAPSE, USUAL_LAPSE, lapse_of
-from twoafc.estimators.spline import Spline, SplineFit
-from twoafc.files import save_archive
+from twoafc.estimators.saved import Saved
+from twoafc.estimators.spline import Spline
 from twoafc.metrics import log_likelihood
 from twoafc.table import Votes, most_folds, unseen_rows
 
@@ -97,7 +96,8 @@ class Heads:
             return _published(table, replace(self, strength=strength))
         theta = ridge.solve(strength, start)
         chosen = replace(self, strength=strength, start=theta)
-        return HeadsFit(chosen, self._by_layer(ridge.heads(theta)), lapse_of(theta[-1])[0], self._shares(table))
+        chance = Chance(lapse_of(theta[-1])[0])
+        return HeadsFit(chosen, self._by_layer(ridge.heads(theta)), chance, self._shares(table))
 
     def _by_layer(self, w: FloatArray) -> tuple[Float32Array, ...]:
         ends = np.cumsum([len(head) for head in self.published])[:-1]
@@ -112,25 +112,13 @@ class Heads:
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """The penalised likelihood of the votes, as a function of heads times the spread of their channels.
+    """The penalised likelihood of the votes, as a function of heads times the spread of their channels."""
 
-    Parameters
-    ----------
-    X : array of float32, shape (T, C)
-        Differences between x0 and x1.
-    n, M : arrays, shape (T,)
-        Votes, weighted.
-    spread : array, shape (C,)
-        Root mean square of the differences over the training rows; 0 of a channel that never differs.
-    prior : array, shape (C,)
-        The published heads.
-    """
-
-    X: Float32Array
-    n: FloatArray
+    X: Float32Array  # differences between x0 and x1, shape (T, C)
+    n: FloatArray  # votes, weighted, shape (T,)
     M: FloatArray
-    spread: FloatArray
-    prior: FloatArray
+    spread: FloatArray  # root mean square of X over the training rows; 0 of a channel that never differs, shape (C,)
+    prior: FloatArray  # the published heads, shape (C,)
 
     @classmethod
     def of(cls, table: Votes, settings: Heads) -> Ridge:
@@ -230,7 +218,7 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
     def by_heads(thetas: Sequence[FloatArray]) -> FloatArray:
         return scores_of(ridge.where(rows).probability(theta) for (_, rows), theta in zip(splits, thetas, strict=True))
 
-    d = HeadsFit(settings, settings._by_layer(settings.prior), 0.0, settings.prior)
+    d = HeadsFit(settings, settings._by_layer(settings.prior), Chance(0.0), settings.prior)
     whole = replace(table, distances={settings.network: tuple(map(d.reduce, table.columns))})
     by_spline = scores_of(
         Spline().fit(whole.where(fitted)).probability(*whole.where(rows).columns) for fitted, rows in splits
@@ -250,13 +238,13 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
 
 def _published(table: Votes, settings: Heads) -> HeadsFit:
     """Keep the published heads, and fit P to their distance."""
-    fit = HeadsFit(settings, settings._by_layer(settings.prior), 0.0, settings._shares(table))
+    fit = HeadsFit(settings, settings._by_layer(settings.prior), Chance(0.0), settings._shares(table))
     d = tuple(map(fit.reduce, table.columns))
-    return replace(fit, surface=Spline().fit(replace(table, distances={settings.network: d})))
+    return replace(fit, probability=Chance(0.0, Spline().fit(replace(table, distances={settings.network: d}))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HeadsFit:
+class HeadsFit(Saved):
     """Heads of LPIPS that were fitted to votes, with the chance of a vote given two of their distances.
 
     Parameters
@@ -264,33 +252,27 @@ class HeadsFit:
     settings : Heads
     heads : tuple of arrays of float32, one for each layer
         The heads.
-    lapse : float
-        Share of votes that are estimated to be cast at random.
+    probability : Chance
+        Chance that x1 is chosen, given its distance and that of x0; by a surface if the heads are the published ones.
     typical : array, shape (C,)
         Mean of each channel over the training rows.
-    surface : SplineFit, optional
-        P where the heads are the published ones; otherwise it is a function of F(x0) - F(x1).
     card : mapping
         What the heads were made from and tested on: data, folds, scores.
-    carried : mapping of name to array
-        Empty: heads are not fitted to counts.
     """
 
     settings: Heads
     heads: tuple[Float32Array, ...]
-    lapse: float
+    probability: Chance
     typical: FloatArray
-    surface: SplineFit | None = None
     card: Mapping[str, Any] = field(default_factory=dict)
-    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    k: ClassVar[int] = 2
-    kind: ClassVar[Literal["heads"]] = "heads"
+    name: ClassVar[str] = "heads"
     uniform: ClassVar[None] = None
 
     def __repr__(self) -> str:
-        which = "published" if self.surface else f"strength={self.settings.strength:.3g}"
-        return f"HeadsFit({self.settings.network}, {which}, lapse={self.lapse:.2g})"
+        chance = self.probability
+        which = "published" if chance.surface else f"strength={self.settings.strength:.3g}"
+        return f"HeadsFit({self.settings.network}, {which}, lapse={chance.lapse:.2g})"
 
     @property
     def chosen_settings(self) -> Heads:
@@ -308,14 +290,6 @@ class HeadsFit:
         """Distance of each row, from the places of its pairs, shape (T, 1)."""
         return np.asarray(self._distances[places[:, 0]])
 
-    @property
-    def probability(self) -> Callable[..., FloatArray]:
-        """Chance that x1 is chosen, a function of its distance and that of x0."""
-        return self._chance if self.surface is None else self.surface.probability
-
-    def _chance(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        return lapsing(np.asarray(d0, dtype=np.float64) - np.asarray(d1, dtype=np.float64), self.lapse)
-
     def shares(self) -> tuple[list[float], list[float]]:
         """Share of each layer in the mean distance of the training rows: of these heads, and of the published ones."""
         typical = np.split(self.typical, np.cumsum([len(head) for head in self.heads])[:-1])
@@ -328,18 +302,18 @@ class HeadsFit:
 
     def summary(self) -> dict[str, Any]:
         """Describe the fit on the card of a result."""
-        shares, published = self.shares()
+        chance, (shares, published) = self.probability, self.shares()
         return {
             "network": self.settings.network,
             "weights": dict(self.settings.weights),
-            "published": self.surface is not None,
+            "published": chance.surface is not None,
             "heads": f"sha256 {self.digest}",
-            "strength": None if self.surface else self.settings.strength,
+            "strength": None if chance.surface else self.settings.strength,
             "channels": int(sum((head > 0).sum() for head in self.heads)),
             "of": int(sum(map(len, self.heads))),
             "layers": shares,
             "published_layers": published,
-            "lapse": self.lapse,
+            "lapse": chance.lapse,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -349,40 +323,35 @@ class HeadsFit:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
-        own = stored_chance(self.lapse, self.surface) | {"typical": self.typical}
+        own = self.probability.arrays() | {"typical": self.typical}
         for at, (head, published) in enumerate(zip(self.heads, self.settings.published, strict=True)):
             own |= {TENSOR.format(at): head.reshape(1, -1, 1, 1), f"published_{at}": published}
         return own
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> HeadsFit:
-        """Build a fit from the settings and arrays of a saved model, checking all."""
-        check_names(settings, {"network", "weights", "folds", "seed", "strength", "card"})
+        """Build a fit from the settings and arrays of a saved model."""
         layers = range(sum(name.startswith("published_") for name in arrays))
         heads = tuple(arrays[TENSOR.format(at)].ravel() for at in layers)
-        published = tuple(arrays[f"published_{at}"] for at in layers)
-        if not heads or any(head.shape != other.shape for head, other in zip(heads, published, strict=True)):
-            raise DataError("there must be heads for every layer, as many as published; those of the model differ")
-        for head in heads:
-            if head.dtype != np.float32 or not (np.isfinite(head) & (head >= 0)).all():
-                raise DataError("heads must be finite numbers of at least 0, in float32; those of the model are not")
-        typical, (lapse, surface) = arrays["typical"], restored_chance(arrays)
-        if typical.shape != (sum(map(len, heads)),):
-            raise DataError(f"typical must have a number for each channel; found shape {typical.shape}")
-        strength = np.inf if settings["strength"] is None else float(settings["strength"])
-        own = Heads(str(settings["network"]), published, dict(settings["weights"]), None, int(settings["folds"]))
-        own = replace(own, seed=int(settings["seed"]), strength=strength)
-        return cls(own, heads, lapse, typical, surface, dict(settings["card"]))
+        own = Heads(
+            settings["network"],
+            tuple(arrays[f"published_{at}"] for at in layers),
+            settings["weights"],
+            folds=settings["folds"],
+            seed=settings["seed"],
+            strength=np.inf if settings["strength"] is None else settings["strength"],
+        )
+        return cls(own, heads, Chance.restore(arrays), arrays["typical"], settings["card"])
 
     @property
     def digest(self) -> str:
         """Digest of the heads."""
         return hashlib.sha256(np.concatenate(self.heads).tobytes()).hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it, `twoafc.distance` and `twoafc measure` take it as a distance."""
+    def saved_settings(self) -> dict[str, Any]:
+        """Settings that a saved model holds."""
         own = self.settings
-        settings = {
+        return {
             "network": own.network,
             "weights": dict(own.weights),
             "folds": own.folds,
@@ -390,4 +359,3 @@ class HeadsFit:
             "strength": None if own.strength is None or np.isinf(own.strength) else own.strength,
             "card": dict(self.card),
         }
-        save_archive(path, self.kind, settings, self.arrays())

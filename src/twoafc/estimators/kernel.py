@@ -51,14 +51,8 @@ def kernel_sums(
     """Sum the kernel over all rows, exactly.
 
     Rows with the same (n, M) are summed together, as the paper does for each count j: the kernel is a product over the
-    axes, so one such sum is a matrix product without weights.
-
-    Parameters
-    ----------
-    u : k arrays, shape (T,)
-        Uniformised distances.
-    mass : array, shape (T,), optional
-        What each row counts for: see `twoafc.table.Votes.mass`.
+    axes, so one such sum is a matrix product without weights. `u` are the k uniformised distances, `mass` is what each
+    row counts for: see `twoafc.table.Votes.mass`.
     """
     scale = 1 / (sigma * np.sqrt(2))
     nodes = np.linspace(0, 1, grid_size) * scale
@@ -178,15 +172,8 @@ def surface_covariances(
     The observed ones are a sandwich: a triplet moves P at a node by K (n - P M) / D and, through its mirror, by minus
     the same at the mirrored node. The binomial ones are those of independent votes; unanimous or few votes cannot have
     less. The product of two kernels is a narrower one at their midpoint, so both come from sums of squared kernels on
-    the half lattice: the nodes and the points midway between them.
-
-    Parameters
-    ----------
-    u : two arrays, shape (T,)
-    products : array, shape (4, T)
-        The `vote_products` of the rows.
-    P, D : arrays, shape (G, G)
-        P and the sums of M K, the prior included.
+    the half lattice: the nodes and the points midway between them. `products` are the `vote_products` of the rows, P
+    and D, shape (G, G), P and the sums of M K, the prior included.
     """
     G = len(P)
     squared = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
@@ -235,15 +222,9 @@ def curve_covariances(
 ) -> FloatArray:
     """Covariances of P at each node of a curve with itself and the next, as observed and as binomial: (2, 2, G).
 
-    Parameters
-    ----------
-    u, n, M : arrays, shape (T,)
-    P, D : arrays, shape (G,)
-        P, and the sums of M K without the prior.
-    clusters : array of int, shape (T,), optional
-        Number of each pair's reference: residuals are then summed by reference.
-    mass, squared_mass : arrays, shape (T,), optional
-        What each row counts for in sums, and in sums of squares.
+    P and D, shape (G,), are P and the sums of M K without the prior. With the number of each pair's reference,
+    `clusters`, residuals are summed by reference. The masses are what each row counts for in sums, and in sums of
+    squares.
     """
     times, squares = (1.0 if factor is None else factor.astype(np.float64) for factor in (mass, squared_mass))
     M_total, root = M * squares, np.sqrt(squares)
@@ -301,21 +282,10 @@ def choose_sigma(
     """Choose the width by the likelihood of votes that the estimate has not seen.
 
     A whole triplet or pair is left out (a triplet with its mirror), never a single vote: votes on one triplet are
-    correlated, and a narrow kernel would profit from the others. Where references repeat, whole references are left
-    out, a twentieth of them at a time.
-
-    Parameters
-    ----------
-    u : k arrays, shape (T,)
-        Uniformised distances.
-    clusters : array of int, shape (T,), or None
-        Number of each row's reference, where references repeat.
-    share, prior : float
-        P where there is no data, and the votes for it at every place.
-    count : array of int, shape (T,), optional
-        Triplets or pairs that each row stands for; one of them is left out at a time.
-    weight : array, shape (T,), optional
-        Weight of each of these, in the sums and in the likelihood.
+    correlated, and a narrow kernel would profit from the others. Where references repeat (`clusters` has the number of
+    each row's), whole references are left out, a twentieth of them at a time. `u` are the k uniformised distances,
+    `share` and `prior` P where there is no data and the votes for it at every place. Of the triplets or pairs that a
+    row stands for, `count`, one is left out at a time; each of them has the row's weight.
     """
     k = len(u)
     size = (CELLS if clusters is None else CELLS_OF_CLUSTERS)[k]

@@ -7,7 +7,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -75,9 +74,6 @@ class Model(Fit, Protocol):
     def summary(self) -> dict[str, Any]:
         """Describe the fit on the card of a result."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
-
     def save(self, path: str | Path) -> None:
         """Write the model; `load` reads it."""
 
@@ -107,8 +103,8 @@ READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Mod
     "heads": HeadsFit.restore,
     "network": NetworkFit.restore,
     "spline": SplineFit.restore,
-    "pairs-density": partial(DensityFit.restore, k=1),
-    "pairs-spline": partial(SplineFit.restore, k=1),
+    "pairs-density": DensityFit.restore,
+    "pairs-spline": SplineFit.restore,
 }
 """Functions that restore a fit from the settings and arrays of a saved model, by its kind: NAME, or pairs-NAME."""
 AUTO = "auto is the spline, which had the smallest error of its own in simulations (docs/estimators.md)"
@@ -148,21 +144,10 @@ def load(path: str | Path) -> Model:
     name, settings, arrays = read_archive(path)
     if name not in READERS:
         raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(READERS)}")
-    kind = SETTINGS.get(name.removeprefix("pairs-"))
-    missing = {field.name for field in dataclasses.fields(kind)} - set(settings) if kind else ()
-    if missing:
-        raise DataError(f"{path} is not a whole model; its settings have no {sorted(missing)[0]}")
+    own = {key: array for key, array in arrays.items() if not key.startswith(CARRIED)}
+    carried = {key: array for key, array in arrays.items() if key not in own}
     try:
-        own = {key: array for key, array in arrays.items() if not key.startswith(CARRIED)}
-        carried = {key: array for key, array in arrays.items() if key not in own}
-        fit = READERS[name](settings, own)
-        foreign = set(own) - set(fit.arrays())
-        if foreign:
-            raise DataError(f"{path} is not a usable model; it holds {sorted(foreign)[0]}, which no {name} model has")
-        return dataclasses.replace(fit, carried=carried)
-    except KeyError as error:
-        raise DataError(f"{path} is not a whole model; it has no {error.args[0]}") from error
-    except (TypeError, ValueError) as error:
-        message = str(error)
-        named = message.startswith(str(path))
-        raise DataError(message if named else f"{path} is not a usable model; {message}") from error
+        return dataclasses.replace(READERS[name](settings, own), carried=carried)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"{path} is not a usable model; {why}") from error

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy.special import expit
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, log_coefficient, require_numbers
 from twoafc.errors import DataError
-from twoafc.files import save_archive
+from twoafc.estimators.saved import Saved
 from twoafc.public import public
 from twoafc.table import as_votes
 
@@ -137,7 +136,7 @@ class Network:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NetworkFit:
+class NetworkFit(Saved):
     """A fitted network.
 
     Parameters
@@ -153,8 +152,6 @@ class NetworkFit:
         L-BFGS the last one alone.
     chance_nll : float
         The same for P = 1/2.
-    carried : mapping of name to array
-        Further arrays of a saved model: the counts that it was fitted to.
 
     Examples
     --------
@@ -170,11 +167,8 @@ class NetworkFit:
     parameters: FloatArray
     training_nll: FloatArray
     chance_nll: float
-    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    k: ClassVar[int] = 2
-    kind: ClassVar[str] = "network"
-    """The name in the file of a model."""
+    name: ClassVar[str] = "network"
 
     def __repr__(self) -> str:
         inputs = f"{self.settings.inputs} inputs, seed {self.settings.seed}"
@@ -218,40 +212,14 @@ class NetworkFit:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays that a saved model holds."""
         own = {name: np.asarray(getattr(self, name)) for name in ("parameters", "training_nll", "chance_nll")}
-        return own | dict(self.carried) | ({} if self.uniform is None else self.uniform.arrays())
+        return own | ({} if self.uniform is None else self.uniform.arrays())
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetworkFit:
-        """Build a fit from the settings and arrays of a saved model, checking all of them."""
-        try:
-            network = Network(**settings)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"the model's settings are not those of a network; {error}") from error
-        _check(arrays, network)
+        """Build a fit from the settings and arrays of a saved model."""
+        network = Network(**settings)
         uniform = Uniform.restore(arrays) if network.inputs == "uniform" else None
         return cls(network, uniform, arrays["parameters"], arrays["training_nll"], float(arrays["chance_nll"]))
-
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it."""
-        save_archive(path, self.kind, asdict(self.settings), self.arrays())
-
-
-def _check(arrays: Mapping[str, NDArray[Any]], network: Network) -> None:
-    """Raise DataError unless the arrays can be those of a fitted network; the map checks its own."""
-    own = ("parameters", "training_nll", "chance_nll")
-    for name in own if network.inputs == "raw" else (*own, "values", "at_most"):
-        if name not in arrays:
-            raise DataError(f"a network's model must hold {name}; found {', '.join(sorted(arrays)) or 'nothing'}")
-    parameters, history, chance = (arrays[name] for name in own)
-    for name, shape in {"parameters": (PARAMETERS,), "training_nll": (history.size,), "chance_nll": ()}.items():
-        if arrays[name].dtype != np.float64 or arrays[name].shape != shape:
-            actual = f"{arrays[name].dtype} {arrays[name].shape}"
-            raise DataError(f"{name} must be float64 of shape {shape}; found {actual}")
-    if not 1 <= len(history) <= network.epochs:
-        raise DataError(f"training_nll must have 1 to {network.epochs} values, one per epoch; found {len(history)}")
-    # The numbers of a diverged run are valid, but only where its NLL shows it.
-    if not np.isfinite(chance) or (np.isfinite(history).all() and not np.isfinite(parameters).all()):
-        raise DataError("parameters and chance_nll must be finite; those of the model are not")
 
 
 class Net:

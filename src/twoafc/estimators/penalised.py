@@ -130,27 +130,13 @@ def chances(theta: FloatArray, X: FloatArray, link: str) -> tuple[FloatArray, Fl
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A maximum of the penalised likelihood.
+    """A maximum of the penalised likelihood."""
 
-    Parameters
-    ----------
-    theta : array, shape (p + 1,)
-        Coefficients, and last the lapse's parameter.
-    information : array, shape (p + 1, p + 1)
-        Fisher information of the votes, discounted by the dispersion.
-    precision : array, shape (parts,)
-        Prior precision of each part.
-    dispersion : float
-        How much more the votes vary between clusters than the binomial says; 1 at least.
-    evidence : float
-        Logarithm of the marginal likelihood, by Laplace's approximation.
-    """
-
-    theta: FloatArray
-    information: FloatArray
-    precision: FloatArray
-    dispersion: float
-    evidence: float
+    theta: FloatArray  # coefficients, and last the lapse's parameter, shape (p + 1,)
+    information: FloatArray  # of the votes (Fisher's), discounted by the dispersion, shape (p + 1, p + 1)
+    precision: FloatArray  # of the prior of each part, shape (parts,)
+    dispersion: float  # how much more the votes vary between clusters than the binomial says; 1 at least
+    evidence: float  # logarithm of the marginal likelihood, by Laplace's approximation
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,15 +246,8 @@ def solve_rising(
     """Estimate the same with rise @ coefficients at 0 or above, for problems of many rows and functions.
 
     Each round makes one step, with the information that also updates the precisions, which takes most of the time.
-
-    Parameters
-    ----------
-    rise : array, shape (constraints, p)
-    start : Solution, optional
-        Solution of a similar problem, which saves steps; its dispersion is used. Precisions begin at `LOOSE` at most,
-        so that a part without effect there may have one here.
-    choose : bool
-        Whether to choose precisions; otherwise they are those of the start.
+    `start`, the solution of a similar problem, saves steps; its dispersion is used. Precisions begin at `LOOSE` at
+    most, so that a part without effect there may have one here, unless `choose` is False: they then stay as they are.
     """
     theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE) if start is None else start.theta
     precision = np.ones(problem.part.max() + 1) if start is None else start.precision

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import Uniform, check_finite, require_numbers
-from twoafc.errors import DataError
-from twoafc.estimators.basis import DOUBT, MORE, PARTS, Scores, functions, normal_scores, parts, slopes
+from twoafc.core import Uniform, require_numbers
+from twoafc.estimators.basis import DOUBT, PARTS, Scores, functions, normal_scores, parts, slopes
 from twoafc.estimators.penalised import (
     LINKS,
     MARGIN,
@@ -37,7 +35,7 @@ from twoafc.estimators.penalised import (
     solve,
     surface_slopes,
 )
-from twoafc.files import save_archive
+from twoafc.estimators.saved import Saved
 from twoafc.public import public
 from twoafc.table import Votes, as_votes, repeated_units
 
@@ -135,11 +133,6 @@ def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
     return uniform, scores, cells, between_clusters(cell, clusters, n, table.M, table.mass)
 
 
-def _surface_size(theta: FloatArray) -> int:
-    """Number of functions of one distance whose antisymmetric products have so many coefficients."""
-    return round((1 + math.sqrt(max(8 * len(theta) - 7, 0))) / 2)
-
-
 def _surface_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> FloatArray:
     """Prior precision of the parameters of a surface, lowered until each part has its least freedom, if it can."""
     precision, information = solution.precision.copy(), np.diag(solution.information)[:-1]
@@ -167,7 +160,7 @@ def _curve_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> F
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SplineFit:
+class SplineFit(Saved):
     """A fitted spline: a surface over two distances for triplets, a curve over one for pairs.
 
     Parameters
@@ -186,8 +179,6 @@ class SplineFit:
         Prior precision of each of the `PARTS`: large where the data show no sign of it.
     dispersion : float
         Variation of the votes beyond the binomial; 1 at least.
-    carried : mapping of name to array
-        Further arrays of a saved model: the counts that it was fitted to.
     """
 
     settings: Spline
@@ -198,17 +189,13 @@ class SplineFit:
     covariance: FloatArray
     precision: FloatArray
     dispersion: float
-    carried: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    name: ClassVar[str] = "spline"
 
     @property
     def k(self) -> int:
         """Distances of a row: 2 for triplets, 1 for pairs."""
         return 2 if len(self.precision) == len(PARTS[2]) else 1
-
-    @property
-    def kind(self) -> str:
-        """The name in the file of a model."""
-        return "spline" if self.k == 2 else "pairs-spline"
 
     def __repr__(self) -> str:
         chosen = f"{self.link}, lapse={self.lapse:.2g}, dispersion={self.dispersion:.3g}"
@@ -239,7 +226,8 @@ class SplineFit:
     @property
     def size(self) -> int:
         """Smooth functions of each distance: more than the settings ask for where triplets have several scales."""
-        return _surface_size(self.theta) if self.k == 2 else len(self.theta) - 1
+        coefficients = len(self.theta) - 1
+        return coefficients if self.k == 1 else round((1 + math.sqrt(1 + 8 * coefficients)) / 2)
 
     @property
     def lapse(self) -> float:
@@ -318,43 +306,11 @@ class SplineFit:
             for name in ("scores", "theta", "covariance", "precision", "dispersion")
         }
         link = np.array(list(LINKS).index(self.link))
-        return {**self.uniform.arrays(), **own, "link": link, **self.carried}
+        return {**self.uniform.arrays(), **own, "link": link}
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, k: int = 2) -> SplineFit:
-        """Build a fit of triplets, or of pairs (k = 1), from the settings and arrays of a saved model, checking all."""
-        spline = Spline(**settings)
-        uniform = Uniform.restore(arrays)
-        p = len(arrays["theta"]) if arrays["theta"].ndim == 1 else 0
-        shapes = {
-            "scores": uniform.values.shape,
-            "theta": (p,),
-            "covariance": (p, p),
-            "precision": (len(PARTS[k]),),
-            "dispersion": (),
-        }
-        check_finite(arrays, shapes)
-        size = _surface_size(arrays["theta"]) if k == 2 else p - 1
-        expected = size * (size - 1) // 2 + 1 if k == 2 else size + 1
-        most = round(spline.size * MORE) if k == 2 else spline.size
-        if expected != p or not spline.size <= size <= most:
-            more = " or a few more" if k == 2 else ""
-            raise DataError(f"theta must have the coefficients of {spline.size} functions{more}; found {p}")
-        if (np.diff(arrays["scores"]) <= 0).any():
-            raise DataError("the scores must be increasing; those of the model are not")
-        covariance, link = arrays["covariance"], arrays["link"]
-        if (covariance != covariance.T).any() or np.linalg.eigvalsh(covariance)[0] < -1e-9 * abs(covariance).max():
-            raise DataError("the covariance must be symmetric and positive; that of the model is not")
-        if arrays["dispersion"] < 1 or (arrays["precision"] <= 0).any():
-            raise DataError("dispersion must be at least 1 and precisions positive; those of the model are not")
-        if link.shape != () or link.dtype != np.int64 or not 0 <= link < len(LINKS):
-            raise DataError(f"link must be 0 or 1; found {link}")
-        name = list(LINKS)[int(link)]
-        if spline.link not in ("auto", name):
-            raise DataError(f"the link must be the one asked for, {spline.link}; that of the model is {name}")
-        own = (arrays["theta"], covariance, arrays["precision"], float(arrays["dispersion"]))
-        return cls(spline, uniform, arrays["scores"], name, *own)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model; `twoafc.load` reads it."""
-        save_archive(path, self.kind, asdict(self.settings), self.arrays())
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SplineFit:
+        """Build a fit from the settings and arrays of a saved model."""
+        own = (arrays["theta"], arrays["covariance"], arrays["precision"], float(arrays["dispersion"]))
+        link = list(LINKS)[int(arrays["link"])]
+        return cls(Spline(**settings), Uniform.restore(arrays), arrays["scores"], link, *own)

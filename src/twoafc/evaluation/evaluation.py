@@ -139,9 +139,11 @@ def evaluate_tables(
     learned: Learned | None = None,
 ) -> Result:
     """Evaluate the distances of tables, and `learned` ones that are fitted to the votes on the way."""
-    _check_kinds(train, test, settings)
-    plan, notes = _planned(train, test, distances, estimators, learned or {}, baseline, pairs)
-    _check_sizes(train, test)
+    _check_tables(train, test, settings)
+    names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
+    known = [*names, *(learned or {})]
+    baseline, pairs = known_names(known, baseline, pairs)
+    plan = Plan(names, estimators, learned or {}, baseline, planned_pairs(known, baseline, pairs))
     data, settings = _split(train, test, settings)
     train, counted = data.train, data.train.count is not None
 
@@ -192,23 +194,7 @@ def evaluate_tables(
     )
 
 
-def _planned(
-    train: Votes,
-    test: Votes | None,
-    distances: Sequence[str] | None,
-    estimators: Mapping[str, Estimator],
-    learned: Learned,
-    baseline: str | None,
-    pairs: Sequence[tuple[str, str]],
-) -> tuple[Plan, list[str]]:
-    """Choose the distances to fit and to compare; return also notes on distances that are left out."""
-    names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
-    known = [*names, *learned]
-    baseline, pairs = known_names(known, baseline, pairs)
-    return Plan(names, estimators, learned, baseline, planned_pairs(known, baseline, pairs)), notes
-
-
-def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
+def _check_tables(train: Votes, test: Votes | None, settings: Settings) -> None:
     if test is not None and test.k != train.k:
         raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
     if test is not None and (train.count is None) != (test.count is None):
@@ -219,9 +205,6 @@ def _check_kinds(train: Votes, test: Votes | None, settings: Settings) -> None:
         )
     if train.k == 1 and settings.ties != "half":
         raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
-
-
-def _check_sizes(train: Votes, test: Votes | None) -> None:
     for role, table in (("train", train), ("test", test)):
         if table is not None and table.count is None and len(table) < LEAST_ROWS:
             count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"

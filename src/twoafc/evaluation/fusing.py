@@ -5,22 +5,21 @@ Either is tested on votes that it has not seen, against what it was made of.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
-from twoafc.estimators import Fusion, FusionFit, Heads, HeadsFit, Spline
+from twoafc.estimators import Fusion, FusionFit, Heads, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
 from twoafc.evaluation.loop import Data, Prediction, floor_of, probability, reduced, rejoined, shared_distances
 from twoafc.evaluation.records import score
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare
+from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare, places
 from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
 from twoafc.results import Result, Run
 from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind
@@ -107,17 +106,14 @@ def fuse(
     result = evaluate_tables(
         whole, other, parts, {LABEL: Spline()}, settings, progress, baseline=name, learned={name: fusion}
     )
-    run = next(run for run in result.runs if run.distance == name)
-    assert isinstance(run.fit, FusionFit)
     if identities is None:
         identities = identities_of(train) if isinstance(train, str | Path) else {}
     known = {part: identities[part] for part in parts if part in identities}
-    fit = replace(run.fit, identities=known, card=_card(result, name))
+    fit, runs = _with_card(result, name, identities=known)
     notes += _separated(fit, whole[name])
-    runs = [replace(one, fit=fit) if one is run else one for one in result.runs]
     settings = replace(settings, folds=result.card["settings"]["folds"])
-    study = _Study(name, run.fit, *tables, settings)
-    about = {"name": name, "of": parts, **run.fit.summary(), **study.findings(progress)}
+    study = _Study(name, fit, *tables, settings)
+    about = {"name": name, "of": parts, **fit.summary(), **study.findings(progress)}
     about["sentences"] = sentences(result, about)
     return result.replace(
         _native=native_kind(train), runs=runs, notes=[*notes, *result.notes], card={**result.card, "fusion": about}
@@ -163,10 +159,10 @@ def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: 
     return kept, notes
 
 
-def _card(result: Result, name: str) -> dict[str, Any]:
-    """What a fused distance was made from and tested on."""
+def _with_card(result: Result, name: str, **known: Any) -> tuple[Any, list[Run]]:
+    """The fit of a learned distance with what it was made from and tested on, and all runs with it."""
     tested = next(r for r in result.scores if (r["distance"], r["split"], r["group"]) == (name, "test", "all"))
-    return {
+    card = {
         "twoafc": result.card["versions"]["twoafc"],
         "created": result.card["created"],
         "data": result.card["data"],
@@ -174,6 +170,9 @@ def _card(result: Result, name: str) -> dict[str, Any]:
         "scores": {key: tested[key] for key in ("triplets", "votes", "nll", "nll_se", "score_2afc", "score_2afc_se")},
         "licence": "made from votes and distances whose licences may apply to it",
     }
+    own = next(run for run in result.runs if run.distance == name)
+    fit = replace(cast(Any, own.fit), card=card, **known)
+    return fit, [replace(run, fit=fit) if run is own else run for run in result.runs]
 
 
 def _separated(fit: FusionFit, train: Votes) -> list[str]:
@@ -301,8 +300,8 @@ def _gain(result: Result, name: str) -> list[str]:
 
 def _nats(record: Mapping[str, float]) -> str:
     """A difference with its interval, with as many digits as that justifies."""
-    places = max(2, 2 - math.floor(math.log10(max(record["high"] - record["low"], 1e-6))))
-    value, low, high = (f"{record[key]:.{places}f}" for key in ("difference", "low", "high"))
+    decimals = max(places((record["high"] - record["low"]) / 10), 2)
+    value, low, high = (f"{record[key]:.{decimals}f}" for key in ("difference", "low", "high"))
     return f"{value} ({low} to {high})"
 
 
@@ -339,10 +338,7 @@ def fit_heads(
         baseline=name,
         learned={name: heads},
     )
-    run = next(run for run in result.runs if run.distance == name)
-    assert isinstance(run.fit, HeadsFit)
-    fit = replace(run.fit, card=_card(result, name))
-    runs = [replace(one, fit=fit) if one is run else one for one in result.runs]
+    fit, runs = _with_card(result, name)
     about = {"name": name, **fit.summary()}
     about["sentences"] = heads_sentences(result, about)
     caveats = [*result.card["caveats"], *([SEEN] if any("images recur" in note for note in result.notes) else [])]

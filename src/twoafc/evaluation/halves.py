@@ -15,7 +15,7 @@ import numpy as np
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator
-from twoafc.evaluation.loop import Data, HalfFits, Job, Plan, probability
+from twoafc.evaluation.loop import Data, HalfPredictions, Job, Plan, probability
 from twoafc.evaluation.records import Scored, with_halves
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import SPLITS, Clustering, clustering_of, independent_rows
@@ -26,7 +26,7 @@ TRAINING_NOISE = 80.0
 """The constant c of `training_matters` for the density, and for estimators that do not state their own."""
 CROSSED_ROWS = 8000
 """Rows up to which the noise of training counts in a cross-validated density."""
-FEW_ROWS, FEWEST_ROWS = 100, 4
+FEW_TRAINED, FEWEST_TRAINED = 100, 4
 """Fewer training rows than the first get a caution; a table of fewer than the second is not split into halves."""
 
 
@@ -35,12 +35,7 @@ def training_matters(estimator: Estimator, train: float, test: float | None) -> 
 
     The variance of training over that of the test rows is about c T_test / T_train^2, with a constant c of the
     estimator; it counts from a twentieth on. When a table is cross-validated, fits share their rows, and the noise
-    counts longer.
-
-    Parameters
-    ----------
-    train, test : float
-        Effective numbers of independent rows; None for `test` if there is no test table.
+    counts longer. `train` and `test` are effective numbers of independent rows; None if there is no test table.
 
     Examples
     --------
@@ -69,7 +64,7 @@ def split_into_halves(data: Data, *, seed: int) -> IntArray:
     return halves
 
 
-def fit_to_halves(job: Job, run: Run, data: Data, half: IntArray) -> HalfFits:
+def fit_to_halves(job: Job, run: Run, data: Data, half: IntArray) -> HalfPredictions:
     """Fit to complementary halves of the training table and predict the rows that are tested.
 
     Without a test table each fold is predicted by fits to the halves of the other folds. Choices that the fit to the
@@ -90,7 +85,7 @@ def fit_to_halves(job: Job, run: Run, data: Data, half: IntArray) -> HalfFits:
         P[split, side, rows] = probability(refit, tuple(column[rows] for column in tested.columns))
     clustering = clustering_of(data.train)
     units = clustering.units(clustering.rows.shares())
-    return HalfFits(P, data.test is None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
+    return HalfPredictions(P, data.test is None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
 
 
 class TrainingNoise(NamedTuple):
@@ -131,7 +126,7 @@ def find_noise(
     ]
     slow = [name for name in counts if getattr(plan.estimators[name], "training_noise", TRAINING_NOISE) is None]
     counts += plan.learned
-    estimated = settings.error_bars == "analytic" and data.train.count is None and data.fitted_rows >= FEWEST_ROWS
+    estimated = settings.error_bars == "analytic" and data.train.count is None and data.fitted_rows >= FEWEST_TRAINED
     return TrainingNoise(counts, [name for name in counts if name not in slow] if estimated else [], slow)
 
 
@@ -175,7 +170,7 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
     """Say what few training rows, and noise of training that is left out, mean for the error bars."""
     caveats = []
     train, rows = data.train, data.fitted_rows
-    if rows < FEW_ROWS:
+    if rows < FEW_TRAINED:
         effect = "" if train.weight is None else " in effect"
         caveats.append(
             f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are not to be "
@@ -202,4 +197,4 @@ def training_card(unseen: Sequence[Scored]) -> dict[str, Any]:
     halves = next((one.prediction.halves for one in unseen if one.prediction.halves is not None), None)
     if halves is None:
         return {}
-    return {"training": {"splits": len(halves.P), "cross_validated": halves.crossed, "df": halves.freedom}}
+    return {"training": {"splits": len(halves.P), "cross_validated": halves.crossed, "df": halves.df}}

@@ -123,21 +123,12 @@ def shared_distances(
     return names, notes
 
 
-class HalfFits(NamedTuple):
-    """P by fits to complementary halves of the training table, on the rows that are tested.
+class HalfPredictions(NamedTuple):
+    """P by fits to complementary halves of the training table, on the rows that are tested."""
 
-    Parameters
-    ----------
-    P : array, shape (splits, 2, T)
-    crossed : bool
-        Whether the training table was cross-validated.
-    freedom : float
-        Degrees of freedom of the noise of training: the splits, or fewer where there are few references.
-    """
-
-    P: FloatArray
-    crossed: bool
-    freedom: float
+    P: FloatArray  # shape (splits, 2, T)
+    crossed: bool  # whether the training table was cross-validated
+    df: float  # degrees of freedom of the noise of training: the splits, or fewer where there are few references
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +145,7 @@ class Prediction:
     P: FloatArray
     diverged: bool
     floor: FloatArray
-    halves: HalfFits | None = None
+    halves: HalfPredictions | None = None
 
 
 def predictions(job: Job, run: Run, data: Data) -> Iterator[Prediction]:
@@ -232,12 +223,8 @@ def refits(
 
     With a test table, all draws are scored on the same test rows: their spread is the error of the fit alone, to which
     that of the rows is added. Without one, the drawn table is cross-validated and the spread is the whole error. The
-    mean over draws is not used: a drawn table has fewer different rows, so fits to it are a little worse.
-
-    Parameters
-    ----------
-    score : callable
-        Turns a prediction into its records, without error bars.
+    mean over draws is not used: a drawn table has fewer different rows, so fits to it are a little worse. `score`
+    turns a prediction into its records, without error bars.
     """
     rng = np.random.default_rng(settings.seed)
     rows, measures = clustering_of(data.train).drawable, all_measures(data.train.k)

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.evaluation.loop import HalfFits, Key, Prediction
+from twoafc.evaluation.loop import HalfPredictions, Key, Prediction
 from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
@@ -39,6 +39,7 @@ from twoafc.inference import (
     lettered,
     over_seeds,
     share_explained,
+    spread,
     t_interval,
     values_of,
     values_per_row,
@@ -91,12 +92,12 @@ def score(prediction: Prediction, settings: Settings, clustering: Clustering) ->
     return Scored(prediction, values, by_itself, _records(prediction, columns, grouped))
 
 
-def with_halves(one: Scored, fits: HalfFits, settings: Settings) -> Scored:
+def with_halves(one: Scored, fits: HalfPredictions, settings: Settings) -> Scored:
     """Add the scores of fits to halves of the training table, from which the noise of training is estimated."""
     if one.values is None:
         return one
     table = one.prediction.table
-    halves = halves_of(table, fits.P, ties=settings.ties, crossed=fits.crossed, freedom=fits.freedom)
+    halves = halves_of(table, fits.P, ties=settings.ties, crossed=fits.crossed, df=fits.df)
     values, grouped = (None if part is None else replace(part, halves=halves) for part in (one.values, one.grouped))
     return replace(one, prediction=replace(one.prediction, halves=fits), values=values, grouped=grouped)
 
@@ -192,18 +193,10 @@ class Bootstrap(Analytic):
 
 @dataclass(frozen=True, eq=False)
 class Refit(Analytic):
-    """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets.
+    """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets."""
 
-    Parameters
-    ----------
-    scores : mapping of (distance, estimator, split, group) to array, shape (draws, measures)
-        Of `twoafc.evaluation.loop.refits`.
-    on_test : bool
-        Whether they were scored on a test table, which was not drawn: the error over its triplets is then added.
-    """
-
-    scores: Mapping[Key, FloatArray]
-    on_test: bool
+    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.refits`, shape (draws, measures)
+    on_test: bool  # whether scored on a test table, which was not drawn: the error over its triplets is then added
 
     @property
     def description(self) -> str:
@@ -214,19 +207,12 @@ class Refit(Analytic):
     def errors(self, one: Scored, clustering: Clustering) -> Errors:
         """Return the errors of a prediction's scores, by group."""
         over_rows = self.on_test and one.split == "test"
-        return {
-            group: error._replace(se=np.hypot(error.se if over_rows else 0.0, self._spread(one, group)))
-            for group, error in super().errors(one, clustering).items()
-        }
-
-    def _spread(self, one: Scored, group: str) -> FloatArray:
-        drawn = self.scores.get((*one.key, one.split, group))
-        if drawn is None:
-            return np.full(len(all_measures(one.prediction.table.k)), np.nan)
-        known = np.isfinite(drawn)
-        # Unknown for a group that hardly any drawn table has.
-        enough = (known.mean(axis=0) > 0.5) & (known.sum(axis=0) > 1)
-        return np.where(enough, np.std(np.where(known, drawn, 0.0), axis=0, ddof=1, where=known | ~enough), np.nan)
+        by_group = {}
+        for group, error in super().errors(one, clustering).items():
+            drawn = self.scores.get((*one.key, one.split, group))
+            rows = error.se if over_rows else np.zeros_like(error.se)
+            by_group[group] = error._replace(se=np.hypot(rows, np.nan if drawn is None else spread(drawn)))
+        return by_group
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
         """Return scores of the refits, whose spread is added to the error by formula or replaces it."""
@@ -259,10 +245,7 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArr
     """Mean and spread over seeds, one record for each distance, estimator, split and group that has seeds.
 
     The variance of the mean is that over triplets, about the same in every run, plus that over seeds, which are drawn.
-
-    Parameters
-    ----------
-    units : mapping of split and group to the numbers of independent units there, by measure
+    `units` are the numbers of independent units by measure, for each split and group.
     """
     by_key: dict[tuple[Any, ...], list[Record]] = {}
     for record in scores:
@@ -276,8 +259,8 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArr
         finished, of_units = [run for run in runs if not run["diverged"]], units.get(key[2:])
         for place, name in enumerate(_measures(summary)):
             se_of_runs = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
-            spread = summary.get(f"{name}_sd") or 0.0
-            se = np.sqrt(np.mean(np.square(se_of_runs)) + spread**2 / len(finished)) if se_of_runs else np.nan
+            sd = summary.get(f"{name}_sd") or 0.0
+            se = np.sqrt(np.mean(np.square(se_of_runs)) + sd**2 / len(finished)) if se_of_runs else np.nan
             summary |= bar(name, summary.get(name), float(se), 0.0 if of_units is None else float(of_units[place]))
         records.append(summary)
     return records
@@ -400,10 +383,10 @@ def _explained(
     mean = float(np.average(gain, weights=table.mass))
     if not np.isfinite(mean):
         return None, None
-    moved = None
-    if clustering.votes is not None and values.moved is not None:
-        moved = -values.moved[:, [nll]] * weight[clustering.votes.row, None]
-    se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, moved)[0, 0])
+    effects = None
+    if clustering.votes is not None and values.vote_effects is not None:
+        effects = -values.vote_effects[:, [nll]] * weight[clustering.votes.row, None]
+    se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, effects)[0, 0])
     units = float(clustering.units(weight)[0])
     if values.halves is not None:
         whole = errors(values, None, clustering)["all"]

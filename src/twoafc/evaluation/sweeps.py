@@ -17,8 +17,7 @@ import numpy as np
 import polars as pl
 
 from twoafc import plots
-from twoafc.arrays import BoolArray, IntArray
-from twoafc.core import Uniform
+from twoafc.arrays import IntArray
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
 from twoafc.evaluation.evaluation import only
@@ -244,7 +243,7 @@ def sweep(
     with _threads(workers or cores()) as pool:
         for place, name in enumerate(names):
             rows = (train if test is None else test)[name]
-            parts = list(pool.map(partial(_part, train[name]), data.parts()))
+            parts = [(train[name].where(fitted), scored) for fitted, scored in data.parts()]
             automatic[name] = _automatic(train[name])
             todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))]) if moves else asked
             results = pool.map(partial(_score, rows, parts, clustering), todo)
@@ -257,10 +256,10 @@ def sweep(
             if moves:
                 chosen = [automatic[name]]
                 if test is None:
-                    chosen = list(pool.map(lambda part: _automatic(part.train, part.uniform), parts))
+                    chosen = list(pool.map(_automatic, (part for part, _ in parts)))
                 settings = [replace(kept, sigma=density.sigma) for density in chosen]
                 itself = Point("sigma", automatic[name])
-                tested[name], pairs[name][AUTOMATIC] = _score_fits(rows, parts, settings, clustering, itself)
+                tested[name], pairs[name][AUTOMATIC] = _score(rows, parts, clustering, itself, settings)
     error_bars = f"{Analytic().description}; noise of training left out; {clustering.description}"
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
     return Sweep(
@@ -268,9 +267,9 @@ def sweep(
     )
 
 
-def _automatic(train: Triplets, uniform: Uniform | None = None) -> Density:
+def _automatic(train: Triplets) -> Density:
     """Return the settings that the automatic rule chooses for a table."""
-    chosen = Density(sigma="auto").fit(train, uniform=uniform).settings
+    chosen = Density(sigma="auto").fit(train).settings
     return replace(chosen, sigma=float(chosen.sigma))
 
 
@@ -287,34 +286,22 @@ def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A table to fit with its map to [0, 1], which no setting changes, and the tested rows to predict."""
-
-    train: Triplets
-    uniform: Uniform
-    rows: IntArray
+Part = tuple[Triplets, IntArray]
+"""A table to fit, and the tested rows to predict."""
 
 
-def _part(train: Triplets, split: tuple[BoolArray, IntArray]) -> Part:
-    fitted, rows = split
-    kept = train.where(fitted)
-    return Part(kept, kept.uniformised()[0], rows)
-
-
-def _score(tested: Triplets, parts: Sequence[Part], clustering: Clustering, point: Point) -> tuple[Record, Values]:
-    """Fit one setting, and score it on triplets that the fit has not seen."""
-    return _score_fits(tested, parts, [point.settings] * len(parts), clustering, point)
-
-
-def _score_fits(
-    tested: Triplets, parts: Sequence[Part], settings: Sequence[Density], clustering: Clustering, point: Point
+def _score(
+    tested: Triplets,
+    parts: Sequence[Part],
+    clustering: Clustering,
+    point: Point,
+    settings: Sequence[Density] | None = None,
 ) -> tuple[Record, Values]:
-    """Fit each part with its own settings, and score all of them together under the name of one point."""
+    """Fit the settings of a point, or those of each part, and score all parts together under the point's name."""
     P = np.empty(len(tested))
-    for part, density in zip(parts, settings, strict=True):
-        fit = density.fit(part.train, uniform=part.uniform)
-        P[part.rows] = fit.probability(tested.d0[part.rows], tested.d1[part.rows])
+    for (train, rows), density in zip(parts, settings or [point.settings] * len(parts), strict=True):
+        fit = density.fit(train)
+        P[rows] = fit.probability(tested.d0[rows], tested.d1[rows])
     (name,) = tested.distances
     one = score(
         Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -19,7 +18,7 @@ import polars as pl
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.estimators import Density, DensityFit, Fit, Sums, interpolate, kernel_sums, vote_products
+from twoafc.estimators import Density, DensityFit, Fit
 from twoafc.metrics import log_likelihood
 from twoafc.plots import surface_values
 from twoafc.results import BARE, REPORT, Result, compare_rows, describe_table, ranking, surprise
@@ -29,7 +28,6 @@ SIZE = 100
 """Nodes of a drawn surface along each axis."""
 CACHED = 64
 """Settings whose points and surfaces are kept in memory."""
-CORES = 2
 FITS_CACHED = 32
 """Fits that are kept in memory, for sliders that are moved back and forth."""
 ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
@@ -239,7 +237,7 @@ class Explored:
             if isinstance(self.refits, str):
                 raise DataError(self.refits)
             uniform, d, u = self._places(distance)
-            P = self.refits.tested(distance, sigma, grid, *u)
+            P = self.refits.tested(distance, sigma, grid, *d)
             nll = -log_likelihood(self.n, self.M, P)
             return Points(self.n, self.M, d, u, P, nll, uniform, self.refits.fit(distance, sigma, grid))
         fit = self.result.model(distance, estimator)
@@ -257,7 +255,7 @@ class Explored:
     def _refit_places(self, distance: str) -> tuple[Uniform, tuple[FloatArray, ...], tuple[FloatArray, ...]]:
         """Return the map of the training table to the plane, and the tested triplets: distances, raw and mapped."""
         assert isinstance(self.refits, Refits)
-        uniform = self.refits.placed(distance)[0]
+        uniform = self.refits.train[distance].uniformised()[0]
         rows = self.result.outcome_rows(distance, self.estimators[0])
         d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
         return uniform, d, tuple(map(uniform, d))
@@ -300,30 +298,14 @@ class Refits:
     def __init__(self, train: Triplets, fold: IntArray | None = None) -> None:
         self.train, self.fold = train, fold
         self.fit = lru_cache(FITS_CACHED)(self._fit)
-        self.placed = lru_cache(FITS_CACHED)(lambda distance: train[distance].uniformised())
 
     def _fit(self, distance: str, sigma: float, grid: int) -> DensityFit:
-        """Fit to the whole training table as `Density.fit` does, with a cached map and on two cores."""
-        settings, (uniform, u0, u1) = Density(sigma=sigma, grid_size=grid), self.placed(distance)
-        data = (u0, u1, self.train.n, self.train.M, self.train.mass)
-        parts = [tuple(None if column is None else column[k::CORES] for column in data) for k in range(CORES)]
-        with ThreadPoolExecutor(CORES) as pool:
-            sums = pool.map(
-                lambda part: kernel_sums(part[:2], *part[2:4], sigma=sigma, grid_size=grid, mass=part[4]), parts
-            )
-            total = Sums(*(sum(arrays) for arrays in zip(*sums, strict=True)))
-        # Rounding in the last bit must not break the symmetry.
-        total = total._replace(M=(total.M + total.M.T) / 2)
-        return DensityFit.from_sums(
-            settings, uniform, total, (u0, u1), vote_products(self.train.n, self.train.M, self.train.squared_mass)
-        )
+        return Density(sigma=sigma, grid_size=grid).fit(self.train[distance])
 
-    def tested(self, distance: str, sigma: float, grid: int, u0: FloatArray, u1: FloatArray) -> FloatArray:
-        """Return P of the tested triplets, given their uniformised distances, each from a fit that has not seen it."""
+    def tested(self, distance: str, sigma: float, grid: int, d0: FloatArray, d1: FloatArray) -> FloatArray:
+        """Return P of the tested triplets, each from a fit that has not seen it."""
         if self.fold is None:
-            # As `probability` does, but the distances are uniformised already.
-            excess = self.fit(distance, sigma, grid).surface - 0.5
-            return np.clip(0.5 + interpolate(excess, u0, u1), 0.0, 1.0)
+            return self.fit(distance, sigma, grid).probability(d0, d1)
         seen = self.train[distance]
         P = np.empty(len(seen))
         for k in range(self.fold.max() + 1):

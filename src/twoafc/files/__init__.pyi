@@ -9,6 +9,7 @@ from .reading import reading_parquet as reading_parquet
 from .reading import require_file as require_file
 from .reading import require_utf8 as require_utf8
 from .reading import unprinted as unprinted
+from .restoring import restored as restored
 from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial

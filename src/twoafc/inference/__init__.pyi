@@ -3,6 +3,7 @@ from .bootstrap import bootstrap_means as bootstrap_means
 from .bootstrap import drawn_rows as drawn_rows
 from .bootstrap import drawn_weights as drawn_weights
 from .bootstrap import row_weights as row_weights
+from .bootstrap import spread as spread
 from .ceiling import Bounds as Bounds
 from .ceiling import Ceiling as Ceiling
 from .ceiling import VoteCeiling as VoteCeiling
@@ -10,6 +11,7 @@ from .ceiling import best_scores as best_scores
 from .ceiling import estimate_ceiling as estimate_ceiling
 from .ceiling import share_explained as share_explained
 from .comparisons import COMPARED as COMPARED
+from .comparisons import Difference as Difference
 from .comparisons import Measure as Measure
 from .comparisons import advantage as advantage
 from .comparisons import compact_letters as compact_letters
@@ -24,7 +26,7 @@ from .dependence import Ballots as Ballots
 from .dependence import Dependence as Dependence
 from .dependence import ballots as ballots
 from .dependence import find_dependence as find_dependence
-from .dependence import moves as moves
+from .dependence import vote_effects as vote_effects
 from .errorbars import Clustering as Clustering
 from .errorbars import Error as Error
 from .errorbars import Errors as Errors
@@ -53,7 +55,9 @@ from .goodness import residual_map as residual_map
 from .intervals import LEVEL as LEVEL
 from .intervals import Interval as Interval
 from .intervals import holm as holm
+from .intervals import p_text as p_text
 from .intervals import p_value as p_value
+from .intervals import places as places
 from .intervals import share_interval as share_interval
 from .intervals import t_interval as t_interval
 from .precision import Ranking as Ranking
@@ -72,5 +76,5 @@ from .scores import parts_of as parts_of
 from .scores import side_by_side as side_by_side
 from .scores import values_per_row as values_per_row
 from .training import SPLITS as SPLITS
-from .training import Halves as Halves
+from .training import HalfScores as HalfScores
 from .training import training_variance as training_variance

@@ -58,7 +58,7 @@ def bootstrap_errors(
                 of_groups = [_means(grouped or values, weights * (group == g)) for g in range(len(names))]
                 for name, mean in zip((*names, "mean"), (*of_groups, np.mean(of_groups, axis=0)), strict=True):
                     scores.setdefault(name, []).append(mean)
-    return {name: _spread(np.concatenate(parts)) for name, parts in scores.items()}
+    return {name: spread(np.concatenate(parts)) for name, parts in scores.items()}
 
 
 def _means(values: Values, weights: FloatArray) -> FloatArray:
@@ -89,11 +89,17 @@ def drawn_weights(dependence: Dependence, draws: int, seed: int) -> Iterator[Flo
         yield row_weights(dependence, min(step, draws - start), rng) * dependence.weights
 
 
-def _spread(replicates: FloatArray) -> FloatArray:
-    """Standard deviation over draws; those in which a group had no triplet are left out."""
+def spread(replicates: FloatArray) -> FloatArray:
+    """Standard deviation over draws that are finite; NaN unless two of them are, and more than half.
+
+    Examples
+    --------
+    >>> spread(np.array([[1.0, 1.0], [3.0, np.nan], [np.nan, np.nan]]))
+    array([1.41421356,        nan])
+    """
     known = np.isfinite(replicates)
-    enough = known.mean(axis=0) > 0.5
-    return np.where(enough, np.std(replicates, axis=0, ddof=1, where=known | ~enough), np.nan)
+    enough = (known.mean(axis=0) > 0.5) & (known.sum(axis=0) > 1)
+    return np.where(enough, np.std(np.where(known, replicates, 0.0), axis=0, ddof=1, where=known | ~enough), np.nan)
 
 
 def drawn_rows(dependence: Dependence, rng: np.random.Generator) -> IntArray:

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from twoafc.arrays import FloatArray
+from twoafc.inference.bootstrap import spread
 from twoafc.inference.errorbars import Clustering, Values
-from twoafc.inference.intervals import LEVEL, holm_factors, p_value, t_interval
+from twoafc.inference.intervals import LEVEL, holm_factors, p_text, p_value, t_interval
 from twoafc.inference.scores import Record
-from twoafc.inference.training import Halves, combined_units, training_variance
+from twoafc.inference.training import HalfScores, combined_units, training_variance
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,12 @@ def compare(
             for (a, b), difference in zip(pairs, _differences(pairs, values, k, clustering), strict=True):
                 difference = _with_training(difference, values[a].halves, values[b].halves, k, name, clustering)
                 if drawn is not None:
-                    spread, draws = _spread(drawn[a][:, k] - drawn[b][:, k])
-                    difference = difference._replace(se=spread, units=min(difference.units, draws))
+                    replicates = drawn[a][:, k] - drawn[b][:, k]
+                    units = min(difference.units, len(replicates))
+                    difference = difference._replace(se=float(spread(replicates)), units=units)
                 if refitted is not None:
-                    difference = _with_refits(difference, *_spread(refitted[a][:, k] - refitted[b][:, k]))
+                    replicates = refitted[a][:, k] - refitted[b][:, k]
+                    difference = difference.plus(float(spread(replicates)) ** 2, len(replicates) - 1)
                 interval, p = t_interval(*difference), p_value(*difference)
                 known = bool(np.isfinite(interval).all())
                 figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
@@ -208,6 +211,12 @@ class Difference(NamedTuple):
     se: float
     units: float
 
+    def plus(self, variance: float, df: float) -> Difference:
+        """Add the variance that training brings, with its degrees of freedom, to the error."""
+        rows, training = np.array(self.se**2), np.array(variance)
+        units = combined_units(rows, self.units, training, df)
+        return Difference(self.mean, float(np.sqrt(rows + training)), float(units))
+
 
 def _ordered(
     pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, sampling: FloatArray | None
@@ -226,18 +235,23 @@ def _differences(
     weight = clustering.rows.shares()
     apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
     means = np.average(apart, axis=0, weights=clustering.rows.sampling)
-    moves = {name: value.moved for name, value in values.items()}
-    moved = None
+    effects = None
     if clustering.votes is not None:
-        moved = np.stack([moves[a][:, k] - moves[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
-        moved = moved * weight[clustering.votes.row, None]
-    errors = clustering.standard_errors((apart - means) * weight[:, None], weight, moved)[0]
+        of = {name: value.vote_effects for name, value in values.items()}
+        effects = np.stack([of[a][:, k] - of[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
+        effects = effects * weight[clustering.votes.row, None]
+    errors = clustering.standard_errors((apart - means) * weight[:, None], weight, effects)[0]
     units = float(clustering.units(weight)[0])
     return [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
 
 
 def _with_training(
-    difference: Difference, one: Halves | None, other: Halves | None, k: int, measure: str, clustering: Clustering
+    difference: Difference,
+    one: HalfScores | None,
+    other: HalfScores | None,
+    k: int,
+    measure: str,
+    clustering: Clustering,
 ) -> Difference:
     """Add the noise of training to the error of a difference, for the distances that have fits to halves."""
     first, second = (one, other) if one is not None else (other, None)
@@ -247,24 +261,9 @@ def _with_training(
     apart, rows = halves.apart[:, :, 0].T, clustering.rows
     means = np.average(apart, axis=0, weights=rows.sampling)
     influence = (apart - means) * rows.weights[:, None] / rows.weights.sum()
-    spread = rows.variance(influence, rows.shares())[0]
-    training = training_variance(means[:, None], spread[:, None], [measure], crossed=halves.crossed)
-    tested = np.array([difference.se**2])
-    units = combined_units(tested, difference.units, training, halves.freedom)
-    return Difference(difference.mean, float(np.sqrt(tested + training)[0]), float(units[0]))
-
-
-def _with_refits(difference: Difference, spread: float, draws: int) -> Difference:
-    """Add the spread over surfaces that were fitted to drawn training tables to the error of a difference."""
-    rows, training = np.array([difference.se**2]), np.array([spread**2])
-    units = combined_units(rows, difference.units, training, draws - 1)
-    return Difference(difference.mean, float(np.sqrt(rows + training)[0]), float(units[0]))
-
-
-def _spread(replicates: FloatArray) -> tuple[float, int]:
-    """Standard deviation of the replicates of a difference that are finite, and the number of all."""
-    known = replicates[np.isfinite(replicates)]
-    return float(np.std(known, ddof=1)) if len(known) > 1 else float("nan"), len(replicates)
+    variance = rows.variance(influence, rows.shares())[0]
+    training = training_variance(means[:, None], variance[:, None], [measure], crossed=halves.crossed)
+    return difference.plus(float(training[0]), halves.df)
 
 
 def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
@@ -302,16 +301,15 @@ def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: i
     '0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
     """
     value, _, low, high = interval
-    places = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
+    decimals = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
     # Enough decimals to see on which side of 0 the nearer end lies.
     nearest = min(abs(low), abs(high))
-    if 0 < nearest < 0.5 * 10.0**-places:
-        places = min(places + 2, math.ceil(-math.log10(nearest)))
+    if 0 < nearest < 0.5 * 10.0**-decimals:
+        decimals = min(decimals + 2, math.ceil(-math.log10(nearest)))
     signed = (measure.better * value, *sorted((measure.better * low, measure.better * high)))
-    ahead, *ends = (f"{round(number, places) + 0.0:.{places}f}" for number in signed)  # no -0.00
-    chance = "< 0.0001" if p < 1e-4 else f"= {p:.2g}" if p < 0.1 else f"= {p:.2f}"
+    ahead, *ends = (f"{round(number, decimals) + 0.0:.{decimals}f}" for number in signed)  # no -0.00
     holm = " (Holm)" if tests > 1 else ""
-    return f"{ahead} {measure.unit}, {100 * LEVEL:g} % interval {ends[0]} to {ends[1]}, p {chance}{holm}"
+    return f"{ahead} {measure.unit}, {100 * LEVEL:g} % interval {ends[0]} to {ends[1]}, {p_text(p)}{holm}"
 
 
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:

@@ -40,26 +40,9 @@ class Sharing:
 class Dependence:
     """Which rows are dependent.
 
-    Parameters
-    ----------
-    size : int
-        Number of rows, T.
-    kinds : tuple of arrays of int, each of shape (T,)
-        Number of each row's label of each kind (ref, x0, x1, observer); equal numbers are the same image or observer,
-        whatever the kind. Images have numbers from 0 on, observers below 0. Without kinds, rows are independent.
-    description : str
-        The same in words.
-    count : array of int, shape (T,), optional
-        Triplets that each row stands for, with the same influence and weight each. Those of a row without labels are
-        independent; default one.
-    family : "references" or "images"
-        What the labels are called, beside observers.
-    only : str
-        What is in every row, so that the error bars are for it alone: "this one reference"; default nothing.
-    unknown : str
-        Why no clusters are known: "the table has no column ref"; default nothing.
-    sampling : array, shape (T,), optional
-        Sampling weight of each row, as of `twoafc.table.Votes.scaled_weight`; default all alike.
+    ``kinds`` has the number of each row's label of each kind (ref, x0, x1, observer), shape (T,); equal numbers are the
+    same image or observer, whatever the kind. Images have numbers from 0 on, observers below 0. Without kinds, rows are
+    independent.
 
     Examples
     --------
@@ -69,14 +52,14 @@ class Dependence:
     array([[1.]])
     """
 
-    size: int
+    size: int  # rows, T
     kinds: tuple[IntArray, ...]
-    description: str
-    count: IntArray | None = None
-    family: str = "references"
-    only: str = ""
-    unknown: str = ""
-    sampling: FloatArray | None = None
+    description: str  # of the same in words
+    count: IntArray | None = None  # triplets that each row stands for, with the same influence and weight each
+    family: str = "references"  # or "images": what the labels are called, beside observers
+    only: str = ""  # what is in every row, so that the error bars are for it alone: "this one reference"
+    unknown: str = ""  # why no clusters are known: "the table has no column ref"
+    sampling: FloatArray | None = None  # weight of each row, as of `twoafc.table.Votes.scaled_weight`
 
     @cached_property
     def sharings(self) -> tuple[Sharing, ...]:
@@ -87,7 +70,7 @@ class Dependence:
         # The same label twice in a row (a reference shown against itself) is one thing.
         again = np.zeros(labels.shape, dtype=np.bool_)
         again[1:] = labels[1:] == labels[:-1]
-        return tuple(_sharing(labels, again, count) for count in range(1, len(labels) + 1))
+        return tuple(_sharing(labels, again, number) for number in range(1, len(labels) + 1))
 
     @cached_property
     def observers(self) -> int:
@@ -104,7 +87,7 @@ class Dependence:
         """Sampling weight of each row; ones where there are none."""
         return np.ones(self.size) if self.sampling is None else self.sampling
 
-    def shares(self, strata: IntArray | None = None) -> FloatArray:
+    def shares(self, stratum: IntArray | None = None) -> FloatArray:
         """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there.
 
         Examples
@@ -112,7 +95,7 @@ class Dependence:
         >>> Dependence(3, (), "").shares(), Dependence(3, (), "", sampling=np.array([1.0, 1.0, 2.0])).shares()
         (array([0.33333333, 0.33333333, 0.33333333]), array([0.25, 0.25, 0.5 ]))
         """
-        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
         return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
     def _summed(self, column: FloatArray) -> FloatArray:
@@ -132,24 +115,13 @@ class Dependence:
         return Sharing(rows, rows)
 
     def variance(
-        self, influence: FloatArray, weight: FloatArray, strata: IntArray | None = None, count: int = 1
+        self, influence: FloatArray, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1
     ) -> FloatArray:
-        """Variance of weighted means, from the influence of each row on them: weight times (value - mean).
+        """Variance of weighted means, shape (strata, k); NaN where one set holds all the weight of a stratum.
 
-        Parameters
-        ----------
-        influence : array, shape (T, k)
-            One column for each mean.
-        weight : array, shape (T,)
-            Weights of the rows, which sum to 1 in each stratum. They correct for few sets: the mean moves with each of
-            them. Zeros leave the correction out.
-        strata : array of int, shape (T,), optional
-            Number of each row's stratum, below `count`, for means of several groups at once.
-
-        Returns
-        -------
-        array, shape (count, k)
-            NaN where one set holds all the weight of a stratum.
+        The influence of each row on k means, shape (T, k), is weight times (value - mean). The weights sum to 1 in each
+        stratum. They correct for few sets, since the mean moves with each of them; zeros leave the correction out.
+        `stratum` is the number of each row's stratum, below `strata`, for means of several groups at once.
 
         Notes
         -----
@@ -162,86 +134,86 @@ class Dependence:
         since each may fall far below the truth by chance where labels are few.
         """
         if self._independent is not None:
-            squares = _by_stratum((self._independent * weight**2)[:, None], strata, count)
-            spread = squares[0, 0] if strata is None else squares[strata, 0]
+            squares = _by_stratum((self._independent * weight**2)[:, None], stratum, strata)
+            spread = squares[0, 0] if stratum is None else squares[stratum, 0]
             with np.errstate(divide="ignore"):
                 factor = np.where(weight < 1 - 1e-12, self._independent / (1 - 2 * weight + spread), np.nan)
-            return _by_stratum(factor[:, None] * influence**2, strata, count)
+            return _by_stratum(factor[:, None] * influence**2, stratum, strata)
         columns = np.column_stack([self._summed(influence), self._summed(weight)])
-        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
+        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
         if len(self.kinds) <= 1:
-            return _one_kind(_sums(self.sharings[0], columns, stratum, count), count)
-        alone = _one_kind(_sums(self._alone, columns, stratum, count), count)
-        return np.fmax(self._several_kinds(columns, stratum, count), alone)
+            return _one_kind(_sums(self.sharings[0], columns, stratum, strata), strata)
+        alone = _one_kind(_sums(self._alone, columns, stratum, strata), strata)
+        return np.fmax(self._several_kinds(columns, stratum, strata), alone)
 
-    def products(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
-        """Sum of products of influences over all pairs of dependent rows, shape (count, k)."""
-        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        sets = [_sums(sharing, self._summed(influence), stratum, count) for sharing in self.sharings]
-        return _sharing_at_least(1, [_by_stratum(summed.sums**2, summed.stratum, count) for summed in sets])
+    def products(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+        """Sum of products of influences over all pairs of dependent rows, shape (strata, k)."""
+        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
+        sets = [_sums(sharing, self._summed(influence), stratum, strata) for sharing in self.sharings]
+        return _sharing_at_least(1, [_by_stratum(summed.sums**2, summed.stratum, strata) for summed in sets])
 
-    def _several_kinds(self, columns: FloatArray, stratum: IntArray, count: int) -> FloatArray:
+    def _several_kinds(self, columns: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
         """Largest of V_1, V_2, ... and H: see `variance`; the last column holds the weights."""
-        sets = [_sums(sharing, columns, stratum, count) for sharing in self.sharings]
-        squares = [_by_stratum(summed.sums**2, summed.stratum, count) for summed in sets]
+        sets = [_sums(sharing, columns, stratum, strata) for sharing in self.sharings]
+        squares = [_by_stratum(summed.sums**2, summed.stratum, strata) for summed in sets]
         parts = []
         for k in range(1, len(squares) + 1):
             pairs = _sharing_at_least(k, squares)
             left = 1 - pairs[:, -1:]
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts.append(np.where(left > 1e-9, pairs[:, :-1] / left, np.nan))
-        candidates = [*parts, self._jackknife(sets[0], count) - np.nansum(parts[1:], axis=0)]
+        candidates = [*parts, self._jackknife(sets[0], strata) - np.nansum(parts[1:], axis=0)]
         return np.asarray(np.fmax.reduce(candidates), dtype=np.float64)
 
-    def _jackknife(self, sets: Sets, count: int) -> FloatArray:
+    def _jackknife(self, sets: Sets, strata: int) -> FloatArray:
         """Variance from leaving out one label at a time, for images and for observers, summed."""
         share = sets.sums[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
             # A label in every row cannot be left out: its effect is not known.
             squares = np.where(share < 1 - 1e-9, (sets.sums[:, :-1] / (1 - share)) ** 2, 0.0)
         place = self._families(sets)
-        labels = np.maximum(np.bincount(place, minlength=2 * count), 1)
-        total = _by_stratum(squares, place, 2 * count) * ((labels - 1) / labels)[:, None]
-        return np.asarray(total.reshape(count, 2, -1).sum(axis=1))
+        labels = np.maximum(np.bincount(place, minlength=2 * strata), 1)
+        total = _by_stratum(squares, place, 2 * strata) * ((labels - 1) / labels)[:, None]
+        return np.asarray(total.reshape(strata, 2, -1).sum(axis=1))
 
     def _families(self, sets: Sets) -> IntArray:
         """Number of each set's stratum and family: twice that of the stratum, and one more for images."""
         return 2 * sets.stratum + (sets.number >= self.observers)
 
-    def variance_of_mean(self, influence: FloatArray, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
+    def variance_of_mean(self, influence: FloatArray, weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
         """Variance of the mean of groups, shape (1, k), from influences centred within each group.
 
         Products are summed over pairs of rows of all groups. The correction for few sets is that of the groups' own
         variances; weights sum to 1 over all groups.
         """
-        total = np.bincount(strata, self.times * weight, minlength=count)
-        own = influence / total[strata, None]
-        of_groups = self.variance(own, weight / total[strata], strata, count)
-        plain = self.variance(own, np.zeros(self.size), strata, count)
+        total = np.bincount(stratum, self.times * weight, minlength=strata)
+        own = influence / total[stratum, None]
+        of_groups = self.variance(own, weight / total[stratum], stratum, strata)
+        plain = self.variance(own, np.zeros(self.size), stratum, strata)
         pooled = self.variance(influence, np.zeros(self.size))
         corrected, uncorrected = (total**2 @ of_groups, total**2 @ plain)
         ratio = np.divide(corrected, uncorrected, out=np.full(corrected.shape, np.nan), where=uncorrected > 0)
         return np.asarray(pooled * np.where((uncorrected == 0) & (corrected == 0), 1.0, ratio))
 
-    def skewness(self, influence: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
-        """Skewness of weighted means, from the influence of each row on them, shape (count, k).
+    def skewness(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+        """Skewness of weighted means, from the influence of each row on them, shape (strata, k).
 
         It is 0 where images recur in several places: estimated from sums over images it made intervals cover less.
         """
-        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        variance = self.variance(influence, np.zeros(self.size), stratum, count)
+        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
+        variance = self.variance(influence, np.zeros(self.size), stratum, strata)
         if self._independent is not None:
             # Products, not a power, which numpy takes by way of logarithms.
-            sums = _by_stratum(self._independent[:, None] * influence * influence * influence, strata, count)
+            sums = _by_stratum(self._independent[:, None] * influence * influence * influence, stratum, strata)
             return np.divide(sums, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
         if len(self.sharings) > 1:
             return np.zeros(variance.shape)
-        sets = _sums(self.sharings[0], self._summed(influence), stratum, count)
-        cubes = _by_stratum(sets.sums * sets.sums * sets.sums, sets.stratum, count)
+        sets = _sums(self.sharings[0], self._summed(influence), stratum, strata)
+        cubes = _by_stratum(sets.sums * sets.sums * sets.sums, sets.stratum, strata)
         return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
-    def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
-        """Effective number of independent units in each stratum, shape (count,).
+    def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+        """Effective number of independent units in each stratum, shape (strata,).
 
         That of labels with shares s of the weight is (sum of s)^2 / (sum of s^2), and at least 2 where there are two;
         images and observers are counted apart, and the fewer decide. Unequal sampling weights make the variance itself
@@ -249,26 +221,26 @@ class Dependence:
         Methodology 28, 2002).
         """
         if self._independent is not None:
-            total = _by_stratum((self._independent * weight**2)[:, None], strata, count)[:, 0]
+            total = _by_stratum((self._independent * weight**2)[:, None], stratum, strata)[:, 0]
             return np.asarray(1 / np.maximum(total, TINY))
-        units = np.asarray(self._units(weight, strata, count)[1].min(axis=1))
+        units = np.asarray(self._units(weight, stratum, strata)[1].min(axis=1))
         if self.sampling is None:
             return units
-        freedom, plain = (_freedom(weights, strata, count) for weights in (weight, weight / self.sampling))
+        freedom, plain = (_freedom(weights, stratum, strata) for weights in (weight, weight / self.sampling))
         return np.asarray(np.where(freedom < plain, np.clip(freedom, np.minimum(units, 2.0), units), units))
 
-    def _units(self, weight: FloatArray, strata: IntArray | None, count: int) -> tuple[FloatArray, FloatArray]:
-        """Numbers of observers and images in each stratum, and how many they are in effect: shapes (count, 2)."""
-        stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        sets = _sums(self.sharings[0], self._summed(weight)[:, None], stratum, count)
+    def _units(self, weight: FloatArray, stratum: IntArray | None, strata: int) -> tuple[FloatArray, FloatArray]:
+        """Numbers of observers and images in each stratum, and how many they are in effect: shapes (strata, 2)."""
+        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
+        sets = _sums(self.sharings[0], self._summed(weight)[:, None], stratum, strata)
         place, share = self._families(sets), sets.sums[:, 0]
         whole, squares, labels = (
-            np.bincount(place, column, minlength=2 * count) for column in (share, share**2, share > 0)
+            np.bincount(place, column, minlength=2 * strata) for column in (share, share**2, share > 0)
         )
-        units = np.full(2 * count, np.inf)
+        units = np.full(2 * strata, np.inf)
         np.divide(whole**2, np.maximum(squares, TINY), out=units, where=labels > 0)
         units = np.where(labels > 1, np.maximum(units, 2.0), units)
-        return labels.reshape(count, 2).astype(np.float64), units.reshape(count, 2)
+        return labels.reshape(strata, 2).astype(np.float64), units.reshape(strata, 2)
 
     def units_by_family(self, weight: FloatArray) -> dict[str, tuple[int, float]]:
         """Number of observers, and of images or references, and how many they are in effect; only what rows share."""
@@ -288,17 +260,17 @@ class Dependence:
         return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.description)
 
 
-def _by_stratum(columns: FloatArray, strata: IntArray | None, count: int) -> FloatArray:
-    """Sum columns over the rows of each stratum: shape (count, k)."""
-    if strata is None:
+def _by_stratum(columns: FloatArray, stratum: IntArray | None, strata: int) -> FloatArray:
+    """Sum columns over the rows of each stratum: shape (strata, k)."""
+    if stratum is None:
         return np.asarray(columns.sum(axis=0))[None, :]
-    return np.stack([np.bincount(strata, column, minlength=count) for column in columns.T], axis=1)
+    return np.stack([np.bincount(stratum, column, minlength=strata) for column in columns.T], axis=1)
 
 
-def _freedom(weight: FloatArray, strata: IntArray | None, count: int) -> FloatArray:
+def _freedom(weight: FloatArray, stratum: IntArray | None, strata: int) -> FloatArray:
     """Degrees of freedom of the variance of a mean of independent rows: (sum of w^2)^2 / (sum of w^4), by stratum."""
-    squares, fourth = _by_stratum(np.stack([weight**2, weight**4], axis=1), strata, count).T
-    return np.asarray(np.divide(squares**2, fourth, out=np.ones(count), where=fourth > 0))
+    squares, fourth = _by_stratum(np.stack([weight**2, weight**4], axis=1), stratum, strata).T
+    return np.asarray(np.divide(squares**2, fourth, out=np.ones(strata), where=fourth > 0))
 
 
 def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
@@ -307,10 +279,10 @@ def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(np.sum(terms, axis=0))
 
 
-def _sharing(labels: IntArray, again: NDArray[np.bool_], count: int) -> Sharing:
-    """Sets of rows that share `count` labels; labels are sorted within each row."""
+def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> Sharing:
+    """Sets of rows that share some number of labels; labels are sorted within each row."""
     rows, shared = [], []
-    for places in combinations(range(len(labels)), count):
+    for places in combinations(range(len(labels)), number):
         kept = np.flatnonzero(~again[list(places)].any(axis=0))
         rows.append(kept)
         shared.append(labels[list(places)][:, kept])
@@ -338,28 +310,28 @@ class Sets(NamedTuple):
     sums: FloatArray
 
 
-def _one_kind(sets: Sets, count: int) -> FloatArray:
+def _one_kind(sets: Sets, strata: int) -> FloatArray:
     """Variance where every row belongs to one set; the last column holds the weights."""
     share = sets.sums[:, -1]
-    spread = np.bincount(sets.stratum, share**2, minlength=count)[sets.stratum]
+    spread = np.bincount(sets.stratum, share**2, minlength=strata)[sets.stratum]
     with np.errstate(divide="ignore"):
         factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
-    return _by_stratum(factor[:, None] * sets.sums[:, :-1] ** 2, None if count == 1 else sets.stratum, count)
+    return _by_stratum(factor[:, None] * sets.sums[:, :-1] ** 2, None if strata == 1 else sets.stratum, strata)
 
 
-def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, count: int) -> Sets:
+def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, strata: int) -> Sets:
     """Sum columns over the rows of each set, within strata."""
     rows, sets = sharing.rows, sharing.sets
     if not len(rows):
         nothing = np.zeros(0, dtype=np.int64)
         return Sets(nothing, nothing, np.zeros((0, columns.shape[1])))
     base = int(sets.max()) + 1
-    if count == 1:
+    if strata == 1:
         place, of, number = sets, np.zeros(base, dtype=np.int64), np.arange(base)
     else:
         combined, place = _distinct_numbers(stratum[rows] * base + sets)
         of, number = np.asarray(combined // base, dtype=np.int64), combined % base
-    if count == 1 and base == len(columns) and np.array_equal(place, rows):
+    if strata == 1 and base == len(columns) and np.array_equal(place, rows):
         return Sets(of, number, columns)  # every row stands alone
     sums = [np.bincount(place, column[rows], minlength=len(of)) for column in columns.T]
     return Sets(of, number, np.stack(sums, axis=1).astype(np.float64, copy=False))
@@ -460,21 +432,11 @@ Score = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Ballots:
-    """Single votes with their observers.
+    """Single votes with their observers, arrays of shape (votes,)."""
 
-    Parameters
-    ----------
-    row : array of int, shape (votes,)
-        Row of the table that the vote belongs to.
-    chosen : array of bool, shape (votes,)
-        Whether x1 of that row was chosen.
-    observer : array of int, shape (votes,)
-        Number of the observer.
-    """
-
-    row: IntArray
-    chosen: BoolArray
-    observer: IntArray
+    row: IntArray  # of the table that the vote belongs to
+    chosen: BoolArray  # whether x1 of that row was
+    observer: IntArray  # number
 
     @property
     def observers(self) -> int:
@@ -482,33 +444,27 @@ class Ballots:
         return int(self.observer.max()) + 1
 
     def variance(
-        self, moved: FloatArray, weight: FloatArray, rows: Dependence, strata: IntArray, count: int
+        self, effects: FloatArray, weight: FloatArray, rows: Dependence, stratum: IntArray, strata: int
     ) -> FloatArray:
-        """Variance that votes of one observer on different images add to weighted means, shape (count, k).
+        """Variance that votes of one observer on different images add to weighted means, shape (strata, k).
 
-        Parameters
-        ----------
-        moved : array, shape (votes, k)
-            Effect of each vote on the mean: see `moves`.
-        weight, strata, count
-            Of the rows of the table, as for `Dependence.variance`.
-        rows : Dependence
-            How rows depend on each other: pairs of votes on dependent rows have been counted already.
+        The effects of each vote on the means, shape (votes, k), are those of `vote_effects`. Pairs of votes on rows
+        that depend on each other have been counted already; the rest is as for `Dependence.variance`.
         """
-        share, stratum = weight[self.row] / np.bincount(self.row)[self.row], strata[self.row]
-        whole = np.bincount(stratum, share, minlength=count)
-        mean = np.stack([np.bincount(stratum, column, minlength=count) for column in moved.T], axis=1)
+        share, stratum = weight[self.row] / np.bincount(self.row)[self.row], stratum[self.row]
+        whole = np.bincount(stratum, share, minlength=strata)
+        mean = np.stack([np.bincount(stratum, column, minlength=strata) for column in effects.T], axis=1)
         # An error of the surface that all observers share is not a difference between them.
-        influence = moved - (share / whole[stratum])[:, None] * mean[stratum]
-        by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, count)
-        both = rows.at(self.row).products(influence, self.observer * count + stratum, self.observers * count)
+        influence = effects - (share / whole[stratum])[:, None] * mean[stratum]
+        by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, strata)
+        both = rows.at(self.row).products(influence, self.observer * strata + stratum, self.observers * strata)
         # Negative by chance only.
-        return np.asarray(np.maximum(by_observer - both.reshape(self.observers, count, -1).sum(axis=0), 0.0))
+        return np.asarray(np.maximum(by_observer - both.reshape(self.observers, strata, -1).sum(axis=0), 0.0))
 
-    def units(self, weight: FloatArray, strata: IntArray, count: int) -> FloatArray:
-        """Effective number of observers in each stratum, shape (count,)."""
+    def units(self, weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
+        """Effective number of observers in each stratum, shape (strata,)."""
         share = weight[self.row] / np.bincount(self.row)[self.row]
-        return Dependence(len(self.row), (self.observer,), "").units(share, strata[self.row], count)
+        return Dependence(len(self.row), (self.observer,), "").units(share, stratum[self.row], strata)
 
 
 def ballots(table: Votes) -> Ballots | None:
@@ -521,7 +477,7 @@ def ballots(table: Votes) -> Ballots | None:
     return Ballots(votes["row"].to_numpy(), chosen, observer)
 
 
-def moves(score: Score, ballots: Ballots, n: IntArray, M: IntArray, P: FloatArray) -> FloatArray:
+def vote_effects(score: Score, ballots: Ballots, n: IntArray, M: IntArray, P: FloatArray) -> FloatArray:
     """Effect of each vote on the score of its triplet, shape (votes,): (y - P) times the score with it minus without.
 
     The other votes are as they were cast. A score need not be a sum over votes: this is its projection on such sums

@@ -14,11 +14,11 @@ import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, moves
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import Interval, share_interval, t_interval
 from twoafc.inference.precision import Ranking
 from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
-from twoafc.inference.training import Halves, combined_units, training_variance
+from twoafc.inference.training import HalfScores, combined_units, training_variance
 from twoafc.table import Votes
 
 
@@ -36,7 +36,8 @@ Errors = dict[str, Error]
 
 FEW, FEW_IMAGES = 15, 30
 """Fewer references or observers, or images where these recur, get a caveat."""
-FEW_ROWS = 30
+FEW_TESTED = 30
+"""Fewer tested rows get one too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,7 @@ class Clustering:
                 f"error bars take triplets as independent: {self.rows.unknown}; they are too small where references "
                 f"recur{remedy}"
             )
-        if self.rows.times.sum() < FEW_ROWS:
+        if self.rows.times.sum() < FEW_TESTED:
             sentences.append(f"only {self.rows.times.sum()} tested triplets: their error bars are rough")
         sentences += self.weighting
         return sentences
@@ -109,24 +110,24 @@ class Clustering:
         self,
         influence: FloatArray,
         weight: FloatArray,
-        moved: FloatArray | None = None,
-        strata: IntArray | None = None,
-        count: int = 1,
+        effects: FloatArray | None = None,
+        stratum: IntArray | None = None,
+        strata: int = 1,
     ) -> FloatArray:
-        """Standard errors of weighted means, shape (count, k): see `Dependence.variance` and `Ballots.variance`."""
-        variance = self.rows.variance(influence, weight, strata, count)
-        if self.votes is not None and moved is not None:
-            stratum = np.zeros(len(weight), dtype=np.int64) if strata is None else strata
-            variance = variance + self.votes.variance(moved, weight, self.rows, stratum, count)
+        """Standard errors of weighted means, shape (strata, k): see `Dependence.variance` and `Ballots.variance`."""
+        variance = self.rows.variance(influence, weight, stratum, strata)
+        if self.votes is not None and effects is not None:
+            stratum = np.zeros(len(weight), dtype=np.int64) if stratum is None else stratum
+            variance = variance + self.votes.variance(effects, weight, self.rows, stratum, strata)
         return np.sqrt(variance)
 
     def variance_of_mean(
-        self, influence: FloatArray, weight: FloatArray, moved: FloatArray | None, strata: IntArray, count: int
+        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None, stratum: IntArray, strata: int
     ) -> FloatArray:
         """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
-        variance = self.rows.variance_of_mean(influence, weight, strata, count)
-        if self.votes is not None and moved is not None:
-            variance = variance + self.votes.variance(moved, weight, self.rows, np.zeros_like(strata), 1)
+        variance = self.rows.variance_of_mean(influence, weight, stratum, strata)
+        if self.votes is not None and effects is not None:
+            variance = variance + self.votes.variance(effects, weight, self.rows, np.zeros_like(stratum), 1)
         return variance
 
     def linear_errors(
@@ -135,29 +136,26 @@ class Clustering:
         residual: FloatArray,
         centre: FloatArray,
         weight: FloatArray,
-        strata: IntArray | None = None,
-        count: int = 1,
+        stratum: IntArray | None = None,
+        strata: int = 1,
     ) -> FloatArray:
-        """Standard errors of sums of coefficient times residual votes, shape (count,).
+        """Standard errors of sums of coefficient times residual votes, shape (strata,).
 
-        Parameters
-        ----------
-        residual : array, shape (T,)
-            n - M centre of each triplet, where centre, shape (T,), is what each of its votes is compared with.
+        The residual is n - M centre of each triplet, where centre, shape (T,), is what its votes are compared with.
         """
-        moved = None
+        effects = None
         if self.votes is not None:
             row = self.votes.row
-            moved = (coefficient[row] * (self.votes.chosen - centre[row]))[:, None]
-        return self.standard_errors((coefficient * residual)[:, None], weight, moved, strata, count)[:, 0]
+            effects = (coefficient[row] * (self.votes.chosen - centre[row]))[:, None]
+        return self.standard_errors((coefficient * residual)[:, None], weight, effects, stratum, strata)[:, 0]
 
-    def units(self, weight: FloatArray, strata: IntArray | None = None, count: int = 1) -> FloatArray:
-        """Effective number of independent units in each stratum, shape (count,)."""
-        units = self.rows.units(weight, strata, count)
+    def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+        """Effective number of independent units in each stratum, shape (strata,)."""
+        units = self.rows.units(weight, stratum, strata)
         if self.votes is None:
             return units
-        stratum = np.zeros(len(weight), dtype=np.int64) if strata is None else strata
-        return np.minimum(units, self.votes.units(weight, stratum, count))
+        stratum = np.zeros(len(weight), dtype=np.int64) if stratum is None else stratum
+        return np.minimum(units, self.votes.units(weight, stratum, strata))
 
 
 def clustering_of(table: Votes) -> Clustering:
@@ -171,15 +169,15 @@ def clustering_of(table: Votes) -> Clustering:
 class Values:
     """Values of every triplet, one column for each measure.
 
-    ``moved`` has the effect of each vote on them, where observers are known; ``halves``, the fits from which the noise
-    of training is estimated.
+    ``vote_effects`` has the effect of each vote on them, where observers are known; ``halves``, the fits from which the
+    noise of training is estimated.
     """
 
     measures: tuple[str, ...]
     columns: FloatArray
     M: IntArray
-    moved: FloatArray | None = None
-    halves: Halves | None = None
+    vote_effects: FloatArray | None = None
+    halves: HalfScores | None = None
 
     @property
     def per_vote(self) -> list[str]:
@@ -207,15 +205,15 @@ def values_of(
     group: IntArray | None = None,
 ) -> Values:
     """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
-    measures, moved = MEASURES[table.k], None
+    measures, effects = MEASURES[table.k], None
     if clustering.votes is not None:
-        moved = np.zeros((len(clustering.votes.row), len(measures)))
+        effects = np.zeros((len(clustering.votes.row), len(measures)))
         for name, score in _scores(table, P, ties, group).items():
-            moved[:, measures.index(name)] = moves(score, clustering.votes, table.n, table.M, P)
-    return Values(measures, side_by_side(values, table.k), table.M, moved)
+            effects[:, measures.index(name)] = vote_effects(score, clustering.votes, table.n, table.M, P)
+    return Values(measures, side_by_side(values, table.k), table.M, effects)
 
 
-def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, freedom: float) -> Halves:
+def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, df: float) -> HalfScores:
     """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
 
     Measures that do not depend on the fit, and expected ones, are 0.
@@ -230,7 +228,7 @@ def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", cross
         for name in one:
             with np.errstate(invalid="ignore"):  # two infinite NLLs
                 apart[split, :, measures.index(name)] = one[name] - other[name]
-    return Halves(apart, crossed, freedom)
+    return HalfScores(apart, crossed, df)
 
 
 def _scores_of_fit(table: Votes, P: FloatArray, ties: metrics.Ties) -> dict[str, FloatArray]:
@@ -247,8 +245,10 @@ def mean_values(runs: Sequence[Values]) -> Values:
     first = runs[0]
     if len(runs) == 1:
         return first
-    moved = None if first.moved is None else np.mean([run.moved for run in runs if run.moved is not None], axis=0)
-    return replace(first, columns=np.mean([run.columns for run in runs], axis=0), moved=moved, halves=None)
+    effects = None
+    if first.vote_effects is not None:
+        effects = np.mean([run.vote_effects for run in runs if run.vote_effects is not None], axis=0)
+    return replace(first, columns=np.mean([run.columns for run in runs], axis=0), vote_effects=effects, halves=None)
 
 
 def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
@@ -277,11 +277,8 @@ def errors(
 ) -> Errors:
     """Standard errors of every measure: of each group, of the mean of groups and of all rows pooled.
 
-    Parameters
-    ----------
-    codes : pair of group names and each row's number among them, or None where the table has no groups
-    grouped : Values, optional
-        Those of each group by itself, where they differ: see `values_per_row`.
+    `codes` are the names of the groups and each row's number among them, `grouped` the values of each group by itself
+    where they differ: see `values_per_row`.
     """
     rows = clustering.rows
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
@@ -307,21 +304,23 @@ def _errors(
     """Errors of each measure and of those per vote, for each group or, `across` them, for their mean."""
     code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
     _, influence = _influence(values, values.columns, weight, code, count, clustering.rows)
-    moved = None
-    if values.moved is not None and clustering.votes is not None:
+    effects = None
+    if values.vote_effects is not None and clustering.votes is not None:
         row, M, own = clustering.votes.row, values.M, clustering.rows.weights
         votes, total = (np.bincount(code, amount, minlength=count)[code] for amount in (own * M, weight))
-        by_vote = [over_votes(name, values.moved[:, values.measures.index(name)], M[row]) for name in values.per_vote]
+        by_vote = [
+            over_votes(name, values.vote_effects[:, values.measures.index(name)], M[row]) for name in values.per_vote
+        ]
         per_vote = (own * (total / votes))[row]
-        moved = np.column_stack([values.moved * weight[row, None], *(column * per_vote for column in by_vote)])
+        effects = np.column_stack([values.vote_effects * weight[row, None], *(column * per_vote for column in by_vote)])
 
-    def variance(influence: FloatArray, moved: FloatArray | None = None) -> FloatArray:
+    def variance(influence: FloatArray, effects: FloatArray | None = None) -> FloatArray:
         if across:
-            return clustering.variance_of_mean(influence, weight, moved, code, count)
-        return clustering.standard_errors(influence, weight, moved, group, count) ** 2
+            return clustering.variance_of_mean(influence, weight, effects, code, count)
+        return clustering.standard_errors(influence, weight, effects, group, count) ** 2
 
     strata, groups = (None, 1) if across else (group, count)
-    rows = variance(influence, moved)
+    rows = variance(influence, effects)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
     skew, nll = np.zeros(rows.shape), [0, len(values.measures)]
     skew[:, nll] = clustering.rows.skewness(influence[:, nll], strata, groups)
@@ -331,7 +330,7 @@ def _errors(
     training = np.stack(_training(values, values.halves, weight, code, count, clustering.rows, variance, across=across))
     whole = rows + training
     skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
-    units = combined_units(rows, units, training, values.halves.freedom)
+    units = combined_units(rows, units, training, values.halves.df)
     return [Error(*figures) for figures in zip(np.sqrt(whole), skew, units, strict=True)]
 
 
@@ -354,7 +353,7 @@ def _influence(
 
 def _training(
     values: Values,
-    halves: Halves,
+    halves: HalfScores,
     weight: FloatArray,
     code: IntArray,
     count: int,

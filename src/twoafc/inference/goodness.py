@@ -58,7 +58,7 @@ class Goodness:
     """
 
     calibration: Calibration
-    intraclass: Interval | None
+    intraclass: Interval | None = None
     residuals: ResidualMap | None = None
     asymmetry: dict[str, Any] | None = None
     lapses: dict[str, Any] | None = None
@@ -82,25 +82,6 @@ class Goodness:
             "row": self.row,
         }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Goodness:
-        """Restore what `record` returned, from JSON too, which has null for NaN."""
-        calibration, intraclass, maps = record["calibration"], record["intraclass"], record["residuals"]
-        bins = tuple(Bin(**{name: _number(value) for name, value in one.items()}) for one in calibration["bins"])
-        numbers = {name: _number(calibration[name]) for name in calibration if name not in ("bins", "slope")}
-        residuals = None
-        if maps is not None:
-            arrays = {name: np.array(maps[name], dtype=np.float64) for name in ("residual", "se", "p", "edges")}
-            residuals = ResidualMap(**arrays, triplets=np.array(maps["triplets"], dtype=np.int64))
-        return cls(
-            calibration=Calibration(bins=bins, slope=_interval(calibration["slope"]), **numbers),
-            intraclass=None if intraclass is None else _interval(intraclass),
-            residuals=residuals,
-            asymmetry=record["asymmetry"],
-            lapses=record["lapses"],
-            row=record["row"],
-        )
-
     def sentences(self) -> list[str]:
         """Describe the result in words, one sentence for each attribute."""
         sentences = [self.calibration.sentence(), self._unexplained()]
@@ -121,14 +102,6 @@ class Goodness:
             f"two votes on one triplet correlate beyond P by {value:.3f}, 95 % interval {low:.3f} to {high:.3f}: "
             "variation between triplets that the distance leaves unexplained, and the smoother's error"
         )
-
-
-def _number(value: Any) -> Any:
-    return np.nan if value is None else value
-
-
-def _interval(record: Mapping[str, Any]) -> Interval:
-    return Interval(**{name: _number(value) for name, value in record.items()})
 
 
 def goodness_of_fit(table: Votes, P: FloatArray, clusters: Clustering) -> Goodness:
@@ -238,7 +211,10 @@ def calibration(
     True
     """
     P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
-    code, count = _binned(P, bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS)))
+    bins = bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
+    edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
+    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
+    count = int(code.max()) + 1  # equal values of P may make it smaller
 
     def by_bin(values: ArrayLike) -> FloatArray:
         return np.bincount(code, values, minlength=count).astype(np.float64)
@@ -282,13 +258,6 @@ def calibration(
 def _mean(values: FloatArray, clusters: Clustering) -> float:
     """Mean over triplets, by their sampling weights where these are known."""
     return float(np.average(values, weights=clusters.rows.sampling))
-
-
-def _binned(P: FloatArray, bins: int) -> tuple[IntArray, int]:
-    """Bin of each triplet, and the number of bins, which equal values of P may make smaller."""
-    edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
-    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
-    return np.asarray(code, dtype=np.int64), int(code.max()) + 1
 
 
 def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray, own: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +27,7 @@ def t_interval(value: float, se: float, units: float, *, skew: float = 0.0, leve
     """Interval of a mean over some number of independent units, by Student's t.
 
     The mean of few units that are skewed, as NLLs are, is skewed itself; both ends are then moved by the transformation
-    of Hall (Journal of the Royal Statistical Society B 54, 1992).
-
-    Parameters
-    ----------
-    skew : float
-        Skewness of the mean.
+    of Hall (Journal of the Royal Statistical Society B 54, 1992), given the skewness of the mean.
 
     Examples
     --------
@@ -87,6 +83,28 @@ def p_value(difference: float, se: float, units: float) -> float:
     if units <= 1 or not np.isfinite(se):
         return float("nan")
     return float(2 * stdtr(units - 1, -abs(difference) / se))
+
+
+def p_text(p: float) -> str:
+    """Write a p-value.
+
+    Examples
+    --------
+    >>> p_text(1e-9), p_text(0.0312), p_text(0.6)
+    ('p < 0.0001', 'p = 0.031', 'p = 0.60')
+    """
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def places(error: float) -> int:
+    """Decimals that show two digits of an error; 0 where there is none, and at most 9.
+
+    Examples
+    --------
+    >>> places(0.0526), places(1.57), places(25.0)
+    (3, 1, 0)
+    """
+    return min(max(1 - math.floor(math.log10(error)), 0), 9) if error > 0 else 0
 
 
 def holm(p: ArrayLike) -> FloatArray:

@@ -93,12 +93,8 @@ def estimate_mixture(
 ) -> FloatArray:
     """Estimate the distribution of q: weights of every tenth value of `q_grid`.
 
-    Parameters
-    ----------
-    counts : sequence of pairs
-        A number of votes m, and how many triplets have k = 0..floor(m/2).
-    start : array, optional
-        Distribution to start from, which counts like so many `triplets`; default uniform.
+    `counts` are pairs of a number of votes m and how many triplets have k = 0..floor(m/2). The distribution to start
+    from, by default uniform, counts like so many `triplets`.
     """
     atoms = [(folded_pmf(m)[:, ::EVERY], number) for m, number in counts]
     prior = np.full(len(q_grid(VALUES)[::EVERY]), 1.0) if start is None else start
@@ -121,18 +117,8 @@ def bounding_function(
     Of all such functions it has about the smallest E g + penalty / 2 Var(g - known), where k has the probabilities
     `chance`. The dual problem is one over mixtures: the largest mean of f, less the squared distance (chi-squared) of
     the mixture's probabilities of k from `chance`, over 2 penalty. That is a non-negative least-squares fit, and g is
-    its residual. The largest violation of the inequality is then added, so that it holds however exact the fit is.
-
-    Parameters
-    ----------
-    f : array, shape (VALUES,)
-        At every value of `q_grid`.
-    chance : array, shape (floor(m/2) + 1,)
-        Probability of each k, all positive.
-    penalty : float
-        The price of variance.
-    known : array, shape (floor(m/2) + 1,), optional
-        A function of k that will be subtracted from g.
+    its residual. The largest violation of the inequality is then added, so that it holds however exact the fit is. f is
+    given at every value of `q_grid`, `chance`, all positive, and `known`, which will be subtracted from g, at every k.
 
     Examples
     --------

@@ -32,21 +32,11 @@ def average_precision(n: ArrayLike, M: ArrayLike, d: ArrayLike) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Pairs in the order of a distance.
+    """Pairs in the order of a distance."""
 
-    Parameters
-    ----------
-    order : array of int, shape (T,)
-        The pairs, nearest first.
-    ends : array of int, shape (K,)
-        Place of the last pair at each of the K distinct distances.
-    weight : array, shape (T,), optional
-        How many times each pair counts; default once.
-    """
-
-    order: IntArray
-    ends: IntArray
-    weight: FloatArray | None = None
+    order: IntArray  # the pairs, nearest first, shape (T,)
+    ends: IntArray  # place of the last pair at each of the K distinct distances, shape (K,)
+    weight: FloatArray | None = None  # how many times each pair counts, shape (T,); default once
 
     @classmethod
     def by(cls, d: ArrayLike, weight: FloatArray | None = None) -> Ranking:
@@ -74,12 +64,8 @@ class Ranking:
         """How the average precision moves, in %, with a pair's weight and with its share of "same".
 
         Moving a pair moves the recall gained at its distance, and the precision at every later place where the envelope
-        is attained; where that is does not move to first order.
-
-        Returns
-        -------
-        (by_weight, by_share) : arrays, shape (T,)
-            Derivatives by the weight of each pair, whose weighted sum is 0, and by its share n/M, for a weight of 1.
+        is attained; where that is does not move to first order. Derivatives by the weight of each pair have a weighted
+        sum of 0; those by its share n/M are for a weight of 1.
         """
         hits, envelope, steps, taken = self._curve(share)
         if not hits[-1] > 0:

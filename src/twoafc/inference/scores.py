@@ -68,14 +68,9 @@ def values_per_row(
     Simulated measures are expectations over votes drawn from Binomial(M, P). The average precision of pairs is no mean
     over rows: its column holds values whose mean is the average precision and whose spread gives its error.
 
-    Parameters
-    ----------
-    floor : array, shape (T,), optional
-        Pairs only: the constant P to beat, the share of "same" in the training votes.
-    group : array of int, shape (T,), optional
-        Pairs only: the average precision is that of each row's group instead of that of all rows.
-    draws : int
-        Pairs only: draws for the expected average precision; 0 takes that of the expected shares, a little less.
+    For pairs only: `floor` is the constant P to beat, the share of "same" in the training votes; with `group`, the
+    number of each row's group, the average precision is that of the group; the expected one is the mean of so many
+    `draws`, and without any that of the expected shares, a little less.
     """
     n, M = table.n, table.M
     values = {
@@ -140,10 +135,7 @@ def over_votes(name: str, column: FloatArray, M: IntArray) -> FloatArray:
 def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> list[Record]:
     """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over rows).
 
-    Parameters
-    ----------
-    values, grouped : columns
-        Of all rows together and, where they differ from these, of each group by itself: see `values_per_row`.
+    `grouped` has the values of each group by itself, where they differ: see `values_per_row`.
     """
     groups = table.groups
     pooled = {"group": "all", **_records(table, values, np.zeros(len(table), dtype=np.int64))[0]}

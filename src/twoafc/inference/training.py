@@ -24,48 +24,30 @@ SPLITS = 10
 """Splits into halves with a test table; half as many when cross-validated."""
 
 
-def factor_of(measure: str) -> float:
-    """Return f, the share of R - I that counts, by measure."""
-    return 0.25 if measure == "nll" else 0.4
-
-
 @dataclass(frozen=True, eq=False)
-class Halves:
-    """Values of tested rows by fits to complementary halves of the training table.
+class HalfScores:
+    """Scores of tested rows by fits to complementary halves of the training table."""
 
-    Parameters
-    ----------
-    apart : array, shape (K, T, measures)
-        Values by the fits to the first halves less those by the second.
-    crossed : bool
-        Whether the training table was cross-validated.
-    freedom : float
-        Degrees of freedom of the variance: K, or fewer where the training table has few references.
-    """
+    apart: FloatArray  # those by the fits to the first halves less those by the second, shape (K, T, measures)
+    crossed: bool  # whether the training table was cross-validated
+    df: float  # degrees of freedom of the variance: K, or fewer where the training table has few references
 
-    apart: FloatArray
-    crossed: bool
-    freedom: float
-
-    def difference(self, other: Halves | None, measure: int) -> Halves:
+    def difference(self, other: HalfScores | None, measure: int) -> HalfScores:
         """Halves of one measure's difference between two distances; splits are paired.
 
         Without another, whose training table then adds no noise, they are those of the measure itself.
         """
         if other is None:
-            return Halves(self.apart[:, :, [measure]], self.crossed, self.freedom)
+            return HalfScores(self.apart[:, :, [measure]], self.crossed, self.df)
         splits = min(len(self.apart), len(other.apart))
         apart = self.apart[:splits, :, [measure]] - other.apart[:splits, :, [measure]]
-        return Halves(apart, self.crossed and other.crossed, min(self.freedom, other.freedom))
+        return HalfScores(apart, self.crossed and other.crossed, min(self.df, other.df))
 
 
 def training_variance(means: FloatArray, variances: FloatArray, measures: list[str], *, crossed: bool) -> FloatArray:
-    """Variance of scores that training adds, shape (measures,).
+    """Variance of scores that training adds, shape (measures,), from the mean of D over test rows and its variance.
 
-    Parameters
-    ----------
-    means, variances : arrays, shape (K, measures)
-        Mean of D over test rows, and the variance of that mean. Splits in which they are not finite are left out.
+    Both have shape (K, measures); splits in which they are not finite are left out.
 
     Examples
     --------
@@ -78,10 +60,11 @@ def training_variance(means: FloatArray, variances: FloatArray, measures: list[s
     splits = known.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = (own if crossed else np.maximum(own - rows, 0.0)) / (2 * splits)
-    return np.asarray([factor_of(name) for name in measures]) * np.where(splits > 0, excess, np.nan)
+    f = np.array([0.25 if name == "nll" else 0.4 for name in measures])
+    return f * np.where(splits > 0, excess, np.nan)
 
 
-def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatArray, freedom: float) -> FloatArray:
+def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatArray, df: float) -> FloatArray:
     """Effective number of units of a sum of two variances, over test rows and of training (Satterthwaite).
 
     Examples
@@ -90,5 +73,5 @@ def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatA
     array([33.])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (rows + training) ** 2 / (rows**2 / (np.asarray(units) - 1) + training**2 / freedom)
+        whole = (rows + training) ** 2 / (rows**2 / (np.asarray(units) - 1) + training**2 / df)
     return np.asarray(np.where(training > 0, 1 + whole, units))

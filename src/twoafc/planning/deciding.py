@@ -14,13 +14,23 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.inference import COMPARED, Ballots, Values, clustering_of, compare, over_votes, t_interval
+from twoafc.inference import (
+    COMPARED,
+    Ballots,
+    Difference,
+    Values,
+    clustering_of,
+    compare,
+    over_votes,
+    places,
+    t_interval,
+)
 from twoafc.results import Result, SharedRows, known_name, shared_rows
 
 LIMIT = 0.95
@@ -76,7 +86,7 @@ class Gate:
         against = f"of {self.candidate} against {self.baseline}"
         if self.low is None or self.high is None:
             return f"{self.outcome}: the loss {against} is {self.loss:g} nats per vote, without known limits"
-        digits = 3 if self.high == self.low else max(3, 1 - int(np.floor(np.log10(self.high - self.low))))
+        digits = max(places(self.high - self.low), 3)
         loss, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.loss, self.low, self.high))
         verdict = {
             "pass": f"at most {high}, below the margin {self.max_loss:g}",
@@ -117,7 +127,8 @@ def gate(
     if not np.isfinite(max_loss):
         raise ValueError(f"max_loss must be a finite number of nats per vote; got {max_loss}")
     ours, theirs = (given if isinstance(given, Result) else Result.read(given) for given in (baseline, candidate))
-    if ours.folder is not None and theirs.folder is not None and _same_file(ours.folder, theirs.folder):
+    folders = [None if result.folder is None else os.path.realpath(result.folder) for result in (ours, theirs)]
+    if folders[0] is not None and folders[0] == folders[1]:
         theirs = ours
     chosen = _distances(ours, theirs, distance)
     results = [ours] if ours is theirs else [ours, theirs]
@@ -138,7 +149,7 @@ def gate(
         "notes": [shared.description, *clustering_of(table).caveats()],
         "row": table.row,
     }
-    loss = difference.value
+    loss = difference.mean
     if not np.isfinite(difference.se) or difference.units <= 1:
         # A candidate that rules out votes which were cast has an infinite NLL: that is a loss beyond any margin.
         return Gate("fail" if loss == np.inf else "undecided", loss, None, None, None, **about)
@@ -147,15 +158,7 @@ def gate(
     return Gate(outcome, loss, se, low, high, **about)
 
 
-class PerVote(NamedTuple):
-    """A difference per vote, its standard error, and the effective number of units that this is from."""
-
-    value: float
-    se: float
-    units: float
-
-
-def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str, measure: str) -> PerVote:
+def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str, measure: str) -> Difference:
     """Mean of a measure over votes by one distance less that by another, with its clustered standard error.
 
     The noise of training is included where the results have it. NaN where an error cannot be known.
@@ -167,11 +170,7 @@ def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str
     a, b = (_rate(_sums(value, value.columns, measure), value.M, weight) for value in whole.values())
     values = {name: _per_vote(value, weight, measure, clustering.votes) for name, value in whole.items()}
     record = compare(values, clustering, estimator=estimator, measures={measure: COMPARED[table.k][measure]})[0]
-    return PerVote(a - b, np.nan if record["se"] is None else record["se"], record["df"] + 1)
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+    return Difference(a - b, np.nan if record["se"] is None else record["se"], record["df"] + 1)
 
 
 def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) -> list[str]:
@@ -240,7 +239,8 @@ def _per_vote(values: Values, weight: FloatArray, measure: str, votes: Ballots |
     halves = values.halves
     if halves is not None:
         halves = replace(halves, apart=np.stack([linear(columns) for columns in halves.apart]))
-    moved = None
-    if values.moved is not None and votes is not None:
-        moved = over_votes(measure, values.moved[:, values.measures.index(measure)], M[votes.row])[:, None] / mean
-    return Values((measure,), linear(values.columns), M, moved, halves)
+    effects = None
+    if values.vote_effects is not None and votes is not None:
+        own = values.vote_effects[:, values.measures.index(measure)]
+        effects = over_votes(measure, own, M[votes.row])[:, None] / mean
+    return Values((measure,), linear(values.columns), M, effects, halves)

@@ -419,16 +419,14 @@ class StudySize:
         cost = study.cost_per_vote * T[:, None] * M
         if J is not None:
             cost = cost + study.cost_per_observer * np.ceil(J)
-        ax = Figure(figsize=(COLUMN, 2.7), layout="constrained").subplots()
+        figure = Figure(figsize=(COLUMN, 2.7), layout="constrained")
         label = "power" if study.se is None else f"standard error, {MEASURES[self.measure]}"
         assert level is not None
         study_contour(
-            T, M, values, ax, label=label, level=level, cost=cost if cost.any() else T[:, None] * M,
+            T, M, values, figure.subplots(), label=label, level=level, cost=cost if cost.any() else T[:, None] * M,
             cost_label="cost" if cost.any() else "votes",
             best=None if best is None else (best["triplets"], best["votes_per_triplet"]),
         )  # fmt: skip
-        figure = ax.get_figure(root=True)
-        assert figure is not None
         return figure
 
 

@@ -23,7 +23,7 @@ import polars as pl
 from scipy.special import ndtr, stdtrit
 
 from twoafc.evaluation import evaluate
-from twoafc.inference import COMPARED, LEVEL, Interval, Record
+from twoafc.inference import COMPARED, LEVEL, Interval, Record, places
 from twoafc.planning.choosing import read_judged, study_weights
 from twoafc.planning.deciding import difference_per_vote
 from twoafc.planning.sizing import MEASURES, pair_of
@@ -103,9 +103,9 @@ class Standing:
                 f"Go on: after {look['votes']:,} votes on {look['triplets']:,} triplets, the difference of {a} and {b} "
                 "has no known interval yet"
             )
-        places = max(1, 1 - math.floor(math.log10(max(high - low, 1e-9))))
+        decimals = max(places(high - low), 1)
         votes = f"after {look['votes']:,} votes on {look['triplets']:,} triplets"
-        span = f"{low:.{places}f} to {high:.{places}f} {MEASURES[self.measure]} (95 %, however often one looks)"
+        span = f"{low:.{decimals}f} to {high:.{decimals}f} {MEASURES[self.measure]} (95 %, however often one looks)"
         if self.decided == "neither":
             return f"Stop: {votes}, {a} and {b} differ by less than {self.difference:g}: {ahead} is ahead by {span}"
         if self.decided:
@@ -131,15 +131,12 @@ class Standing:
 
         from twoafc.plots import COLUMN, batch_intervals
 
-        ax = Figure(figsize=(COLUMN, 2.3), layout="constrained").subplots()
+        figure = Figure(figsize=(COLUMN, 2.3), layout="constrained")
         names = ("votes", "difference", "low", "high")
         votes, value, low, high = (np.array([look[name] for look in self.looks]) for name in names)
         a, b = self.pair
-        batch_intervals(
-            votes, value, low, high, ax, label=f"{a} − {b},\n{MEASURES[self.measure]}", margin=self.difference
-        )
-        figure = ax.get_figure(root=True)
-        assert figure is not None
+        label = f"{a} − {b},\n{MEASURES[self.measure]}"
+        batch_intervals(votes, value, low, high, figure.subplots(), label=label, margin=self.difference)
         return figure
 
 

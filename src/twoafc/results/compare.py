@@ -345,7 +345,7 @@ class SharedRows:
             P, halves = run["P"].to_numpy(), None
             if HALVES in run.columns and not run[HALVES].has_nulls():
                 split = run[HALVES].to_numpy().T.reshape(training["splits"], 2, len(run))
-                halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], freedom=training["df"])
+                halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], df=training["df"])
             own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties)
             values.append(replace(own, halves=halves))
         return mean_values(values)

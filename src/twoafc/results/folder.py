@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +18,8 @@ import twoafc
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import FusionFit, HeadsFit
-from twoafc.files import OutputFolder, legible, recover, strict_json, write_text
-from twoafc.inference import Bin, Bounds, Calibration, Ceiling, Goodness, Interval, Record, VoteCeiling
+from twoafc.files import OutputFolder, legible, recover, restored, strict_json, write_text
+from twoafc.inference import Ceiling, Goodness, Record
 from twoafc.results import tables
 from twoafc.table import LABELS, MOST_VOTES, PAIR_LABELS, read_frame, write_frame
 
@@ -160,7 +160,7 @@ def read_result(folder: Path) -> dict[str, Any]:
     """Read scores.json of a folder as the arguments of `Result`; a `DataError` if no evaluation has written it."""
     content = read_json(folder)
     try:
-        card, ceiling = content["card"], content.get("ceiling")
+        card = content["card"]
         return {
             "scores": [_with_infinity(record) for record in content["scores"]],
             "notes": card.get("notes") or [],
@@ -169,8 +169,11 @@ def read_result(folder: Path) -> dict[str, Any]:
                 (record["distance"], record["estimator"]): _goodness(record) for record in content.get("goodness") or []
             },
             "error_bars": card["error_bars"],
-            "ceiling": None if ceiling is None else _ceiling(ceiling),
-            "findings": [Finding(**_known(Finding, record)) for record in content.get("findings") or []],
+            "ceiling": restored(Ceiling | None, content.get("ceiling")),
+            "findings": [
+                Finding(**{field.name: record[field.name] for field in fields(Finding) if field.name in record})
+                for record in content.get("findings") or []
+            ],
             "row": "pair" if card.get("kind") == "pairs" else "triplet",
             "card": card,
             "folder": folder,
@@ -225,36 +228,12 @@ def _with_infinity(record: Record) -> Record:
     return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
 
 
-def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop what a later version has added to a record."""
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
-    return {name: record[name] for name in names if name in record}
-
-
 def _goodness(record: Record) -> Goodness:
-    calibration, intraclass = _known(Calibration, record["calibration"]), record.get("intraclass")
-    calibration["bins"] = [_known(Bin, one) for one in calibration["bins"]]
-    calibration["slope"] = _known(Interval, calibration["slope"])
     maps = record.get("residuals")
     if maps and len({np.shape(maps[name]) for name in ("residual", "se", "p", "triplets")}) > 1:
         raise ValueError("maps of residuals have one shape")
-    optional = dict.fromkeys(("residuals", "asymmetry", "lapses"))
-    known = {"calibration": calibration, "intraclass": intraclass and _known(Interval, intraclass)}
-    return Goodness.from_record(optional | record | known)
-
-
-def _ceiling(record: Mapping[str, Any]) -> Ceiling:
-    """Restore a ceiling; JSON has null for NaN, and lists for tuples."""
-    by_votes = tuple(
-        VoteCeiling(**{name: _value(value) for name, value in _known(VoteCeiling, one).items()})
-        for one in record["by_votes"]
-    )
-    known = {name: _value(value) for name, value in _known(Ceiling, record).items() if name != "by_votes"}
-    return Ceiling(**known, by_votes=by_votes)
-
-
-def _value(value: Any) -> Any:
-    return Bounds(*map(_value, value)) if isinstance(value, list) else math.nan if value is None else value
+    goodness: Goodness = restored(Goodness, record)
+    return goodness
 
 
 # The form of the files. In scores.json a form is a tuple of types, [form] for a list, a mapping of names to forms for a

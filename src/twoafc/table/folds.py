@@ -186,14 +186,8 @@ def unseen_rows(table: Votes, folds: int, enough: int, *, seed: int) -> list[tup
     """Rows to fit and rows to predict, several times: they share no reference nor, where images recur, any image.
 
     Usually these are folds of whole references. Where most rows share an image with rows of other folds, the images
-    are halved at random instead, and rows whose images are all in one half predict those of the other.
-
-    Parameters
-    ----------
-    folds : int
-        Number of folds, or of halvings, at most.
-    enough : int
-        Predicted rows after which no more are made.
+    are halved at random instead, and rows whose images are all in one half predict those of the other. There are so
+    many folds, or halvings, at most; none is made where `enough` rows have been predicted.
 
     Examples
     --------

@@ -17,20 +17,13 @@ PAIR = ("ref", "x")
 class Merged:
     """Which merged row each vote belongs to, and whether it was shown the other way round.
 
-    Parameters
-    ----------
-    first : array of int, shape (T,)
-        The first vote of each merged row that was shown as the row is; its labels are the row's. Rows are in the order
-        in which they came.
-    row : array of int, shape (votes,)
-        The merged row of each vote.
-    swapped : array of bool, shape (votes,)
-        True where x0 and x1 were shown the other way round than the row has them.
+    ``first``, shape (T,), is the first vote of each merged row that was shown as the row is; its labels are the row's.
+    Rows are in the order in which they came.
     """
 
     first: NDArray[np.int64]
-    row: NDArray[np.int64]
-    swapped: NDArray[np.bool_]
+    row: NDArray[np.int64]  # of each vote, shape (votes,)
+    swapped: NDArray[np.bool_]  # whether x0 and x1 were shown the other way round than the row has them
 
 
 def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:

@@ -196,16 +196,12 @@ class Votes:
         weight = 1 if self.weight is None else self.weight
         return float((weight * self.n).sum() / (weight * self.M).sum())
 
-    @property
+    @cached_property
     def scaled_weight(self) -> FloatArray | None:
         """Sampling weights scaled so that their sum is the effective number of rows; None where there are none.
 
         A fit that takes them as numbers of triplets then has the effective number of triplets.
         """
-        return self._scaled_weight
-
-    @cached_property
-    def _scaled_weight(self) -> FloatArray | None:
         if self.weight is None:
             return None
         weight = self.weight / self.weight.max()
@@ -233,13 +229,9 @@ class Votes:
         number = column.replace_strict(names, pl.int_range(len(names), eager=True), return_dtype=pl.Int64)
         return names.to_list(), number.to_numpy()
 
-    @property
+    @cached_property
     def groups(self) -> tuple[list[str], IntArray] | None:
         """Names of the groups in order, and each row's number among them; None where the table has no groups."""
-        return self._groups
-
-    @cached_property
-    def _groups(self) -> tuple[list[str], IntArray] | None:
         return self.codes("group") if "group" in self.labels.columns else None
 
     def uniformised(self) -> tuple[Any, ...]:
