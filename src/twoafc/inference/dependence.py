@@ -162,6 +162,8 @@ class Dependence:
             spread = squares[0, 0] if strata is None else squares[strata, 0]
             with np.errstate(divide="ignore"):
                 factor = np.where(weight < 1 - 1e-12, self._independent / (1 - 2 * weight + spread), np.nan)
+            if strata is None:
+                return np.asarray(np.einsum("t,tk,tk->k", factor, influence, influence))[None, :]
             return _by_stratum(factor[:, None] * influence**2, strata, count)
         columns = np.column_stack([influence, weight])
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
@@ -225,7 +227,7 @@ class Dependence:
         Where rows share labels of several kinds it is that of the part which the labels bring.
         """
         stratum = np.zeros(self.size, dtype=np.int64) if strata is None else strata
-        variance = self.variance(influence, np.zeros(self.size), stratum, count)
+        variance = self.variance(influence, np.zeros(self.size), strata, count)
         if self._independent is not None:
             # Products, not a power, which numpy takes by way of logarithms.
             sums = _by_stratum(self._independent[:, None] * influence * influence * influence, strata, count)

@@ -534,13 +534,13 @@ def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[An
         code *= most
         code += column
         size *= most
-    if size > 2**22:
+    if size > max(2**24, 4 * len(code)):
         _, first, number = np.unique(code, return_index=True, return_inverse=True)
         return number, first
-    place = np.full(size, -1)
-    place[code[::-1]] = np.arange(len(code))[::-1]
+    place = np.full(size, -1, dtype=np.int32)
+    place[code[::-1]] = np.arange(len(code), dtype=np.int32)[::-1]
     used = place >= 0
-    return (np.cumsum(used) - 1)[code], place[used]
+    return (np.cumsum(used, dtype=np.int32) - 1)[code], place[used]
 
 
 def _packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
