@@ -56,7 +56,7 @@ def counted_and_repeated(
     repeated = {name: column[each] for name, column in columns.items()}
     table, by_ref = Triplets.from_frame(columns), None
     if several and references:
-        repeated["ref"] = np.arange(len(each)) * 7 % references
+        repeated["ref"] = np.arange(len(each)) // 2 * 7 % references  # parts of one triplet and of two
         by_ref = pl.DataFrame({"row": each, "ref": repeated["ref"]}).group_by("row", "ref").len("count")
         table = replace(table, labels=table.labels.drop("ref"))
     whole = Triplets.from_frame(repeated)
