@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,17 +20,16 @@ from counting import tally
 from twoafc import Counts, DataError, Density, Network, Settings, Spline, Triplets, count, evaluate, load, worlds
 from twoafc.core import Uniform
 from twoafc.inference import (
-    Clustering,
     Dependence,
     by_group,
+    clustering_of,
     errors,
     estimate_ceiling,
-    find_dependence,
     values_of,
     values_per_row,
 )
 from twoafc.scale import carried_by, fit_counts, lattice, merge
-from twoafc.table import split_rows
+from twoafc.table import assign_folds, split_rows
 
 rows = st.lists(
     st.tuples(
@@ -42,15 +42,25 @@ Drawn = list[tuple[int, int, float, float, int, bool]]
 PLACES = np.linspace(0, 9, 7)[:, None], np.linspace(0.3, 8.7, 6)[None, :]
 
 
-def counted_and_repeated(drawn: Drawn, *, references: int | None = None) -> tuple[Triplets, Triplets]:
-    """Rows with a count, and the table in which each stands so many times: one map for both."""
+def counted_and_repeated(
+    drawn: Drawn, *, references: int | None = None, several: bool = False
+) -> tuple[Triplets, Triplets]:
+    """Rows with a count, and the table in which each stands so many times: one map for both.
+
+    The triplets of a row have one reference, or are of `several`.
+    """
     n, M, d0, d1, times, group = (np.array(column) for column in zip(*drawn, strict=True))
     each = np.repeat(np.arange(len(drawn)), times)
     columns = {"n": np.minimum(n, M), "M": M, "d0": d0, "d1": d1, "group": np.where(group, "a", "b")}
     columns |= {"ref": np.arange(len(drawn)) % references} if references else {}
-    repeated = Triplets.from_frame({name: column[each] for name, column in columns.items()})
-    uniform = Uniform.learn(repeated.d0, repeated.d1)
-    return replace(Triplets.from_frame(columns), count=times, uniform=uniform), repeated
+    repeated = {name: column[each] for name, column in columns.items()}
+    table, by_ref = Triplets.from_frame(columns), None
+    if several and references:
+        repeated["ref"] = np.arange(len(each)) // 2 * 7 % references  # parts of one triplet and of two
+        by_ref = pl.DataFrame({"row": each, "ref": repeated["ref"]}).group_by("row", "ref").len("count")
+        table = replace(table, labels=table.labels.drop("ref"))
+    whole = Triplets.from_frame(repeated)
+    return replace(table, count=times, uniform=Uniform.learn(whole.d0, whole.d1), by_ref=by_ref), whole
 
 
 @settings(max_examples=40)
@@ -64,12 +74,12 @@ def test_a_row_that_stands_for_several_is_several_rows_to_the_density(drawn: Dra
     np.testing.assert_allclose(one.plane_log_likelihood, other.plane_log_likelihood, rtol=1e-9)
 
 
-@pytest.mark.parametrize("references", [None, 20])
-def test_one_triplet_of_a_row_is_left_out_where_a_width_is_chosen(references: int | None) -> None:
+@pytest.mark.parametrize(("references", "several"), [(None, False), (10, False), (10, True)])
+def test_one_triplet_of_a_row_is_left_out_where_a_width_is_chosen(references: int | None, several: bool) -> None:
     some = random_table(60)
     times = np.random.default_rng(0).integers(1, 6, 60)
     drawn = list(zip(some.n, some.M, some.d0, some.d1, times, [True] * 60, strict=True))
-    table, repeated = counted_and_repeated(drawn, references=references)
+    table, repeated = counted_and_repeated(drawn, references=references, several=several)
     one, other = Density(sigma="auto").fit(table), Density(sigma="auto").fit(repeated)
     assert one.settings == other.settings
     np.testing.assert_allclose(one.surface, other.surface, rtol=0, atol=1e-11)
@@ -79,9 +89,10 @@ def test_one_triplet_of_a_row_is_left_out_where_a_width_is_chosen(references: in
 
 
 @settings(max_examples=15)
-@given(rows, st.booleans())
-def test_a_row_that_stands_for_several_is_several_rows_to_the_spline(drawn: Drawn, ref: bool) -> None:
-    table, repeated = counted_and_repeated(drawn, references=(len(drawn) + 1) // 2 if ref else None)
+@given(rows, st.booleans(), st.booleans())
+def test_a_row_that_stands_for_several_is_several_rows_to_the_spline(drawn: Drawn, ref: bool, several: bool) -> None:
+    references = min((len(drawn) + 1) // 2, 10) if ref else None
+    table, repeated = counted_and_repeated(drawn, references=references, several=several)
     one, other = Spline(size=5, link="logit").fit(table), Spline(size=5, link="logit").fit(repeated)
     # Sums in another order differ in the last bit, of which the iterations make a little more.
     np.testing.assert_allclose(one.probability(*PLACES), other.probability(*PLACES), rtol=0, atol=1e-6)
@@ -100,12 +111,12 @@ def test_a_row_that_stands_for_several_is_several_rows_to_the_network(drawn: Dra
 
 
 @settings(max_examples=30)
-@given(rows, st.sampled_from([None, 20]))
+@given(rows, st.sampled_from([None, 20]), st.booleans())
 def test_scores_and_error_bars_of_rows_with_a_count_are_those_of_the_triplets(
-    drawn: Drawn, references: int | None
+    drawn: Drawn, references: int | None, several: bool
 ) -> None:
     drawn = drawn * 4 if references else drawn  # so that there are enough references, and several rows of each
-    table, repeated = counted_and_repeated(drawn, references=references)
+    table, repeated = counted_and_repeated(drawn, references=references, several=several)
     assert table.count is not None
     each = np.repeat(np.arange(len(drawn)), table.count)
     P = np.linspace(0.1, 0.9, len(drawn))
@@ -113,7 +124,7 @@ def test_scores_and_error_bars_of_rows_with_a_count_are_those_of_the_triplets(
     for a, b in zip(by_group(table, one), by_group(repeated, other), strict=True):
         assert a.pop("group") == b.pop("group")
         assert a == pytest.approx(b, rel=1e-9)
-    link, plain = Clustering(find_dependence(table.labels, table.count)), Clustering(find_dependence(repeated.labels))
+    link, plain = clustering_of(table), clustering_of(repeated)
     assert ("clustered" in plain.description) == (len(plain.rows.kinds) > 0) == (len(link.rows.kinds) > 0)
     found = errors(values_of(table, P, one, link), table.groups, link)
     expected = errors(values_of(repeated, P[each], other, plain), repeated.groups, plain)
@@ -142,6 +153,52 @@ def test_the_ceiling_of_rows_with_a_count_is_that_of_the_triplets(clustered: boo
         numbers = {name: value for name, value in vars(other).items() if isinstance(value, int | float)}
         assert {name: getattr(one, name) for name in numbers} == pytest.approx(numbers, rel=1e-6, nan_ok=True)
     assert found.note == expected.note
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_kept_references_do_not_change_the_rows(joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lattice, "MOST", 0 if joined else 10**6)
+    table = random_table(3000, ref=np.random.default_rng(0).integers(0, 40, 3000), group=np.arange(3000) % 2)
+    plain, kept = (tally(table, keep_refs=keep_refs).table() for keep_refs in (False, True))
+    assert kept.by_ref is not None
+    assert kept.by_ref["ref"].unique().sort().to_list() == list(range(40))
+    found, expected = (
+        np.array(
+            sorted(zip(rows.n, rows.M, rows.labels["group"], rows.d0, rows.d1, rows.count, strict=True)), dtype="O"
+        )
+        for rows in (kept, plain)
+    )
+    assert len(found) == len(expected)
+    assert (found[:, :3] == expected[:, :3]).all()
+    np.testing.assert_allclose(found[:, 3:].astype(np.float64), expected[:, 3:].astype(np.float64), rtol=1e-12)
+    np.testing.assert_array_equal(np.bincount(kept.by_ref["row"], kept.by_ref["count"]), kept.count)
+    by_triplets = table.labels["ref"].value_counts()["count"].sort().to_list()
+    assert kept.by_ref.group_by("ref").agg(pl.col("count").sum())["count"].sort().to_list() == by_triplets
+
+
+@pytest.mark.parametrize("folds", [2, 3])
+def test_whole_references_are_in_one_fold(folds: int) -> None:
+    some = random_table(80)
+    times = np.random.default_rng(1).integers(1, 9, 80)
+    drawn = list(zip(some.n, some.M, some.d0, some.d1, times, [True] * 80, strict=True))
+    table, repeated = counted_and_repeated(drawn, references=10, several=True)
+    parts, fold = split_rows(table, folds, seed=3)
+    expected = assign_folds(repeated, folds, seed=3)
+    assert parts.count is not None
+    assert parts.count.sum() == len(repeated)
+    references = repeated.labels["ref"].to_numpy()
+    for k in range(folds):
+        left_out = parts.where(fold == k)
+        assert left_out.by_ref is not None
+        assert {str(ref) for ref in left_out.by_ref["ref"]} == set(references[expected == k])
+        np.testing.assert_array_equal(np.bincount(left_out.by_ref["row"], left_out.by_ref["count"]), left_out.count)
+        assert sorted(np.repeat(left_out.d0, left_out.count)) == sorted(repeated.d0[expected == k])
+
+
+def test_one_kept_reference_is_no_sample() -> None:
+    counts = {"distance": tally(random_table(60, ref=["r"] * 60), keep_refs=True)}
+    for tables in ((counts, counts), (counts,)):
+        assert evaluate(*tables).error_bars.endswith("; triplets taken as independent; for this one reference alone")
 
 
 def test_references_are_clusters_from_two_on() -> None:

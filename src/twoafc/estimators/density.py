@@ -88,8 +88,10 @@ class Density:
             clusters = repeated_units(table)
         chosen = self
         if self.sigma == "auto":
-            own = {"count": table.count, "weight": table.scaled_weight}
-            sigma = choose_sigma(u, n, M, clusters, share=share, prior=self.prior, **own)
+            row, times = table.parts
+            own = {"count": None if table.count is None else times, "weight": table.scaled_weight}
+            parts = tuple(x[row] for x in u), n[row], M[row], clusters
+            sigma = choose_sigma(*parts, share=share, prior=self.prior, **own)
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)

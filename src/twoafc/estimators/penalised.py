@@ -303,7 +303,9 @@ def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray
     votes, all_votes = (csr_array((column * times, (cluster, cell)), shape=shape) for column in (n, M))
 
     def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
-        scores = np.asarray(votes @ (weight[:, None] * jacobian) - all_votes @ ((P * weight)[:, None] * jacobian))
+        residuals = votes.data - all_votes.data * P[votes.indices]
+        by_cluster = csr_array((residuals, votes.indices, votes.indptr), shape=shape)
+        scores = np.asarray(by_cluster @ (weight[:, None] * jacobian))
         robust = np.trace(covariance @ (scores.T @ scores)) * len(scores) / max(len(scores) - 1, 1)
         model = np.trace(covariance @ (jacobian.T @ ((all_votes.sum(axis=0) * weight)[:, None] * jacobian)))
         return _ratio(float(robust), float(model))

@@ -130,7 +130,8 @@ def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
     if clusters is None:
         return uniform, scores, cells, between_rows(cells)
     n = np.where(z[0] < z[1], table.M - table.n, table.n) if table.k == 2 else table.n
-    return uniform, scores, cells, between_clusters(cell, clusters, n, table.M, table.mass)
+    row, mass = table.parts
+    return uniform, scores, cells, between_clusters(cell[row], clusters, n[row], table.M[row], mass)
 
 
 def _surface_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> FloatArray:

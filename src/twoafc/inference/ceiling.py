@@ -634,25 +634,23 @@ def _reached(
     reached: dict[str, list[float]] = {}
     for name, values in columns.items():
         finite = [column for column in values if np.isfinite(column).all()]
-        limits = [
-            [_score_limit(name, measured, dependence, risk / len(values)) for risk in risks] for measured in finite
-        ]
+        limits = [_score_limits(name, each, dependence, [risk / len(values) for risk in risks]) for each in finite]
         known = np.array([row for row in limits if np.isfinite(row).all()])
         if known.size:
             reached[name] = (known.min(axis=0) if name == "nll" else known.max(axis=0)).tolist()
     return reached
 
 
-def _score_limit(name: str, values: FloatArray, dependence: Dependence, risk: float) -> float:
-    """One-sided confidence limit of a scored function, on the worse side."""
+def _score_limits(name: str, values: FloatArray, dependence: Dependence, risks: Sequence[float]) -> list[float]:
+    """One-sided confidence limits of a scored function at each risk, on the worse side."""
     weight = dependence.shares()
     mean, units = float(weight * dependence.times @ values), float(dependence.units(weight)[0])
     influence = ((values - mean) * weight)[:, None]
     se, skew = float(np.sqrt(dependence.variance(influence, weight)[0, 0])), float(dependence.skewness(influence)[0, 0])
     if name == "score_2afc":
-        return share_interval(mean, se, units, level=1 - 2 * risk).low
-    ends = t_interval(mean, se, units, skew=skew, level=1 - 2 * risk)
-    return ends.high if name == "nll" else ends.low
+        return [share_interval(mean, se, units, level=1 - 2 * risk).low for risk in risks]
+    ends = [t_interval(mean, se, units, skew=skew, level=1 - 2 * risk) for risk in risks]
+    return [each.high if name == "nll" else each.low for each in ends]
 
 
 def _within_reach(name: str, bounds: Bounds, reached: float, at_least: float) -> Bounds:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.table import CHOICES, METHODS, REFERENCES, Votes
@@ -29,20 +30,12 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
-class Sharing:
-    """Sets of rows that share some labels: entry k says that row ``rows[k]`` belongs to the set ``sets[k]``."""
-
-    rows: IntArray
-    sets: IntArray
-
-
-@dataclass(frozen=True, eq=False)
 class Dependence:
     """Which rows are dependent.
 
-    ``kinds`` has the number of each row's label of each kind (ref, x0, x1, observer), shape (T,); equal numbers are the
-    same image or observer, whatever the kind. Images have numbers from 0 on, observers below 0. Without kinds, rows are
-    independent.
+    ``kinds`` has the number of each row's label of each kind (ref, x0, x1, observer), shape (T,), or that of `parts`;
+    equal numbers are the same image or observer, whatever the kind. Images have numbers from 0 on, observers below 0.
+    Without kinds, rows are independent.
 
     Examples
     --------
@@ -60,17 +53,25 @@ class Dependence:
     only: str = ""  # what is in every row, so that the error bars are for it alone: "this one reference"
     unknown: str = ""  # why no clusters are known: "the table has no column ref"
     sampling: FloatArray | None = None  # weight of each row, as of `twoafc.table.Votes.scaled_weight`
+    parts: tuple[IntArray, IntArray] | None = None
+    """Where a row stands for triplets with different labels: the row of each part, with one label of each kind, and
+    the number of its triplets. Default each row is one part."""
 
     @cached_property
-    def sharings(self) -> tuple[Sharing, ...]:
-        """Sets of rows that share one label, two labels, three, ..."""
+    def sharings(self) -> tuple[csr_array, ...]:
+        """Sets of rows that share one label, two labels, three, ...: triplets of each row in each set, (sets, T)."""
         if not self.kinds:
             return (self._alone,)
+        row, times = self.parts or (np.arange(self.size), self.times)
+        if len(self.kinds) == 1:
+            sets = _distinct_numbers(self.kinds[0] - self.kinds[0].min())[1]
+            return (_triplets_in(sets, row, times, self.size),)
         labels = np.sort(np.stack(self.kinds) - min(int(labels.min()) for labels in self.kinds), axis=0)
         # The same label twice in a row (a reference shown against itself) is one thing.
         again = np.zeros(labels.shape, dtype=np.bool_)
         again[1:] = labels[1:] == labels[:-1]
-        return tuple(_sharing(labels, again, number) for number in range(1, len(labels) + 1))
+        sharings = (_sharing(labels, again, number) for number in range(1, len(labels) + 1))
+        return tuple(_triplets_in(sets, row[part], times[part], self.size) for part, sets in sharings)
 
     @cached_property
     def observers(self) -> int:
@@ -98,21 +99,15 @@ class Dependence:
         stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
         return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
-    def _summed(self, column: FloatArray) -> FloatArray:
-        """Multiply by the triplets of each row, if rows are clustered: they are then in one set."""
-        if self.count is None or not self.kinds:
-            return column
-        return (column.T * self.count).T
-
     @property
     def _independent(self) -> IntArray | None:
         """Number of independent triplets of each row, where rows stand for several and none are clustered."""
         return None if self.kinds else self.count
 
-    @property
-    def _alone(self) -> Sharing:
+    @cached_property
+    def _alone(self) -> csr_array:
         rows = np.arange(self.size)
-        return Sharing(rows, rows)
+        return _triplets_in(rows, rows, self.times, self.size)
 
     def variance(
         self, influence: FloatArray, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1
@@ -138,8 +133,10 @@ class Dependence:
             spread = squares[0, 0] if stratum is None else squares[stratum, 0]
             with np.errstate(divide="ignore"):
                 factor = np.where(weight < 1 - 1e-12, self._independent / (1 - 2 * weight + spread), np.nan)
+            if stratum is None:
+                return np.asarray(np.einsum("t,tk,tk->k", factor, influence, influence))[None, :]
             return _by_stratum(factor[:, None] * influence**2, stratum, strata)
-        columns = np.column_stack([self._summed(influence), self._summed(weight)])
+        columns = np.column_stack([influence, weight])
         stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
         if len(self.kinds) <= 1:
             return _one_kind(_sums(self.sharings[0], columns, stratum, strata), strata)
@@ -149,7 +146,7 @@ class Dependence:
     def products(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
         """Sum of products of influences over all pairs of dependent rows, shape (strata, k)."""
         stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
-        sets = [_sums(sharing, self._summed(influence), stratum, strata) for sharing in self.sharings]
+        sets = [_sums(sharing, influence, stratum, strata) for sharing in self.sharings]
         return _sharing_at_least(1, [_by_stratum(summed.sums**2, summed.stratum, strata) for summed in sets])
 
     def _several_kinds(self, columns: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
@@ -200,7 +197,6 @@ class Dependence:
 
         It is 0 where images recur in several places: estimated from sums over images it made intervals cover less.
         """
-        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
         variance = self.variance(influence, np.zeros(self.size), stratum, strata)
         if self._independent is not None:
             # Products, not a power, which numpy takes by way of logarithms.
@@ -208,7 +204,8 @@ class Dependence:
             return np.divide(sums, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
         if len(self.sharings) > 1:
             return np.zeros(variance.shape)
-        sets = _sums(self.sharings[0], self._summed(influence), stratum, strata)
+        every = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
+        sets = _sums(self.sharings[0], influence, every, strata)
         cubes = _by_stratum(sets.sums * sets.sums * sets.sums, sets.stratum, strata)
         return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
@@ -232,7 +229,7 @@ class Dependence:
     def _units(self, weight: FloatArray, stratum: IntArray | None, strata: int) -> tuple[FloatArray, FloatArray]:
         """Numbers of observers and images in each stratum, and how many they are in effect: shapes (strata, 2)."""
         stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
-        sets = _sums(self.sharings[0], self._summed(weight)[:, None], stratum, strata)
+        sets = _sums(self.sharings[0], weight[:, None], stratum, strata)
         place, share = self._families(sets), sets.sums[:, 0]
         whole, squares, labels = (
             np.bincount(place, column, minlength=2 * strata) for column in (share, share**2, share > 0)
@@ -251,11 +248,7 @@ class Dependence:
         return {name: (int(number), float(effective)) for name, number, effective in named if number}
 
     def at(self, rows: IntArray) -> Dependence:
-        """The dependence of some of the rows, any of them several times."""
-        if self.count is not None:
-            return Dependence(
-                len(rows), tuple(labels[rows] for labels in self.kinds), self.description, self.count[rows]
-            )
+        """The dependence of some of the rows, single triplets, any of them several times."""
         kinds = self.kinds or (np.arange(self.size),)
         return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.description)
 
@@ -279,8 +272,8 @@ def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(np.sum(terms, axis=0))
 
 
-def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> Sharing:
-    """Sets of rows that share some number of labels; labels are sorted within each row."""
+def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> tuple[IntArray, IntArray]:
+    """Sets of rows that share some number of labels: a list of rows, and their sets; labels are sorted in each row."""
     rows, shared = [], []
     for places in combinations(range(len(labels)), number):
         kept = np.flatnonzero(~again[list(places)].any(axis=0))
@@ -290,7 +283,13 @@ def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> Sharing
     for line in np.concatenate(shared, axis=1):
         # Numbered afresh for each label, so that the numbers do not outgrow their type.
         sets = _distinct_numbers(sets * (int(labels.max()) + 1) + line)[1]
-    return Sharing(np.concatenate(rows), sets)
+    return np.concatenate(rows), sets
+
+
+def _triplets_in(sets: NDArray[Any], rows: NDArray[Any], times: NDArray[Any], size: int) -> csr_array:
+    """Numbers of triplets of each row in each set, from lists of them."""
+    shape = (int(sets.max(initial=-1)) + 1, size)
+    return csr_array((times.astype(np.float64, copy=False), (sets, rows)), shape=shape)
 
 
 def _distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
@@ -319,22 +318,16 @@ def _one_kind(sets: Sets, strata: int) -> FloatArray:
     return _by_stratum(factor[:, None] * sets.sums[:, :-1] ** 2, None if strata == 1 else sets.stratum, strata)
 
 
-def _sums(sharing: Sharing, columns: FloatArray, stratum: IntArray, strata: int) -> Sets:
-    """Sum columns over the rows of each set, within strata."""
-    rows, sets = sharing.rows, sharing.sets
-    if not len(rows):
-        nothing = np.zeros(0, dtype=np.int64)
-        return Sets(nothing, nothing, np.zeros((0, columns.shape[1])))
-    base = int(sets.max()) + 1
-    if strata == 1:
-        place, of, number = sets, np.zeros(base, dtype=np.int64), np.arange(base)
-    else:
-        combined, place = _distinct_numbers(stratum[rows] * base + sets)
-        of, number = np.asarray(combined // base, dtype=np.int64), combined % base
-    if strata == 1 and base == len(columns) and np.array_equal(place, rows):
-        return Sets(of, number, columns)  # every row stands alone
-    sums = [np.bincount(place, column[rows], minlength=len(of)) for column in columns.T]
-    return Sets(of, number, np.stack(sums, axis=1).astype(np.float64, copy=False))
+def _sums(sharing: csr_array, columns: FloatArray, stratum: IntArray, strata: int) -> Sets:
+    """Sum columns over the triplets of each set, within strata."""
+    sets = sharing.shape[0]
+    of, number = np.zeros(sets, dtype=np.int64), np.arange(sets)
+    if strata > 1:
+        entries = sharing.tocoo()
+        combined, place = _distinct_numbers(stratum[entries.col] * sets + entries.row)
+        of, number = combined // sets, combined % sets
+        sharing = _triplets_in(place, entries.col, entries.data, sharing.shape[1])
+    return Sets(of, number, sharing @ columns)
 
 
 NOT_KEPT = "the counts keep no references"
@@ -342,23 +335,29 @@ NO_NAMES = "the table has no column ref"
 
 
 def find_dependence(
-    labels: pl.DataFrame, count: IntArray | None = None, sampling: FloatArray | None = None
+    labels: pl.DataFrame,
+    count: IntArray | None = None,
+    sampling: FloatArray | None = None,
+    by_ref: pl.DataFrame | None = None,
 ) -> Dependence:
     """Find which rows of a table are dependent, from its labels.
 
     Triplets with the same reference are. Where the other images recur too, with another reference or as one, so are all
     triplets that share any image; and where rows are one observer's, those of the same observer. A single reference, or
     observer, is no sample: the error bars are for it alone. With `count`, a row stands for several triplets of one
-    reference.
+    reference, or of several with `by_ref`: see `twoafc.table.Votes`.
 
     Examples
     --------
     >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).description
     'triplets taken as independent'
     """
+    rows, parts = len(labels), None
+    if by_ref is not None:
+        labels, parts = by_ref, (by_ref["row"].to_numpy(), by_ref["count"].to_numpy())
     if count is not None and "ref" not in labels.columns:
-        return Dependence(len(labels), (), f"not clustered: {NOT_KEPT}", count, unknown=NOT_KEPT)
-    size = len(labels) if count is None else int(count.sum())
+        return Dependence(rows, (), f"not clustered: {NOT_KEPT}", count, unknown=NOT_KEPT)
+    size = rows if count is None else int(count.sum())
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
     single = []
@@ -389,7 +388,7 @@ def find_dependence(
         description += f"; for {only} alone"
     family = "images" if set(named) & set(choices) else "references"
     unknown = "" if {*REFERENCES, *CHOICES} & {*labels.columns} else NO_NAMES
-    return Dependence(len(labels), tuple(kinds), description, count, family, only, unknown, sampling)
+    return Dependence(rows, tuple(kinds), description, count, family, only, unknown, sampling, parts)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:
@@ -401,7 +400,9 @@ def _numbered(labels: pl.DataFrame, names: list[str]) -> dict[str, IntArray]:
     if not names:
         return {}
     labelled = pl.concat([labels[name].rename("label") for name in names])
-    codes = labelled.cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
+    if labelled.dtype == pl.String:
+        labelled = labelled.cast(pl.Categorical).to_physical().cast(pl.Int64)
+    codes = labelled.to_numpy()
     return dict(zip(names, codes.reshape(len(names), -1), strict=True))
 
 

@@ -162,7 +162,7 @@ def clustering_of(table: Votes) -> Clustering:
     """Find how the triplets of a table are clustered."""
     votes = ballots(table)
     one = votes is None and table.votes is not None and "observer" in table.votes.columns
-    return Clustering(find_dependence(table.labels, table.count, table.scaled_weight), votes, one)
+    return Clustering(find_dependence(table.labels, table.count, table.scaled_weight, table.by_ref), votes, one)
 
 
 @dataclass(frozen=True, eq=False)

@@ -309,11 +309,15 @@ class Counts:
         u0[apart] += sign[apart] * spread[bin0[apart]]
         u1[apart] -= sign[apart] * spread[bin0[apart]]
         labels = {name: cells[name].to_numpy() for name in ("group", "n", "M")}
-        if self.refs_kept:
-            labels["ref"] = _ranks_of(cells["ref"]).to_numpy()
-        if len(cells) > MOST:
-            step = _steps(rank)
-            labels, sign, count, u0, u1 = _joined(labels, step[bin0], step[bin1], sign, count, u0, u1)
+        by_ref = None
+        if self.refs_kept or len(cells) > MOST:
+            step = _steps(rank) if len(cells) > MOST else np.arange(self.lattice.bins)
+            row, first = _distinct([step[bin0], step[bin1], sign + 1, *labels.values()])
+            by_ref = self._by_ref(row) if self.refs_kept else None
+            labels, sign = {name: column[first] for name, column in labels.items()}, sign[first]
+            total = np.bincount(row, count)
+            u0, u1 = (np.bincount(row, count * u) / total for u in (u0, u1))
+            count = total
         d0, d1 = self.uniform.inverse(u0), self.uniform.inverse(u1)
         # Neighbouring ranks may give the same distance, by rounding.
         wrong = np.sign(d0 - d1) != sign
@@ -323,11 +327,21 @@ class Counts:
         named = {"triplet": pl.Series(np.arange(len(count))).cast(pl.String)}
         if self.groups:
             named["group"] = pl.Series(self.groups).gather(labels["group"])
-        if self.refs_kept:
-            named["ref"] = cells["ref"].unique().sort().cast(pl.String).gather(labels["ref"])
+        if self.refs_kept and by_ref is None:
+            named["ref"] = pl.repeat(str(cells["ref"][0]), len(count), eager=True)
         n, M = (labels[name].astype(np.int64) for name in ("n", "M"))
-        distances = {self.distance: (d0, d1)}
-        return Triplets(n, M, distances, pl.DataFrame(named), count=count.astype(np.int64), uniform=self.uniform)
+        distances, count = {self.distance: (d0, d1)}, count.astype(np.int64)
+        return Triplets(n, M, distances, pl.DataFrame(named), count=count, uniform=self.uniform, by_ref=by_ref)
+
+    def _by_ref(self, row: NDArray[Any]) -> pl.DataFrame | None:
+        """Triplets of each reference in the rows of a table, given the row of each cell; None unless there are two."""
+        refs = self.cells["ref"]
+        if refs[0] == refs[-1]:
+            return None
+        # Numbered in the order of their names, as in other tables, which decides on folds.
+        number = refs.unique().sort().cast(pl.String).rank("ordinal").cast(pl.Int32) - 1
+        columns = {"row": pl.Series(row, dtype=pl.Int32), "ref": number.gather(_ranks_of(refs))}
+        return pl.DataFrame({**columns, "count": self.cells["count"]})
 
     @cached_property
     def _ranks(self) -> tuple[FloatArray, FloatArray]:
@@ -507,26 +521,7 @@ def _steps(rank: FloatArray) -> IntArray:
     return step
 
 
-def _joined(
-    labels: dict[str, NDArray[Any]],
-    step0: IntArray,
-    step1: IntArray,
-    sign: NDArray[np.int8],
-    count: IntArray,
-    u0: FloatArray,
-    u1: FloatArray,
-) -> tuple[dict[str, NDArray[Any]], NDArray[np.int8], IntArray, FloatArray, FloatArray]:
-    """Merge cells with the same labels, steps and sign into rows at their mean ranks."""
-    number, of_labels = _distinct(list(labels.values()))
-    # In this order neighbours follow one another, which makes later look-ups several times faster.
-    row, first = _distinct([step0, step1, sign.astype(np.int64) + 1, number])
-    total = np.bincount(row, count)
-    means = [np.bincount(row, count * u) / total for u in (u0, u1)]
-    kept = {name: column[of_labels][number[first]] for name, column in labels.items()}
-    return kept, sign[first], total.astype(np.int64), means[0], means[1]
-
-
-def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
+def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Number the combinations of values that occur; return each row's number, and one row of each combination."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     size = 1
@@ -539,13 +534,13 @@ def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
         code *= most
         code += column
         size *= most
-    if size > 2**22:
+    if size > max(2**24, 4 * len(code)):
         _, first, number = np.unique(code, return_index=True, return_inverse=True)
         return number, first
-    place = np.full(size, -1)
-    place[code[::-1]] = np.arange(len(code))[::-1]
+    place = np.full(size, -1, dtype=np.int32)
+    place[code[::-1]] = np.arange(len(code), dtype=np.int32)[::-1]
     used = place >= 0
-    return (np.cumsum(used) - 1)[code], place[used]
+    return (np.cumsum(used, dtype=np.int32) - 1)[code], place[used]
 
 
 def _packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from twoafc.arrays import BoolArray, IntArray
 from twoafc.errors import DataError
-from twoafc.table.votes import Votes
+from twoafc.table.votes import Votes, codes_of
 
 LARGEST = 0.5
 """Share of the rows above which a set of linked references is cut: too few rows would be left to fit."""
@@ -28,8 +29,14 @@ def _split_key(table: Votes) -> str:
     """Name the unit that stays in one fold: references, linked references of quadruples, or rows."""
     if _is_linked(table):
         return "ref0 and ref1"
-    several = "ref" in table.labels.columns and table.labels["ref"].n_unique() > 1
-    return "ref" if several else table.row
+    refs = table.references
+    return "ref" if refs is not None and refs.min() != refs.max() else table.row
+
+
+def _keys(table: Votes) -> pl.Series:
+    """The reference of each row or part of a row, where references are units; else the name of each row."""
+    refs = table.references
+    return refs if refs is not None and _split_key(table) == "ref" else table.labels[table.row]
 
 
 def _is_linked(table: Votes) -> bool:
@@ -59,15 +66,16 @@ def _linked_sets(references: IntArray) -> IntArray:
 
 
 def repeated_units(table: Votes) -> IntArray | None:
-    """Number the sets of rows that depend on each other; None where each row is its own.
+    """Number the sets of rows (or of their parts: `Votes.by_ref`) that depend on each other; None if each is its own.
 
     Rows of one reference do, and quadruples of linked references. Where these link most rows, quadruples that share the
     rarer of their two references are a set.
     """
     key = _split_key(table)
     rows = len(table) if table.count is None or key == table.row else int(table.count.sum())
-    if key in table.labels.columns:
-        unit = None if table.labels[key].n_unique() == rows else table.codes(key)[1]
+    if not _is_linked(table):
+        keys = _keys(table)
+        unit = None if keys.n_unique() == rows else codes_of(keys)[1]
     else:
         references = _numbered(table, ("ref0", "ref1"))
         unit = _linked_sets(references)
@@ -79,12 +87,11 @@ def repeated_units(table: Votes) -> IntArray | None:
 
 def most_folds(table: Votes) -> int:
     """Number of folds that a table can be cut into: of references, or of rows."""
-    key = _split_key(table)
-    return int(table.labels[key if key in table.labels.columns else table.row].n_unique())
+    return int(_keys(table).n_unique())
 
 
 def assign_folds(table: Votes, folds: int, *, seed: int) -> IntArray:
-    """Assign every row a fold, 0..folds - 1, at random, with whole references in one fold and folds of similar size.
+    """Assign every row, or part of a row, a fold, 0..folds - 1, at random: whole references, folds of similar size.
 
     Linked references of quadruples stay together too, unless they link more than half of the rows or there are fewer
     sets of them than folds. Such a set is cut: pairs of references, in the order of a walk from neighbour to neighbour,
@@ -103,8 +110,8 @@ def assign_folds(table: Votes, folds: int, *, seed: int) -> IntArray:
         what = "references" if key == "ref" else f"{table.row}s"
         raise DataError(f"folds must lie between 2 and the number of {what}, {most}; found {folds}")
     references = _numbered(table, ("ref0", "ref1")) if _is_linked(table) else None
-    unit = table.codes(key)[1] if references is None else _linked_sets(references)
-    sizes = np.bincount(unit, table.count)
+    unit = codes_of(_keys(table))[1] if references is None else _linked_sets(references)
+    sizes = np.bincount(unit, table.count if table.by_ref is None else table.by_ref["count"])
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(sizes))
     # The largest references first, each to the smallest fold; the shuffle decides among equals.
@@ -241,8 +248,8 @@ def _shared(table: Votes, fold: IntArray) -> BoolArray:
 def split_rows(table: Votes, folds: int, *, seed: int) -> tuple[Votes, IntArray]:
     """Cut a table into folds; return it with the fold of every row.
 
-    If a row stands for several triplets without a reference, each triplet is assigned a fold at random, and the row is
-    split into one row per fold.
+    If a row stands for several triplets without a reference, each triplet is assigned a fold at random; if it stands
+    for triplets of several references, each reference is. The row is then split into one row per fold.
 
     Examples
     --------
@@ -253,16 +260,28 @@ def split_rows(table: Votes, folds: int, *, seed: int) -> tuple[Votes, IntArray]
     >>> parts.n, fold, parts.count.sum()
     (array([1, 0, 1, 0]), array([0, 0, 1, 1]), np.int64(100))
     """
-    if table.count is None or _split_key(table) != table.row:
+    by_ref = table.by_ref
+    if table.count is None or (by_ref is None and _split_key(table) != table.row):
         return table, assign_folds(table, folds, seed=seed)
-    total = int(table.count.sum())
+    if by_ref is None:
+        counts = _drawn_counts(table.count, folds, seed=seed)
+    else:
+        part = assign_folds(table, folds, seed=seed) * len(table) + by_ref["row"].to_numpy()
+        counts = np.bincount(part, by_ref["count"], folds * len(table)).astype(np.int64).reshape(folds, -1)
+        by_ref = by_ref.with_columns(row=pl.Series((np.cumsum(counts > 0) - 1)[part], dtype=pl.Int32))
+    fold, row = np.nonzero(counts)
+    return replace(table.at(row), count=counts[fold, row], by_ref=by_ref), fold
+
+
+def _drawn_counts(count: IntArray, folds: int, *, seed: int) -> IntArray:
+    """Assign each of the triplets that rows stand for a fold: how many of each row are in each, shape (folds, T)."""
+    total = int(count.sum())
     if not 2 <= folds <= total:
-        raise DataError(f"folds must lie between 2 and the number of {table.row}s, {total}; found {folds}")
-    rng, left, drawn = np.random.default_rng(seed), table.count, []
+        raise DataError(f"folds must lie between 2 and the number of triplets, {total}; found {folds}")
+    rng, left, drawn = np.random.default_rng(seed), count, []
     for rest in range(folds, 0, -1):
         drawn.append(rng.binomial(left, 1 / rest))
         left = left - drawn[-1]
-    fold, row = np.nonzero(np.stack(drawn))
-    if len(np.unique(fold)) < folds:
-        raise DataError(f"each fold must have {table.row}s; of {total} one of {folds} folds got none: take fewer folds")
-    return replace(table.at(row), count=np.stack(drawn)[fold, row]), fold
+    if not all(part.any() for part in drawn):
+        raise DataError(f"each fold must have triplets; of {total} one of {folds} folds got none: take fewer folds")
+    return np.stack(drawn)

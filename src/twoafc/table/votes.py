@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
@@ -62,6 +62,9 @@ class Votes:
         ``swapped`` (shown the other way round than the row says), ``observer`` where known.
     count : array of int, shape (T,), or None
         Triplets that each row stands for; None where it is one throughout.
+    by_ref : polars.DataFrame or None
+        Parts of such rows, where a row stands for triplets of several references: the number of triplets (``count``) of
+        a ``row`` that have a reference (``ref``, a number). Otherwise references are among the labels.
     weight : array, shape (T,), or None
         Sampling weight of each row, the inverse of its inclusion probability; None where all are equal. Only ratios of
         weights matter.
@@ -80,6 +83,7 @@ class Votes:
     uniform: Uniform | None = None
     unused: Mapping[str, str] = field(default_factory=dict)
     weight: FloatArray | None = None
+    by_ref: pl.DataFrame | None = None
 
     k: ClassVar[int]
     row: ClassVar[str]
@@ -222,12 +226,22 @@ class Votes:
         """Number of rows of equal weight that give a mean the same error, (sum w)^2 / (sum w^2), after Kish."""
         return float(len(self) if self.scaled_weight is None else self.scaled_weight.sum())
 
+    @property
+    def parts(self) -> tuple[IntArray | slice, FloatArray | IntArray | None]:
+        """Row and mass of each part of the rows, the triplets of one reference: see `by_ref`; else all rows."""
+        if self.by_ref is None:
+            return slice(None), self.mass
+        return self.by_ref["row"].to_numpy(), self.by_ref["count"].to_numpy()
+
+    @property
+    def references(self) -> pl.Series | None:
+        """The reference of each part of the rows, where a row or part has one; None where there are none."""
+        labels = self.labels if self.by_ref is None else self.by_ref
+        return labels["ref"] if "ref" in labels.columns else None
+
     def codes(self, name: str) -> tuple[list[str], IntArray]:
         """Return the distinct labels of a column (group, ref, ...) in order, and the place of each row's among them."""
-        column = self.labels[name]
-        names = column.unique().sort()
-        number = column.replace_strict(names, pl.int_range(len(names), eager=True), return_dtype=pl.Int64)
-        return names.to_list(), number.to_numpy()
+        return codes_of(self.labels[name])
 
     @cached_property
     def groups(self) -> tuple[list[str], IntArray] | None:
@@ -244,19 +258,18 @@ class Votes:
     def where(self, rows: ArrayLike) -> Self:
         """Keep some rows, given as a mask or as distinct indices; the votes of those rows are kept too."""
         kept = np.arange(len(self))[np.asarray(rows)]
-        votes = self.votes
-        if votes is not None:
-            place = pl.DataFrame({"row": kept, "new": np.arange(len(kept))})
-            votes = votes.join(place, on="row", maintain_order="left").with_columns(row="new").drop("new")
-        return self.at(kept, votes=votes)
+        place = np.full(len(self), -1, dtype=np.int32)
+        place[kept] = np.arange(len(kept))
+        return replace(self.at(kept, votes=_moved(self.votes, place)), by_ref=_moved(self.by_ref, place))
 
     def at(self, rows: IntArray, *, votes: pl.DataFrame | None = None) -> Self:
-        """Take rows by their indices, any of them several times, without their single votes unless these are given."""
+        """Take rows by their indices, any of them several times, without parts, nor votes unless these are given."""
         distances = {name: tuple(column[rows] for column in d) for name, d in self.distances.items()}
         count = None if self.count is None else self.count[rows]
         weight = None if self.weight is None else self.weight[rows]
         n, M, labels = self.n[rows], self.M[rows], self.labels[rows]
-        return replace(self, n=n, M=M, distances=distances, labels=labels, votes=votes, count=count, weight=weight)
+        taken = replace(self, n=n, M=M, distances=distances, labels=labels, votes=votes, count=count, weight=weight)
+        return replace(taken, by_ref=None)
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table as a polars frame: labels, n, M, weight, and NAME_d0, NAME_d1 (NAME_d) of each distance."""
@@ -271,6 +284,21 @@ class Votes:
     def write(self, path: str | Path) -> None:
         """Write the table as CSV or Parquet, by the ending of the name; never half a file."""
         write_frame(self.to_frame(), path)
+
+
+def _moved(frame: pl.DataFrame | None, place: NDArray[np.int32]) -> pl.DataFrame | None:
+    """Number the rows that votes or parts belong to anew; those of rows without a place are left out."""
+    if frame is None:
+        return None
+    row = pl.Series(place[frame["row"].to_numpy()])
+    return frame.with_columns(row=row.cast(frame["row"].dtype)).filter(row >= 0)
+
+
+def codes_of(column: pl.Series) -> tuple[list[str], IntArray]:
+    """Return the distinct labels of a column in order, and the place of each row's among them."""
+    names = column.unique().sort()
+    number = column.replace_strict(names, pl.int_range(len(names), eager=True), return_dtype=pl.Int64)
+    return names.to_list(), number.to_numpy()
 
 
 ENDS = {1: ("d",), 2: ("d0", "d1")}
