@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from twoafc.arrays import FloatArray
-from twoafc.core import Uniform
+from twoafc.core import Uniform, one_thread
 from twoafc.estimators.kernel import (
     Sums,
     choose_sigma,
@@ -76,6 +76,7 @@ class Density:
             raise ValueError(f"prior must be a positive number of votes; found {self.prior}")
         object.__setattr__(self, "grid_size", int(self.grid_size))  # numpy's integers cannot be saved as settings
 
+    @one_thread()
     def fit(self, table: Any) -> DensityFit:
         """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)

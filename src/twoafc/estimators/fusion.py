@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import require_numbers
+from twoafc.core import one_thread, require_numbers
 from twoafc.errors import DataError
 from twoafc.estimators.basis import LAST_KNOT, STRAIGHT, normal_scores, spline_basis
 from twoafc.estimators.penalised import (
@@ -137,6 +137,7 @@ class Fusion:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
 
+    @one_thread()
     def fit(self, table: Votes) -> FusionFit:
         """Fit to a table with one distance whose columns have shape (T, parts)."""
         design, alone = _Design.of(table), self.alone

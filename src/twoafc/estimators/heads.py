@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from twoafc.arrays import FloatArray
+from twoafc.core import one_thread
 from twoafc.errors import DataError, require
 from twoafc.estimators.fusion import Chance, lapsing, mean_and_error
 from twoafc.estimators.penalised import CERTAIN, SPREAD_LAPSE, USUAL_LAPSE, lapse_of
@@ -88,6 +89,7 @@ class Heads:
         """The published heads of all layers, shape (C,)."""
         return np.concatenate(self.published)
 
+    @one_thread()
     def fit(self, table: Votes) -> HeadsFit:
         """Fit to a table whose distance is the places of its pairs."""
         ridge = Ridge.of(table, self)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import Uniform, log_coefficient, require_numbers
+from twoafc.core import Uniform, log_coefficient, one_thread, require_numbers
 from twoafc.errors import DataError
 from twoafc.estimators.saved import Saved
 from twoafc.public import public
@@ -102,6 +102,7 @@ class Network:
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number; found {self.learning_rate!r}")
 
+    @one_thread()
     def fit(self, table: Any) -> NetworkFit:
         """Fit P to a table, path or frame with one distance; a run that diverges raises nothing, the fit reports it."""
         table = as_votes(table)

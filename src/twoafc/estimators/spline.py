@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.core import Uniform, require_numbers
+from twoafc.core import Uniform, one_thread, require_numbers
 from twoafc.estimators.basis import DOUBT, PARTS, Scores, functions, normal_scores, parts, slopes
 from twoafc.estimators.penalised import (
     LINKS,
@@ -95,6 +95,7 @@ class Spline:
             raise ValueError(f"monotone must be True or False; found {self.monotone!r}")
         object.__setattr__(self, "size", int(self.size))
 
+    @one_thread()
     def fit(self, table: Any) -> SplineFit:
         """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)
@@ -270,6 +271,7 @@ class SplineFit(Saved):
             values[start : start + CHUNK] = value(*(x[start : start + CHUNK] for x in flat))
         return values.reshape(z[0].shape)
 
+    @one_thread()
     def _chance(self, *z: FloatArray) -> FloatArray:
         return chances(self.theta, functions(z, self.size), self.link)[0]
 
