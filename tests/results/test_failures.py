@@ -21,13 +21,14 @@ from scipy.stats import binom
 from commands import refused
 from conftest import random_table
 from drawing import plain_results
-from twoafc import metrics
+from twoafc import Density, metrics
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
 from twoafc.results import (
     Pictures,
     Result,
+    ask,
     best_distance,
     by_chance,
     disagreements,
@@ -72,6 +73,27 @@ def test_a_likelier_count_surprises_no_more_and_the_mirrored_one_as_much(M: int,
         assert one <= other + 1e-9
     if P == 1 - (1 - P):
         assert one == pytest.approx(float(surprise(M - n, M, 1 - P)), abs=1e-6)
+
+
+def test_many_votes_on_a_triplet_take_neither_time_nor_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    M, P = np.full(5, 5000), np.array([0.5, 0.5, 0.3, 0.9, 0.02])
+    n = np.round(M * P + np.array([0.0, 3.0, -2.0, 4.0, 5.0]) * np.sqrt(M * P * (1 - P))).astype(int)
+    exact, expected = surprise(n, M, P), by_chance([1.0, 5.0], M, P)
+    monkeypatch.setattr("twoafc.results.failures.MANY", 1000)
+    np.testing.assert_allclose(surprise(n, M, P), exact, rtol=0.05, atol=0.05)
+    np.testing.assert_allclose(by_chance([1.0, 5.0], M, P), expected, rtol=0.05)
+    assert surprise(10**9, 10**9, 0.5) > 1e8
+    assert surprise(0, 10**9, 0.0) == 0.0
+
+
+def test_of_many_counts_some_are_listed_among_them_the_observed_one() -> None:
+    fit = Density().fit(random_table())
+    answer = ask(fit, 1.0, 2.0, votes=10_000, observed=1234)
+    counts = answer["counts"]
+    assert [counts[0]["j"], counts[-1]["j"], len(counts)] == [0, 10_000, 1002]
+    (observed,) = (count for count in counts if count["observed"])
+    assert (observed["j"], observed["nll"]) == (1234, pytest.approx(-binom.logpmf(1234, 10_000, answer["P"])))
+    assert [count["j"] for count in ask(fit, 1.0, 2.0, votes=1000, observed=7)["counts"]] == list(range(1001))
 
 
 def test_what_cannot_be_is_infinitely_surprising_and_what_must_be_one_bit() -> None:

@@ -38,12 +38,13 @@ def counts_nll(answer: Answer, ax: Axes) -> Axes:
         Of `twoafc.results.ask`. A count that is impossible under P has an infinite NLL, marked ∞.
     """
     counts = answer["counts"]
-    M = len(counts) - 1
+    M = counts[-1]["j"]
     most = max((count["nll"] for count in counts if math.isfinite(count["nll"])), default=0.0) or 1.0
     height = [min(count["nll"], INFINITE * most) for count in counts]
     observed = [bool(count["observed"]) for count in counts]
     colours = [MARK if marked else LIGHT for marked in observed]
-    bars = ax.bar(range(M + 1), height, 0.8, color=colours, edgecolor="black", linewidth=0.5 if M <= NUMBERED else 0)
+    places, width = [count["j"] for count in counts], 0.8 * max(1.0, M / len(counts))
+    bars = ax.bar(places, height, width, color=colours, edgecolor="black", linewidth=0.5 if M <= NUMBERED else 0)
     for bar, count, marked in zip(bars, counts, observed, strict=True):
         if marked:
             bar.set(hatch="////", label=f"observed, j = {count['j']}")
@@ -53,7 +54,12 @@ def counts_nll(answer: Answer, ax: Axes) -> Axes:
             above = (bar.get_x() + bar.get_width() / 2, bar.get_height())
             text = ax.annotate(number, above, (0, 1.5), textcoords="offset points", fontsize=SMALL, ha="center")
             text.set_fontweight("bold" if marked else "normal")
-    ax.set(ylim=(0, PANEL * most), xlim=(-0.6, M + 0.6), xlabel=f"j, votes for x1 of {M}", ylabel="NLL of j, nats")
+    ax.set(
+        ylim=(0, PANEL * most),
+        xlim=(-0.75 * width, M + 0.75 * width),
+        xlabel=f"j, votes for x1 of {M}",
+        ylabel="NLL of j, nats",
+    )
     ax.locator_params(axis="x", integer=True)
     if M <= NUMBERED:
         ax.set_xticks(range(M + 1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
+from scipy.special import log_ndtr
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from twoafc.results.result import Result
 
 AT_ONCE = 2**20
+MANY = 10_000
+"""Above so many votes on a triplet, mid p-values are those of the normal distribution of the deviance's signed root."""
 LEAST = -1e300
 """Below the logarithm of any probability other than 0."""
 ALIKE = 1e-7
@@ -49,6 +52,10 @@ def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     """
     n, M, P = np.broadcast_arrays(np.asarray(n), np.asarray(M), np.asarray(P, dtype=np.float64))
     bits = np.empty(P.shape)
+    many = np.flatnonzero(M > MANY)
+    if len(many):
+        deviance = 2 * (log_pmf(n, M, n / M) - log_pmf(n, M, P)).flat[many]
+        bits.flat[many] = -1 - log_ndtr(-np.sqrt(np.maximum(deviance, 0))) / np.log(2)
     for rows, every, _ in _outcomes(M, P):
         bits.flat[rows] = np.take_along_axis(every, n.flat[rows][:, None], axis=1)[:, 0]
     return bits
@@ -87,17 +94,18 @@ def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     order = np.argsort(bits)
     levels = np.asarray(bits, dtype=np.float64)[order]
     counted = np.zeros(len(levels) + 1)
+    many = int(np.sum(np.asarray(M) > MANY))
     for _, every, chance in _outcomes(np.asarray(M), np.asarray(P, dtype=np.float64)):
         reached = np.searchsorted(levels, every.ravel(), side="right")
         counted += np.bincount(reached, chance.ravel(), len(counted))
     expected = np.empty(len(levels))
-    expected[order] = np.cumsum(counted[::-1])[::-1][1:]
+    expected[order] = np.cumsum(counted[::-1])[::-1][1:] + many * np.exp2(-levels)
     return expected
 
 
 def _outcomes(M: IntArray, P: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield rows with the same M, in blocks that fit in memory, with surprise and probability of each count j."""
-    for m in np.unique(M):
+    """Yield rows with the same M, not `MANY`, in blocks that fit in memory, with surprise and chance of each count j."""
+    for m in np.unique(M[M <= MANY]):
         rows = np.flatnonzero(m == M)
         step = max(1, AT_ONCE // (int(m) + 1))
         for start in range(0, len(rows), step):

@@ -30,6 +30,8 @@ LARGEST = 256
 """Pixels along a side of an image on a card, at most."""
 DPI = 160
 """Dots per inch of cards."""
+MOST_COUNTS = 1000
+"""Steps between the counts that are listed."""
 ENDINGS = (".svg", ".pdf", ".png")
 Image = NDArray[np.uint8]
 Answer = dict[str, Any]
@@ -72,15 +74,19 @@ def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
 def count_table(P: float, votes: int, observed: int | None = None) -> list[dict[str, Any]]:
     """List the counts j = 0..M of votes for x1 with their probability and NLL, the observed one marked.
 
+    Of more than a thousand, so many at equal steps, and the observed one.
+
     Examples
     --------
     >>> count_table(1.0, 1, observed=0)[0]
     {'j': 0, 'probability': 0.0, 'nll': inf, 'observed': True}
     """
-    nll = -log_likelihood(np.arange(votes + 1), votes, P)
+    steps = np.linspace(0, votes, min(votes, MOST_COUNTS) + 1).round().astype(np.int64)
+    counts = np.union1d(steps, [] if observed is None else [observed]).astype(np.int64)
+    nll = -log_likelihood(counts, votes, P)
     return [
-        {"j": j, "probability": float(np.exp(-nll[j])), "nll": float(nll[j]), "observed": j == observed}
-        for j in range(votes + 1)
+        {"j": j, "probability": float(np.exp(-value)), "nll": float(value), "observed": j == observed}
+        for j, value in zip(counts.tolist(), nll, strict=True)
     ]
 
 
