@@ -104,7 +104,7 @@ def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
 
 
 def _outcomes(M: IntArray, P: FloatArray) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield rows with the same M, up to `MANY`, in blocks that fit in memory, with surprise and chance of each count."""
+    """Yield rows with the same M, up to `MANY`, in blocks that fit in memory, with surprise and chance of every j."""
     for m in np.unique(M[M <= MANY]):
         rows = np.flatnonzero(m == M)
         step = max(1, AT_ONCE // (int(m) + 1))
