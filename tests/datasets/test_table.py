@@ -121,7 +121,7 @@ def test_distances_in_the_table_are_ignored(folder: Path) -> None:
 BAD = [
     ("name,n,M\na,1,2\n", "no images in the table; expected columns of paths, ref, x0, x1 (or ref0, x0, ref1, x1, or "
      "ref, x); found name, n, M"),
-    ("ref,x0,x1\na.png,b.jpg,c.bmp\n", "missing column n and M; a table has n and M, or choice; found ref, x0, x1"),
+    ("ref,x0,x1\na.png,b.jpg,c.bmp\n", "missing columns n and M; a table has n and M, or choice; found ref, x0, x1"),
     ("ref,x,choice\na.png,b.jpg,1\n", "pairs (ref, x) need n, the votes for 'same', and M; found choice"),
     ("ref,x0,x1,n,M\n", "the table has no rows"),
     ("ref,x0,x1,n,M\na.png,b.jpg,c.bmp,3,2\n", "n must lie in [0, M]; row 0 (line 2) has n=3, M=2 (1 of 1 rows)"),

@@ -350,3 +350,13 @@ def test_a_restored_fit_answers_the_same() -> None:
 def test_settings_are_checked(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Spline(**wrong)
+
+
+def test_beyond_the_training_range_P_is_a_guess() -> None:
+    table = random_table()
+    top = max(table.d0.max(), table.d1.max())
+    for fit in (Spline().fit(table), Density().fit(table)):
+        assert fit.probability(10 * top, 20 * top) == 0.5
+        assert fit.standard_error(10 * top, 20 * top) == pytest.approx(12**-0.5)
+        assert fit.standard_error(10 * top, 10 * top) == 0.0
+        assert fit.standard_error(np.median(table.d0), 10 * top) < 0.25

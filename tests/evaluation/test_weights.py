@@ -147,7 +147,7 @@ def test_folders_are_compared_with_their_weights(whole: Result, tmp_path: Path) 
     with pytest.raises(DataError, match="has weights and the result has none; evaluate them on the same table"):
         folders[0].compare(evaluate(train.drop("weight"), test.drop("weight"), distances=["b"]))
     other = evaluate(train, test.with_columns(weight=pl.lit(2.0)), distances=["b"])
-    with pytest.raises(DataError, match="the same triplet must have the same votes and weight; 0 has n="):
+    with pytest.raises(DataError, match="folders are compared on the same test table; triplet 0 has n="):
         folders[0].compare(other)
 
 

@@ -149,7 +149,7 @@ def test_mistakes(folder: Path, result: twoafc.Result, tmp_path: Path, capsys: p
     ):
         twoafc.gate(result, fewer, max_loss=0.1, distance="good")
     other = result.replace(triplets=result.rows.with_columns(n=pl.col("M") - pl.col("n")))
-    with pytest.raises(twoafc.DataError, match=r"^the same triplet must have the same votes; "):
+    with pytest.raises(twoafc.DataError, match=r"^folders are compared on the same test table; "):
         twoafc.gate(result, other, max_loss=0.1, distance="good")
     renamed = result.replace(triplets=result.rows.with_columns(estimator=pl.lit("mine")))
     with pytest.raises(twoafc.DataError, match=r"must be fitted by the same estimator; they share none$"):

@@ -131,8 +131,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     votes = write(tmp_path / "votes", whole.with_columns(n=3 - pl.col("n")))
     told = refused(tmp_path, good, votes)
     assert re.fullmatch(
-        r"the same triplet must have the same votes; t\d+ has n=\d, M=3 and, in ~/votes, n=\d, M=3 "
-        r"\(60 of 60 triplets\)",
+        r"folders are compared on the same test table; triplet t\d+ has n=\d, M=3 and, in ~/votes, n=\d, M=3 "
+        r"\(60 of 60 triplets\); give the rows of different tables names of their own",
         told,
     )
     twice = write(tmp_path / "twice", whole.with_columns(triplet=pl.lit("t")))
@@ -320,7 +320,7 @@ def test_a_single_comparison_needs_no_correction(tmp_path: Path, capsys: pytest.
 
 
 def test_comparisons_that_cannot_be_made_are_refused(tmp_path: Path) -> None:
-    known = "comparisons are between distances of the table: a, bb, ccc; got d"
+    known = "no distance 'd' to compare; there are a, bb, ccc"
     for asked, message in (
         ({"baseline": "d"}, known),
         ({"pairs": [("a", "d")]}, known),

@@ -82,6 +82,17 @@ def test_the_tested_P_is_told_apart_from_that_of_the_model(folder: Path) -> None
     assert network["standard_error"] is None
 
 
+def test_a_model_with_the_tested_P_but_for_rounding_is_not_shown_beside_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with plain_results():
+        main([*f"evaluate --train {folder}/train.csv --test {folder}/test.csv --out auto --quiet".split()])
+    for triplet in Result.read("auto").rows["triplet"].unique(maintain_order=True)[:12]:
+        capsys.readouterr()
+        main(["query", "auto", "--triplet", triplet])
+        assert "P, model" not in capsys.readouterr().out
+
+
 def test_the_command_prints_and_draws(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["query", f"{folder}/res", "--triplet", "cnn/3"])
     said = capsys.readouterr().out

@@ -263,3 +263,12 @@ def test_a_full_disk_leaves_the_old_file(sites: Path) -> None:
     assert not list(sites.rglob("*.part"))
     assert not Path("new").exists()
     assert not Path("results").exists()
+
+
+def test_votes_of_the_test_that_were_fitted_are_named() -> None:
+    main(["merge", "a/distance.npz", "b/distance.npz", "--out", "ab.npz"])
+    a, b, both = (Counts.load(f"{name}.npz") for name in ("a/distance", "b/distance", "ab"))
+    seen = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
+    for train, test, expected in ((both, b, True), (a, a, True), (a, b, False)):
+        result = twoafc.evaluate({"distance": train}, {"distance": test}, estimators="density")
+        assert (seen in result.caveats) == expected

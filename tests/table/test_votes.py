@@ -198,7 +198,7 @@ def test_missing_columns_are_named() -> None:
         "missing column M; a table has n and M, or choice; found d0, d1, n"
     )
     assert message({"d0": [1.0], "d1": [1.0]}) == (
-        "missing column n and M; a table has n and M, or choice; found d0, d1"
+        "missing columns n and M; a table has n and M, or choice; found d0, d1"
     )
     assert message({"n": [1], "M": [1], "d": [1.0]}) == (
         "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found n, M, d; "
@@ -468,7 +468,7 @@ def test_all_that_is_missing_is_named_at_once_with_the_likely_columns() -> None:
         "found participant, rt, response; perhaps --rename participant=observer --rename response=choice"
     )
     assert message(STUDY) == (
-        "missing column n and M; a table has n and M, or choice; found participant, rt, reference, x0, x1, response, "
+        "missing columns n and M; a table has n and M, or choice; found participant, rt, reference, x0, x1, response, "
         "ssim_d0, ssim_d1; perhaps --rename participant=observer --rename reference=ref --rename response=choice"
     )
     assert message({"ref": ["r"], "x0": ["a"], "x1": ["b"], "n": [1], "M": [1]}) == (

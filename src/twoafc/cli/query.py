@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,8 @@ def _ask_model(
     fitted = getattr(getattr(fit, "uniform", None), "values", None)
     if fitted is not None and not fitted[0] <= min(d) <= max(d) <= fitted[-1]:
         say(
-            f"note: the model was fitted to distances from {fitted[0]:.4g} to {fitted[-1]:.4g}; beyond them P is that "
-            "at their ends"
+            f"note: the model was fitted to distances from {fitted[0]:.4g} to {fitted[-1]:.4g}; outside this "
+            "range P is taken at its nearest end"
         )
     if votes is None:
         return
@@ -165,7 +166,8 @@ def _print_triplet(triplet: dict[str, Any]) -> None:
     say(f"Triplet {triplet['triplet']}: {triplet['n']} of {triplet['M']} chose x1")
     if labels:
         say(", ".join(f"{name} {value}" for name, value in labels.items()))
-    apart = any(answer["P_model"] not in (None, answer["P"]) for answer in answers.values())
+    models = [(answer["P"], answer["P_model"]) for answer in answers.values() if answer["P_model"] is not None]
+    apart = any(not math.isclose(P, of_model, rel_tol=1e-9) for P, of_model in models)
     header = ("distance", "d0", "d1", "P", *(("P, model",) if apart else ()), "NLL")
     rows = []
     for name, answer in answers.items():
@@ -177,10 +179,10 @@ def _print_triplet(triplet: dict[str, Any]) -> None:
         print(
             "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
         )
-    counts = []
-    for j in range(triplet["M"] + 1):
-        nll = [f"{answer['counts'][j]['nll']:.4f}" for answer in answers.values()]
-        counts.append((str(j), *nll, "observed" if j == triplet["n"] else ""))
+    counts = [
+        (str(j[0]["j"]), *(f"{count['nll']:.4f}" for count in j), "observed" if j[0]["observed"] else "")
+        for j in zip(*(answer["counts"] for answer in answers.values()), strict=True)
+    ]
     print_table(f"NLL of each count j of {_votes(triplet['M'])} for x1", ("j", *answers, ""), counts)
 
 

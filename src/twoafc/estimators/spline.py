@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, one_thread, require_numbers
 from twoafc.estimators.basis import DOUBT, PARTS, Scores, functions, normal_scores, parts, slopes
+from twoafc.estimators.density import GUESS
 from twoafc.estimators.penalised import (
     LINKS,
     MARGIN,
@@ -255,8 +256,11 @@ class SplineFit(Saved):
         return self._error_for_x1 if self.k == 2 else self._error_for_same
 
     def _error_for_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Standard error of the chance that x1 is chosen; 0 where d0 = d1."""
-        return self._by_chunks(self._error, d0, d1)
+        """Standard error of the chance that x1 is chosen; 0 where d0 = d1, that of a guess where both lie beyond."""
+        lowest, highest = self.uniform.values[[0, -1]]
+        nearest = [np.clip(np.asarray(d, dtype=np.float64), lowest, highest) for d in (d0, d1)]
+        beyond = (nearest[0] == nearest[1]) & (np.asarray(d0) != np.asarray(d1))
+        return np.where(beyond, np.sqrt(GUESS), self._by_chunks(self._error, d0, d1))
 
     def _error_for_same(self, d: ArrayLike) -> FloatArray:
         """Standard error of the chance of "same"."""

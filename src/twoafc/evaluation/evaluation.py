@@ -47,9 +47,10 @@ from twoafc.inference import (
 )
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, known_names, make_card
-from twoafc.scale import Counts, carrying
+from twoafc.scale import Counts, carrying, share_votes
 from twoafc.table import Votes, as_votes, most_folds, native_kind, split_note, split_rows
 
+SEEN = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
     "are left out"
@@ -458,13 +459,14 @@ def _evaluate_counts(
     }
     of_results = [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
     of_results += _density_note([record for result in results for record in result.scores], papers)
+    seen = [SEEN] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
     data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
     return results[0].replace(
         scores=[record for result in results for record in result.scores],
         runs=runs,
         notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": results[0].card["caveats"], "paper_density_nll": _finite(papers)},
+        | {"caveats": seen + results[0].card["caveats"], "paper_density_nll": _finite(papers)},
     )
 
 

@@ -171,17 +171,18 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
     caveats = []
     train, rows = data.train, data.fitted_rows
     if rows < FEW_TRAINED:
-        effect = "" if train.weight is None else " in effect"
+        effect = ("" if train.weight is None else " in effect") + " in each fold" * (data.test is None)
         caveats.append(
             f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are not to be "
             "trusted (in simulations with 30 one test in ten alarmed, with 10 one in seven)"
         )
     if noise.left_out and settings.error_bars != "refit":
-        remedy = f"; --error-bars {'refit' if set(noise.left_out) <= set(noise.slow) else 'analytic'} includes it"
+        method = "refit" if set(noise.left_out) <= set(noise.slow) else "analytic"
+        remedy = f", and differences are found too often; --error-bars {method} includes it"
         remedy = "" if train.count is not None else remedy
         caveats.append(
             f"the noise of training counts here and is left out for {' and '.join(noise.left_out)}: error bars are too "
-            f"small, and differences are found too often{remedy}"
+            f"small{remedy}"
         )
     halves = {one.key: one.values.halves for one in unseen if one.values is not None and one.values.halves is not None}
     unknown = [" ".join(key) for key, fits in halves.items() if not np.isfinite(fits.apart).all(axis=(1, 2)).any()]

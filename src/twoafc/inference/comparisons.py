@@ -185,7 +185,7 @@ def planned_pairs(
     asked += [(one, other) for one, other in pairs]
     for name in [*([] if baseline is None else [baseline]), *(name for pair in pairs for name in pair)]:
         if name not in names:
-            raise ValueError(f"comparisons are between distances of the table: {', '.join(names)}; got {name}")
+            raise ValueError(f"no distance {name!r} to compare; there are {', '.join(names)}")
     alike = next((one for one, other in asked if one == other), None)
     if alike is not None:
         raise ValueError(f"a comparison needs two distances; got {alike} twice")

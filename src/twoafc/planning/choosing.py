@@ -199,7 +199,11 @@ def choose(
     left = _unasked(frame, design)
     wanted = round(votes / (1 + repeats))
     if not 1 <= wanted <= int(left.sum()):
-        raise DataError(f"{votes} votes are {wanted} triplets; the pool has {int(left.sum())} that were not asked yet")
+        most = int(left.sum())
+        raise DataError(
+            f"{votes} votes are {wanted} triplets ({repeats:.0%} are asked twice), and the pool has {most} that were "
+            f"not asked yet; ask for at most {round(most * (1 + repeats))} votes"
+        )
     table = None if asked is None else Triplets.from_frame(asked)
     predicted = predict(distances, table)
     names = [*distances]

@@ -406,8 +406,8 @@ def _common_rows(
         if len(unlike):
             own, others = (", ".join(f"{name}={unlike[name + end][0]}" for name in votes) for end in ("", "_other"))
             raise DataError(
-                f"the same {row} must have the same votes{' and weight' * ('weight' in votes)}; {unlike[row][0]} has "
-                f"{own} and, in {result.name}, {others} ({len(unlike)} of {len(both)} {row}s)"
+                f"folders are compared on the same test table; {row} {unlike[row][0]} has {own} and, in {result.name}, "
+                f"{others} ({len(unlike)} of {len(both)} {row}s); give the rows of different tables names of their own"
             )
         shared = both.select(*keys, *votes)
     assert shared is not None

@@ -13,5 +13,6 @@ from .merging import fit_counts as fit_counts
 from .merging import load_counts as load_counts
 from .merging import merge as merge
 from .merging import merge_files as merge_files
+from .merging import share_votes as share_votes
 from .sources import Counting as Counting
 from .sources import Source as Source

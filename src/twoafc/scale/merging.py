@@ -96,9 +96,14 @@ def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
     # Added first, so that counts on different lattices are refused for that.
     total = merge(counts, names=names)
     for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
-        if set(a.files) & set(b.files) or (_share(a, b) and not _by_chance(a, b)):
+        if share_votes(a, b):
             raise DataError(f"votes are merged once; {other} holds counts that are in {one} already")
     return total
+
+
+def share_votes(a: Counts, b: Counts) -> bool:
+    """Whether two counts hold the same votes, by the files or the cells that they were made of."""
+    return bool(set(a.files) & set(b.files)) or (_share(a, b) and not _by_chance(a, b))
 
 
 def _doubtful(counts: Sequence[Counts], names: Sequence[str]) -> Iterator[str]:

@@ -63,7 +63,8 @@ def says_votes(columns: list[str]) -> bool:
         raise DataError(f"a table has n and M, or choice; found choice and {' and '.join(counts)}")
     missing = missing_votes(columns)
     if missing:
-        raise DataError(f"missing column {missing}; a table has n and M, or choice; {found_columns(columns)}")
+        noun = "columns" if " and " in missing else "column"
+        raise DataError(f"missing {noun} {missing}; a table has n and M, or choice; {found_columns(columns)}")
     return "choice" in columns
 
 
