@@ -360,3 +360,16 @@ def test_beyond_the_training_range_P_is_a_guess() -> None:
         assert fit.standard_error(10 * top, 20 * top) == pytest.approx(12**-0.5)
         assert fit.standard_error(10 * top, 10 * top) == 0.0
         assert fit.standard_error(np.median(table.d0), 10 * top) < 0.25
+
+
+def test_distances_that_change_a_little_move_P_a_little() -> None:
+    """Fits that stop before smoothness is settled jump: one in eight of these moved P by 0.007."""
+    at = worlds.simulate("thurstone", triplets=1000, votes=3, seed=99)
+    for seed in range(10):
+        train, rng = worlds.simulate("thurstone", triplets=300, votes=3, seed=seed), np.random.default_rng(seed)
+        P = []
+        for change in (0.0, 2e-3, 2e-3):
+            d = {name: train[name].to_numpy() * np.exp(change * rng.normal(size=300)) for name in ("d0", "d1")}
+            fit = Spline().fit(Triplets.from_frame({"n": train["n"], "M": train["M"], **d}))
+            P.append(fit.probability(at["d0"].to_numpy(), at["d1"].to_numpy()))
+        assert np.sqrt(np.mean((np.array(P[1:]) - P[0]) ** 2, axis=1)).max() < 0.003
