@@ -601,3 +601,26 @@ def test_intervals_cover_the_truth_and_the_test_keeps_its_level(clustered: bool)
         alarms.append(compare(values, link, estimator="any")[0]["p"] < 0.05)
     assert 0.92 < np.mean(covered) < 0.975
     assert 0.02 < np.mean(alarms) < 0.085
+
+
+@pytest.mark.parametrize(("rows", "different"), [(4, False), (12, True)])
+def test_a_difference_that_is_the_same_everywhere_has_an_interval_that_agrees_with_p(
+    rows: int, different: bool
+) -> None:
+    u = np.arange(rows) % 2
+    columns = {
+        "n": 5 * u,
+        "M": [5] * rows,
+        "a_d0": 1.0 + u,
+        "a_d1": 2.0 - u,
+        "b_d0": [1.0] * rows,
+        "b_d1": [1.0] * rows,
+    }
+    table = Triplets.from_frame(columns)
+    clustering = clustering_of(table)
+    chances = {"a": 0.05 + 0.9 * u, "b": np.full(rows, 0.5)}
+    values = {k: values_of(table[k], P, values_per_row(table[k], P), clustering) for k, P in chances.items()}
+    (record,) = (r for r in compare(values, clustering, estimator="") if r["measure"] == "nll")
+    assert record["p"] == pytest.approx(2.0 ** (1 - rows))
+    assert (record["p"] < 0.05) == different == (record["high"] < 0)
+    assert len(record["sentence"]) < 130  # no sixteen digits

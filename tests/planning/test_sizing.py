@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import twoafc
-from twoafc import planning
+from conftest import random_table
+from twoafc import DataError, planning
 from twoafc.planning import Components, SingleVotes, Study, estimate_components
 
 
@@ -221,3 +222,11 @@ def test_mistakes(pilot: pl.DataFrame) -> None:
         planning.size(three, difference=0.1)
     with pytest.raises(ValueError, match=r"^noise is two numbers of at least 0, of the two distances; got \[1\]$"):
         planning.simulated_pilot("weber", [1])
+
+
+def test_studies_that_make_no_sense_are_refused() -> None:
+    table = random_table(40).to_frame().rename({"d0": "a_d0", "d1": "a_d1"}).with_columns(b_d0="a_d0", b_d1="a_d1")
+    with pytest.raises(DataError, match=r"^a and b never differ in the pilot: their difference is known to be 0$"):
+        planning.size(table, difference=0.01, measure="score_2afc_distance")
+    with pytest.raises(ValueError, match=r"^votes on a triplet must be at least 1; got \[0\]$"):
+        planning.size(table, difference=0.01, votes=[0])

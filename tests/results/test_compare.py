@@ -119,6 +119,14 @@ def refused(tmp_path: Path, *folders: Path) -> str:
     return str(caught.value).replace(str(tmp_path), "~")
 
 
+def test_rows_without_names_are_recognised_by_their_images(tmp_path: Path) -> None:
+    images = {name: pl.Series([f"{name}{k}" for k in range(60)]) for name in ("ref", "x0", "x1")}
+    whole = table(60, 2, NOISE).drop("triplet").with_columns(**images)
+    first, other = write(tmp_path / "first", whole), write(tmp_path / "other", whole[1:].reverse())
+    notes = Result.read(first).compare(other).notes
+    assert any(note.endswith("first: 1 of 60 triplets are not in the others and are left out") for note in notes)
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     whole = table(60, 2, NOISE)
     good = write(tmp_path / "good", whole)

@@ -407,3 +407,9 @@ def test_the_real_material_is_drawn_with_its_images(shared: Path, material: Any)
         for ax, image in zip(figure.axes, triplet_images(row, pictures), strict=False):
             np.testing.assert_array_equal(ax.images[0].get_array(), image)
         assert f"surprise {row['surprise']:.1f} bits" in figure.get_suptitle()
+
+
+def test_unanimous_votes_of_many_people_are_no_obstacle() -> None:
+    rows = pl.DataFrame({"n": [20_000, 3], "M": [20_000, 5], "P": [0.9, 0.5]})
+    rows = rows.with_columns(nll=-pl.Series(metrics.log_likelihood(rows["n"], rows["M"], rows["P"])))
+    assert most_surprising(rows)["n"] == 20_000

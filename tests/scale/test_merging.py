@@ -272,3 +272,11 @@ def test_votes_of_the_test_that_were_fitted_are_named() -> None:
     for train, test, expected in ((both, b, True), (a, a, True), (a, b, False)):
         result = twoafc.evaluate({"distance": train}, {"distance": test}, estimators="density")
         assert (seen in result.caveats) == expected
+
+
+def test_bins_that_are_too_wide_get_a_caution() -> None:
+    rng = np.random.default_rng(0)
+    d = 1000 + rng.random((2, 400))
+    counts = twoafc.count({"n": rng.binomial(5, d[0] - 1000), "M": [5] * 400, "d0": d[0], "d1": d[1]})
+    result = twoafc.evaluate(counts, folds=2, estimators="density")
+    assert any("one bin holds" in caveat for caveat in result.caveats)

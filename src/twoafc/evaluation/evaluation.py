@@ -452,6 +452,7 @@ def _evaluate_counts(
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
     of_bins = [note for name in names for note in train[name].bin_notes]
+    wide = [note.removeprefix("warning: ") for note in of_bins if note.startswith("warning: ")]
     papers = {
         name: np.inf if nll is None else nll
         for result in results
@@ -466,7 +467,7 @@ def _evaluate_counts(
         runs=runs,
         notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": seen + results[0].card["caveats"], "paper_density_nll": _finite(papers)},
+        | {"caveats": [*seen, *wide, *results[0].card["caveats"]], "paper_density_nll": _finite(papers)},
     )
 
 

@@ -179,7 +179,8 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
     if noise.left_out and settings.error_bars != "refit":
         method = "refit" if set(noise.left_out) <= set(noise.slow) else "analytic"
         remedy = f", and differences are found too often; --error-bars {method} includes it"
-        remedy = "" if train.count is not None else remedy
+        if train.count is not None or method == settings.error_bars:
+            remedy = ""
         caveats.append(
             f"the noise of training counts here and is left out for {' and '.join(noise.left_out)}: error bars are too "
             f"small{remedy}"

@@ -54,6 +54,7 @@ from .goodness import preference_matters as preference_matters
 from .goodness import residual_map as residual_map
 from .intervals import LEVEL as LEVEL
 from .intervals import Interval as Interval
+from .intervals import difference_interval as difference_interval
 from .intervals import holm as holm
 from .intervals import p_text as p_text
 from .intervals import p_value as p_value

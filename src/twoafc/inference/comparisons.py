@@ -20,7 +20,7 @@ import numpy as np
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
 from twoafc.inference.errorbars import Clustering, Values
-from twoafc.inference.intervals import LEVEL, holm_factors, p_text, p_value, t_interval
+from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
 from twoafc.inference.training import HalfScores, combined_units, training_variance
 
@@ -118,7 +118,7 @@ def compare(
                 if refitted is not None:
                     replicates = refitted[a][:, k] - refitted[b][:, k]
                     difference = difference.plus(float(spread(replicates)) ** 2, len(replicates) - 1)
-                interval, p = t_interval(*difference), p_value(*difference)
+                interval, p = difference_interval(*difference), p_value(*difference)
                 known = bool(np.isfinite(interval).all())
                 figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
                 head = {"a": a, "b": b, "estimator": estimator, "measure": name, "df": difference.units - 1}
@@ -157,7 +157,8 @@ def _corrected(record: Record, measure: Measure, factor: float, tests: int) -> R
         unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
         words = f"{pair[0]} and {pair[1]} cannot be compared: a mean or its error is not finite"
         return record | unknown | {"tests": tests, "different": False, "sentence": words}
-    interval = t_interval(record["difference"], record["se"], record["df"] + 1, level=1 - (1 - LEVEL) / factor)
+    level = 1 - (1 - LEVEL) / factor
+    interval = difference_interval(record["difference"], record["se"], record["df"] + 1, level=level)
     p = min(record["p"] * factor, 1.0)
     return record | {
         "p_holm": p,
@@ -301,7 +302,8 @@ def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: i
     '0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
     """
     value, _, low, high = interval
-    decimals = max(measure.decimals, round(0.45 - np.log10((high - low) / 2))) if high > low else measure.decimals + 2
+    width = max((high - low) / 2, 1e-6 * abs(value))
+    decimals = max(measure.decimals, round(0.45 - np.log10(width))) if width > 0 else measure.decimals + 2
     # Enough decimals to see on which side of 0 the nearer end lies.
     nearest = min(abs(low), abs(high))
     if 0 < nearest < 0.5 * 10.0**-decimals:

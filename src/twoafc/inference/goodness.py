@@ -290,6 +290,8 @@ def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Cluster
     p = expit(slope * x)
     weight = own * M * p * (1 - p) * x**2
     information = float(weight.sum())
+    if information == 0:
+        return UNKNOWN
     se = float(clusters.linear_errors(own * x / information, n - M * p, p, weight / information)[0])
     return t_interval(slope, se, float(clusters.units(weight / information)[0]))
 

@@ -12,6 +12,8 @@ from scipy.special import stdtr, stdtrit
 from twoafc.arrays import FloatArray
 
 LEVEL = 0.95
+SAME = 1e-12
+"""Up to this share of a difference its standard error is rounding: it is the same in every unit."""
 
 
 class Interval(NamedTuple):
@@ -69,6 +71,22 @@ def share_interval(value: float, se: float, units: float, *, level: float = LEVE
     return Interval(value, se, float(100 * max(centre - reach, 0.0)), float(100 * min(centre + reach, 1.0)))
 
 
+def difference_interval(difference: float, se: float, units: float, *, level: float = LEVEL) -> Interval:
+    """Interval of a difference that excludes 0 exactly where `p_value` is below 1 - level.
+
+    It is that of Student's t. Where the difference is the same in every unit, it ends at 0 unless the chance that all
+    signs agree is small enough.
+
+    Examples
+    --------
+    >>> difference_interval(0.5, 0.0, units=3.0), difference_interval(0.5, 0.0, units=9.0)
+    (Interval(value=0.5, se=0.0, low=0.0, high=0.5), Interval(value=0.5, se=0.0, low=0.5, high=0.5))
+    """
+    if se <= SAME * abs(difference) and p_value(difference, se, units) >= 1 - level:
+        return Interval(difference, se, min(difference, 0.0), max(difference, 0.0))
+    return t_interval(difference, se, units, level=level)
+
+
 def p_value(difference: float, se: float, units: float) -> float:
     """Two-sided p-value of a difference that is 0 under the hypothesis, by Student's t.
 
@@ -77,7 +95,7 @@ def p_value(difference: float, se: float, units: float) -> float:
     >>> round(p_value(0.2, 0.1, units=11.0), 3)
     0.073
     """
-    if se <= 1e-12 * abs(difference):
+    if se <= SAME * abs(difference):
         # The same difference in every unit: the chance that all signs agree.
         return 1.0 if difference == 0 else float(min(1.0, 2.0 ** (1 - units)))
     if units <= 1 or not np.isfinite(se):

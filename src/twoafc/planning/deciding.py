@@ -27,9 +27,9 @@ from twoafc.inference import (
     Values,
     clustering_of,
     compare,
+    difference_interval,
     over_votes,
     places,
-    t_interval,
 )
 from twoafc.results import Result, SharedRows, known_name, shared_rows
 
@@ -153,7 +153,7 @@ def gate(
     if not np.isfinite(difference.se) or difference.units <= 1:
         # A candidate that rules out votes which were cast has an infinite NLL: that is a loss beyond any margin.
         return Gate("fail" if loss == np.inf else "undecided", loss, None, None, None, **about)
-    _, se, low, high = t_interval(*difference, level=2 * LIMIT - 1)
+    _, se, low, high = difference_interval(*difference, level=2 * LIMIT - 1)
     outcome: Any = "pass" if high < max_loss else "fail" if low > max_loss else "undecided"
     return Gate(outcome, loss, se, low, high, **about)
 

@@ -466,6 +466,8 @@ def size(
     """
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}; got {measure}")
+    if not votes or min(votes) < 1:
+        raise ValueError(f"votes on a triplet must be at least 1; got {list(votes)}")
     wanted = Study(**study)
     notes: list[str]
     parts: list[Components]
@@ -474,6 +476,8 @@ def size(
     else:
         names, single, about, notes = _judged(pilot, pair, measure, estimator)
         components, parts = estimate_components(single), left_out(single)
+        if not np.any(single.v):
+            raise DataError(f"{names[0]} and {names[1]} never differ in the pilot: their difference is known to be 0")
     rows = [row for row in (wanted.row(components, M) for M in votes) if row is not None]
     by = "votes" if not rows or rows[0]["cost"] is None else "cost"
     best = min(rows, key=lambda row: row[by], default=None)

@@ -367,6 +367,9 @@ def shared_rows(results: Sequence[Result]) -> SharedRows:
         raise DataError(f"{weighted[0].name} has weights and {plain.name} has none; evaluate them on the same table")
     labels = PAIR_LABELS if row == "pair" else LABELS
     keys = [name for name in labels if all(name in result.rows.columns for result in results)]
+    images = [name for name in keys if name != row and name != "group"]
+    if row in keys and images and all(_numbered(result.rows, row, images) for result in results):
+        keys.remove(row)
     shared, sizes = _common_rows(results, keys, ["n", "M", *["weight"] * bool(weighted)])
     notes = [
         f"{folder}: {size - len(shared)} of {size} {row}s are not in the others and are left out"
@@ -383,6 +386,13 @@ def shared_rows(results: Sequence[Result]) -> SharedRows:
             training[name, estimator] = result.card.get("training") or {}
     votes = first.votes if all(result.votes is not None for result in results) else None
     return SharedRows(results, parts, training, votes, notes)
+
+
+def _numbered(rows: pl.DataFrame, row: str, images: Sequence[str]) -> bool:
+    """Whether rows are only numbered, as those of a table without names are, while their images identify them."""
+    named = rows.select(row, *images).unique(maintain_order=True)
+    numbers = [str(number) for number in range(len(named))]
+    return named[row].to_list() == numbers and not named.select(images).is_duplicated().any()
 
 
 def _common_rows(

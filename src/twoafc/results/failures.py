@@ -65,12 +65,12 @@ def most_surprising(rows: pl.DataFrame) -> dict[str, Any]:
     """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``: the first of `surprising`.
 
     The mid p-value is at least half the probability of the observed count, so the surprise is at most 1 + nll / ln 2
-    bits: rows with a smaller NLL need not be considered.
+    bits: rows with a smaller NLL need not be considered, but for those of `MANY` votes, for which it is approximate.
     """
     n, M, P, nll = (rows[name].to_numpy() for name in ("n", "M", "P", "nll"))
     largest = int(np.argmax(nll))
     least = surprise(n[largest], M[largest], P[largest])
-    near = np.flatnonzero(1 + nll / np.log(2) >= least - ALIKE)
+    near = np.flatnonzero((1 + nll / np.log(2) >= least - ALIKE) | (M > MANY))
     bits = surprise(n[near], M[near], P[near])
     best = near[np.lexsort((-nll[near], -bits))[0]]
     return rows.row(int(best), named=True) | {"surprise": float(bits[near == best][0])}

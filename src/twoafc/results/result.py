@@ -219,7 +219,8 @@ class Result:
     @property
     def caveats(self) -> list[str]:
         """Caveats on all scores and comparisons: few references, images or observers, references also in train."""
-        return [*(self.card.get("caveats") or []), *(finding.caveat for finding in self.findings if finding.caveat)]
+        caveats = [*(self.card.get("caveats") or []), *(finding.caveat for finding in self.findings if finding.caveat)]
+        return [*dict.fromkeys(caveats)]  # of train and test the same one
 
     @property
     def error_bar_method(self) -> str:

@@ -383,7 +383,7 @@ class Counts:
         per_octave, widest = self.lattice.per_octave, self.widest
         notes = [
             f"{self.distance}: counted in bins, {per_octave} for each doubling of the distance; "
-            f"no bin of several values holds more than {100 * widest:.2g} % of the distances"
+            f"no bin of several values holds more than {100 * widest:.3g} % of the distances"
         ]
         if self.beyond >= BEYOND:
             notes.append(
