@@ -96,11 +96,15 @@ def likely_columns(columns: Sequence[str]) -> dict[str, str]:
     --------
     >>> likely_columns(["participant", "rt", "response", "ref"])
     {'participant': 'observer', 'response': 'choice'}
+    >>> likely_columns(["n", "M", "SSIM_D0", "SSIM_D1"])
+    {'SSIM_D0': 'SSIM_d0', 'SSIM_D1': 'SSIM_d1'}
     """
     ours = {alias: name for name, aliases in COLUMN_NAMES.items() for alias in aliases.split()}
     likely: dict[str, str] = {}
     for column in columns:
         name = ours.get(column.strip().lower().replace(" ", "_"))
+        if re.fullmatch(r".+_D[01]?", column):
+            name = re.sub(r"_D(?=[01]?$)", "_d", column)
         votes = {"choice": {"n", "M"}, "M": {"choice"}}.get(name or "", set())
         if name and name not in columns and name not in likely.values() and not votes & set(columns):
             likely[column] = name
