@@ -384,7 +384,8 @@ def test_a_model_is_asked_for_the_chance_alone(tmp_path: Path, capsys: pytest.Ca
     main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1e6"])
     least, most = fit.uniform.values[[0, -1]]
     note = (
-        f"note: the model was fitted to distances from {least:.4g} to {most:.4g}; outside this range P is taken at its nearest end"
+        f"note: the model was fitted to distances from {least:.4g} to {most:.4g}; outside this range P is taken at its "
+        "nearest end"
     )
     assert capsys.readouterr().out.splitlines()[1] == note
     main(["query", str(tmp_path / "m.npz"), "--d0", "1", "--d1", "1", "--json"])
