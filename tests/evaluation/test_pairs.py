@@ -281,3 +281,9 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         ValueError, match=r"^ties are a matter of 2AFC scores, which pairs do not have; found ties='x0'$"
     ):
         evaluate(table, table, settings=Settings(ties="x0"))
+
+
+def test_pairs_that_are_all_the_same_give_no_warnings() -> None:
+    rng = np.random.default_rng(0)
+    table = Pairs.from_frame({"n": [5] * 60, "M": [5] * 60, "a_d": rng.random(60), "b_d": rng.random(60)})
+    assert np.isfinite(evaluate(table, folds=2, estimators="density").frame()["nll"].to_numpy()).all()

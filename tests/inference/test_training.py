@@ -214,3 +214,19 @@ def test_a_bar_without_halves_is_as_before() -> None:
     nll = values.columns[:, NLL]
     assert error.se[NLL] == pytest.approx(nll.std(ddof=1) / np.sqrt(30), rel=1e-12)
     assert bar("nll", float(nll.mean()), float(error.se[NLL]), float(error.units[NLL]))["nll_se"] == error.se[NLL]
+
+
+def test_no_remedy_is_named_that_is_already_in_use() -> None:
+    rng = np.random.default_rng(3)
+    table = drawn(300, rng)
+    two = replace(table, labels=table.labels.with_columns(ref=pl.Series(["A"] * 297 + ["B"] * 3)))
+    (left_out,) = (text for text in evaluate(two, estimators=["density"]).caveats if "left out" in text)
+    assert "--error-bars" not in left_out
+
+
+def test_a_caution_for_train_and_test_is_given_once() -> None:
+    rng = np.random.default_rng(4)
+    tables = [drawn(200, rng) for _ in range(2)]
+    flat = [replace(table, distances={**table.distances, "flat": (np.ones(200), np.ones(200))}) for table in tables]
+    said = evaluate(*flat, estimators=["density"]).verdict()
+    assert sum("flat is constant" in text for text in said) == 1

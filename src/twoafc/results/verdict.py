@@ -36,7 +36,7 @@ def verdict(result: Result) -> list[str]:
         *_other_estimators(best, ranked),
         *([] if goodness is None else _faults(goodness)),
         *(f"Caution: {caveat}." for caveat in result.caveats),
-        *(
+        *dict.fromkeys(  # a fault of a distance may be found in train and in test
             f"Caution: {finding.message}{f' ({finding.table})' if finding.distance is None else ''}."
             for finding in result.findings
             if finding.level == "warning" and not finding.caveat
