@@ -22,7 +22,7 @@ from scipy.special import entr, stdtr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
-from twoafc.inference.dependence import Dependence
+from twoafc.inference.dependence import Dependence, distinct_numbers
 from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.mixtures import (
     EVERY,
@@ -195,15 +195,17 @@ def estimate_ceiling(
     n, M = _checked_votes(n, M)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; found {level:g}")
-    dependence = as_dependence(clusters, len(n))
-    times, risk = dependence.times, (1 - level) / LIMITS
-    T, floor = times.sum(), -log_likelihood(n, M, 0.5)
+    dependence, risk = as_dependence(clusters, len(n)), (1 - level) / LIMITS
+    limits = _reached(scored or {}, -log_likelihood(n, M, 0.5), dependence, (risk, 1 - level))
+    if not dependence.kinds and dependence.sampling is None:
+        n, M, dependence = _once_each(n, M, dependence)
+    times, floor = dependence.times, -log_likelihood(n, M, 0.5)
     pools, pool, kind = pools_by_votes(n, M, times, dependence.weights)
     samples = bounding_samples(pools, units=float(dependence.units(dependence.shares())[0]))
     whole = _joined(samples)
     values, together = whole.values[kind], np.zeros_like(pool)
     (bounds,) = _bounds([whole], values, together, dependence, risk)
-    for name, reached in _reached(scored or {}, floor, dependence, (risk, 1 - level)).items():
+    for name, reached in limits.items():
         bounds[name] = _within_reach(name, bounds[name], *reached)
     (human_triplets,) = agreement_of_people(n, M, dependence, together)
     (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
@@ -227,7 +229,7 @@ def estimate_ceiling(
         )
     )
     return Ceiling(
-        triplets=int(T),
+        triplets=int(times.sum()),
         pairs=int(times @ (M * (M - 1) // 2)),
         floor_nll=float(np.average(floor, weights=times * dependence.weights)),
         **{f"{name}_{end}": value for name, ends in bounds.items() for end, value in ends._asdict().items()},
@@ -333,6 +335,15 @@ def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Depende
     if isinstance(given, np.ndarray):
         return Dependence(size, (np.unique(given, return_inverse=True)[1],), "clustered")
     return given
+
+
+def _once_each(n: IntArray, M: IntArray, dependence: Dependence) -> tuple[IntArray, IntArray, Dependence]:
+    """Take independent rows with the same votes as one row, which stands for all of their triplets."""
+    different, place = distinct_numbers(M)
+    most = int(n.max()) + 1
+    votes, row = distinct_numbers(place * most + n)
+    count = np.bincount(row, dependence.times).astype(np.int64)
+    return votes % most, different[votes // most], Dependence(len(votes), (), dependence.description, count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ class Dependence:
             return (self._alone,)
         row, times = self.parts or (np.arange(self.size), self.times)
         if len(self.kinds) == 1:
-            sets = _distinct_numbers(self.kinds[0] - self.kinds[0].min())[1]
+            sets = distinct_numbers(self.kinds[0] - self.kinds[0].min())[1]
             return (_triplets_in(sets, row, times, self.size),)
         labels = np.sort(np.stack(self.kinds) - min(int(labels.min()) for labels in self.kinds), axis=0)
         # The same label twice in a row (a reference shown against itself) is one thing.
@@ -282,7 +282,7 @@ def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> tuple[I
     sets = np.zeros(sum(map(len, rows)), dtype=np.int64)
     for line in np.concatenate(shared, axis=1):
         # Numbered afresh for each label, so that the numbers do not outgrow their type.
-        sets = _distinct_numbers(sets * (int(labels.max()) + 1) + line)[1]
+        sets = distinct_numbers(sets * (int(labels.max()) + 1) + line)[1]
     return np.concatenate(rows), sets
 
 
@@ -292,7 +292,7 @@ def _triplets_in(sets: NDArray[Any], rows: NDArray[Any], times: NDArray[Any], si
     return csr_array((times.astype(np.float64, copy=False), (sets, rows)), shape=shape)
 
 
-def _distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
+def distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
     """Find the distinct numbers, from 0 on, in order, and the place of each among them; small ones without a sort."""
     if not len(code) or int(code.max()) > 4 * len(code):
         distinct, place = np.unique(code, return_inverse=True)
@@ -324,7 +324,7 @@ def _sums(sharing: csr_array, columns: FloatArray, stratum: IntArray, strata: in
     of, number = np.zeros(sets, dtype=np.int64), np.arange(sets)
     if strata > 1:
         entries = sharing.tocoo()
-        combined, place = _distinct_numbers(stratum[entries.col] * sets + entries.row)
+        combined, place = distinct_numbers(stratum[entries.col] * sets + entries.row)
         of, number = combined // sets, combined % sets
         sharing = _triplets_in(place, entries.col, entries.data, sharing.shape[1])
     return Sets(of, number, sharing @ columns)

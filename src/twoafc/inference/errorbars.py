@@ -192,7 +192,7 @@ class Values:
     def sums_over_votes(self, columns: FloatArray) -> FloatArray:
         """Sum columns of the measures that have a mean over votes, shape (T, v)."""
         sums = (over_votes(name, columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
-        return np.stack([*sums], axis=1)
+        return np.stack([*sums]).T
 
 
 def values_of(
@@ -341,14 +341,16 @@ def _influence(
     k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
     votes, total = (np.bincount(code, times * amount, minlength=count) for amount in (own * M, weight))
     of_votes = values.sums_over_votes(columns)
-    influence, means = np.empty((len(M), k + of_votes.shape[1])), np.empty((count, k + of_votes.shape[1]))
+    influence, means = np.empty((k + of_votes.shape[1], len(M))), np.empty((count, k + of_votes.shape[1]))
+    share = times * weight
     for place, column in enumerate(columns.T):
-        means[:, place] = np.bincount(code, times * weight * column, minlength=count) / total
-        influence[:, place] = (column - means[code, place]) * weight
+        means[:, place] = np.bincount(code, share * column, minlength=count) / total
+        influence[place] = (column - means[code, place]) * weight
+    share, per_vote = times * own, own * (total / votes)[code]
     for place, column in enumerate(of_votes.T, start=k):
-        means[:, place] = np.bincount(code, times * own * column, minlength=count) / votes
-        influence[:, place] = (column - means[code, place] * M) * (own * (total / votes)[code])
-    return means, influence
+        means[:, place] = np.bincount(code, share * column, minlength=count) / votes
+        influence[place] = (column - means[code, place] * M) * per_vote
+    return means, influence.T
 
 
 def _training(

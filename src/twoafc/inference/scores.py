@@ -209,5 +209,5 @@ def over_seeds(runs: Sequence[Record]) -> Record:
 
 
 def side_by_side(values: Mapping[str, FloatArray], k: int) -> FloatArray:
-    """Put the measures with error bars side by side, shape (T, measures)."""
-    return np.stack([values[name] for name in MEASURES[k]], axis=1)
+    """Put the measures with error bars side by side, shape (T, measures); each is one piece of memory."""
+    return np.stack([values[name] for name in MEASURES[k]]).T
