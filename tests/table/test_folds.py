@@ -161,6 +161,14 @@ def test_the_order_of_rows_does_not_matter() -> None:
     np.testing.assert_array_equal(assign_folds(table.where(order), 5, seed=3), assign_folds(table, 5, seed=3)[order])
 
 
+def test_the_side_of_a_reference_does_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    references = np.concatenate([rng.integers(0, 60, (2, 200)), 100 + rng.integers(0, 20, (2, 40))], axis=1)
+    swapped = np.where(rng.random(240) < 0.5, references, references[::-1])
+    first, second = (assign_folds(quadruples(*table.tolist()), 5, seed=3) for table in (references, swapped))
+    assert np.array_equal(first, second)
+
+
 def test_eleven_images_in_all_places_are_cross_validated() -> None:
     rng = np.random.default_rng(0)
     shown = {name: [f"i{k}" for k in rng.integers(0, 11, 300)] for name in ("ref0", "x0", "ref1", "x1")}

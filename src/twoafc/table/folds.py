@@ -130,8 +130,8 @@ def _cut(
 ) -> IntArray:
     """Assign folds where a set of linked references (`unit`, to be placed in this order) must be cut."""
     share, rank = len(unit) / folds, np.argsort(order)[unit]
-    # Numbered at random, so that the walk begins anywhere.
-    references = rng.permutation(int(references.max()) + 1)[references]
+    # Numbered at random, so that the walk begins anywhere; in order, so that ref0 and ref1 may change places.
+    references = np.sort(rng.permutation(int(references.max()) + 1)[references], axis=0)
     large = np.bincount(unit)[unit] > share
     near = np.sort(_walk(references, large)[references], axis=0)
     # Parts in the order in which they are placed: sets of linked references, or pairs of those that are cut.
