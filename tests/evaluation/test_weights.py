@@ -167,6 +167,7 @@ def test_the_command_takes_the_column(tmp_path: Path, capsys: pytest.CaptureFixt
     with plain_results():
         main(["evaluate", "--train", train, "--test", test, "--out", str(tmp_path / "results")])
     assert "scores are weighted (column weight): 160 triplets count like" in capsys.readouterr().out
+    assert "Scores are weighted by sampling weights." in (tmp_path / "results" / "tables.tex").read_text()
     assert refused(capsys, "count", train, "--out", str(tmp_path / "counts")) == (
         f"{train}: counts have no weights; the table has a column weight: evaluate the table itself, or drop it"
     )

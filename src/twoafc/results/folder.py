@@ -66,7 +66,8 @@ def write_result(
         (partial / "tables.md").write_text(text, encoding="utf-8")
         covered = result.error_bars.removeprefix("95 % intervals ")
         planned = result.comparisons if result.card.get("planned") else []
-        paper = tables.paper_table(result.scores, result.ceiling, covered, planned)
+        weighted = result.triplets is not None and "weight" in result.triplets.columns
+        paper = tables.paper_table(result.scores, result.ceiling, covered, planned, weighted=weighted)
         (partial / "tables.tex").write_text(paper, encoding="utf-8")
         keys = [(run.distance, run.estimator, run.seed) for run in result.runs]
         for name, run in zip(model_files(keys), result.runs, strict=True):

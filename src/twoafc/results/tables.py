@@ -293,7 +293,12 @@ LONG = 22
 
 
 def paper_table(
-    scores: Sequence[Record], ceiling: Ceiling | None = None, error_bars: str = "", planned: Sequence[Record] = ()
+    scores: Sequence[Record],
+    ceiling: Ceiling | None = None,
+    error_bars: str = "",
+    planned: Sequence[Record] = (),
+    *,
+    weighted: bool = False,
 ) -> str:
     """Write the tested scores as one LaTeX table as wide as a column of print, for the package booktabs.
 
@@ -323,7 +328,7 @@ def paper_table(
     rows = "pairs" if k == 1 else "triplets"
     by = "" if len(estimators) > 1 else f"; P fitted by {estimators[0]}"
     caption = f"Distances scored on {records[0][rows]:,} {rows} with {records[0]['votes']:,} votes{by}."
-    notes = _slim_notes(k, ceiling, error_bars)
+    notes = ["Scores are weighted by sampling weights."] * weighted + _slim_notes(k, ceiling, error_bars)
     if lettered:
         several = len({record["distance"] for record in records}) > 2
         tests = "paired tests, Holm-corrected, 5 %" if several else "paired test, 5 %"
