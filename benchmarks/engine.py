@@ -62,7 +62,7 @@ def scan(pattern: str) -> dict[str, float]:
 def count(pattern: str, engine: str = "polars") -> dict[str, float]:
     import twoafc
 
-    twoafc.count(FEW, engine=engine)
+    twoafc.count(FEW)
     seen: list[tuple[float, int]] = []
     start = time.perf_counter()
     found = twoafc.count(pattern, engine=engine, progress=lambda done, *_: seen.append((time.perf_counter(), done)))

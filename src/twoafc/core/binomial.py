@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, xlog1py, xlogy
+from scipy.special import gammaln
 
 from twoafc.arrays import FloatArray, IntArray
 
@@ -32,7 +32,10 @@ def log_pmf(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     array([0.25, 0.5 , 0.25])
     """
     n, M, P = (np.asarray(value, dtype=np.float64) for value in (n, M, P))
-    return np.asarray(log_coefficient(n, M) + xlogy(n, P) + xlog1py(M - n, -P))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Logarithms of P alone, so that a table of many n takes as many as there are P.
+        chosen, others = n * np.log(P), (M - n) * np.log1p(-P)
+    return np.asarray(log_coefficient(n, M) + np.where(n == 0, 0.0, chosen) + np.where(n == M, 0.0, others))
 
 
 def likely_counts(M: int, P: ArrayLike) -> IntArray:

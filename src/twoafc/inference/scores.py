@@ -149,9 +149,11 @@ def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> l
 
 def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     """Means over the rows, and over the votes, of each group: weighted, but for the counts."""
+    groups = int(code.max()) + 1
 
     def total(column: FloatArray, mass: FloatArray | IntArray | None) -> FloatArray:
-        return np.asarray(np.bincount(code, column if mass is None else column * mass))
+        amounts = column if mass is None else column * mass
+        return np.array([amounts.sum()]) if groups == 1 else np.asarray(np.bincount(code, amounts))
 
     ones, M = np.ones(len(table)), table.M.astype(np.float64)
     counts = [name for name in ("ties", "ties_model") if name in values]
@@ -168,7 +170,7 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
             **{name: float(column[g]) for name, column in per_vote.items()},
             **{name: round(numbers[name][g]) for name in counts},
         }
-        for g in range(len(rows))
+        for g in range(groups)
     ]
 
 
