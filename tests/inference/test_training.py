@@ -30,9 +30,9 @@ from twoafc.results import HALVES, Result
 NLL, CHOICE = MEASURES[2].index("nll"), MEASURES[2].index("score_2afc")
 
 
-def values_with_halves(T: int, seed: int, *, crossed: bool = False) -> Values:
+def values_with_halves(T: int, seed: int, *, crossed: bool = False, noise: float = 1.0) -> Values:
     rng = np.random.default_rng(seed)
-    apart = rng.normal(size=(6, T, len(MEASURES[2]))) + rng.normal(size=(6, 1, len(MEASURES[2])))
+    apart = noise * (rng.normal(size=(6, T, len(MEASURES[2]))) + rng.normal(size=(6, 1, len(MEASURES[2]))))
     columns = 50 + rng.normal(size=(T, len(MEASURES[2])))
     return Values(MEASURES[2], columns, rng.integers(1, 5, T), halves=HalfScores(apart, crossed, 6.0))
 
@@ -40,20 +40,30 @@ def values_with_halves(T: int, seed: int, *, crossed: bool = False) -> Values:
 def slow_training(apart: np.ndarray, factor: float, *, crossed: bool) -> float:
     """The definition, split by split, for independent rows."""
     between = np.mean([np.mean(D) ** 2 / 2 for D in apart])
-    rows = np.mean([np.var(D, ddof=1) / len(D) / 2 for D in apart])
-    return factor * (between if crossed else max(between - rows, 0.0))
+    return factor * (between if crossed else max(between - interaction(apart), 0.0))
 
 
+def interaction(apart: np.ndarray) -> float:
+    """That of row and fit, for independent rows."""
+    return float(np.mean([np.var(D, ddof=1) / len(D) / 2 for D in apart]))
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.15, 3.0])
 @pytest.mark.parametrize("crossed", [False, True])
-@pytest.mark.parametrize(("measure", "factor"), [("nll", 0.25), ("score_2afc", 0.4)])
-def test_the_error_of_a_difference_includes_training(measure: str, factor: float, crossed: bool) -> None:
-    a, b = (values_with_halves(40, seed, crossed=crossed) for seed in (1, 2))
+@pytest.mark.parametrize("measure", ["nll", "score_2afc"])
+def test_the_error_of_a_difference_includes_training(measure: str, crossed: bool, noise: float) -> None:
+    a, b = (values_with_halves(40, seed, crossed=crossed, noise=noise) for seed in (1, 2))
     clustering, k = Clustering(Dependence(40, (), "")), MEASURES[2].index(measure)
     record = next(r for r in compare({"a": a, "b": b}, clustering, estimator="e") if r["measure"] == measure)
     assert a.halves is not None
     assert b.halves is not None
     rows = np.var(a.columns[:, k] - b.columns[:, k], ddof=1) / 40
-    training = slow_training(a.halves.apart[:, :, k] - b.halves.apart[:, :, k], factor, crossed=crossed)
+    apart = a.halves.apart[:, :, k] - b.halves.apart[:, :, k]
+    factor = {"nll": 1 / 8 if crossed else 1 / 4, "score_2afc": 1 / 2}[measure]
+    if measure == "score_2afc" and not crossed:
+        factor = min(max(interaction(apart) / (2 * rows), 1 / 4), 0.4)
+        assert (factor == 1 / 4, factor == 0.4) == (noise < 1, noise > 2)
+    training = slow_training(apart, factor, crossed=crossed)
     assert training > 0
     assert record["se"] == pytest.approx(np.sqrt(rows + training), rel=1e-9)
     assert record["df"] == pytest.approx((rows + training) ** 2 / (rows**2 / 39 + training**2 / 6), rel=1e-9)

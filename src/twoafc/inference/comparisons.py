@@ -263,7 +263,9 @@ def _with_training(
     means = np.average(apart, axis=0, weights=rows.sampling)
     influence = (apart - means) * rows.weights[:, None] / rows.weights.sum()
     variance = rows.variance(influence, rows.shares())[0]
-    training = training_variance(means[:, None], variance[:, None], [measure], crossed=halves.crossed)
+    training = training_variance(
+        means[:, None], variance[:, None], [measure], crossed=halves.crossed, rows=difference.se**2
+    )
     return difference.plus(float(training[0]), halves.df)
 
 
