@@ -99,6 +99,8 @@ def test_quadruples_and_observers_are_clustered() -> None:
     assert described(quadruple) == "clustered by ref0, ref1 (9 references)"
     everywhere = quadruple | {"x1": [(k + 1) % 9 for k in refs]}
     assert described(everywhere) == "clustered by ref0, ref1, x0, x1 (39 images)"
+    words = Clustering(find_dependence(pl.DataFrame(everywhere))).description
+    assert words == "clustered by ref0, ref1, x0, x1 (39 images); tests may be a little cautious"
     assert described({"triplet": range(30), "observer": refs}) == "clustered by observer (9 observers)"
     both = {"ref": [k // 3 for k in range(30)], "observer": refs}
     assert described(both) == "clustered by ref (10 references) and by observer (9 observers)"
@@ -317,7 +319,7 @@ def test_the_mean_of_many_small_groups() -> None:
 def test_observers_are_a_sample_from_two_on() -> None:
     table, _ = observed(30, 5, np.random.default_rng(1), 0.5)
     clustering = clustering_of(table)
-    assert clustering.description == f"{ALONE}; votes by observer too (5 observers)"
+    assert clustering.description == f"{ALONE}; votes by observer too (5 observers); tests may be a little cautious"
     assert clustering.units(np.full(30, 1 / 30)) == pytest.approx(5)
 
 
@@ -419,7 +421,7 @@ def test_observers_who_differ_widen_the_error_bars_as_they_should() -> None:
     for _ in range(150):
         table, P = observed(200, 15, rng, 1.0)
         values, link, _ = scored(table, P)
-        assert link.description == f"{ALONE}; votes by observer too (15 observers)"
+        assert link.description == f"{ALONE}; votes by observer too (15 observers); tests may be a little cautious"
         means.append(values.columns[:, :4].mean(axis=0))
         told.append(errors(values, None, link)["all"].se[:4] ** 2)
         rows.append(errors(values, None, Clustering(link.rows, None))["all"].se[:4] ** 2)

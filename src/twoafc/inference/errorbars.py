@@ -57,9 +57,14 @@ class Clustering:
     @property
     def description(self) -> str:
         """The clustering in words."""
+        words = [self.rows.description]
         if self.votes is not None:
-            return f"{self.rows.description}; votes by observer too ({self.votes.observers} observers)"
-        return f"{self.rows.description}; for this one observer alone" if self.one_observer else self.rows.description
+            words.append(f"votes by observer too ({self.votes.observers} observers)")
+        elif self.one_observer:
+            words.append("for this one observer alone")
+        if self.votes is not None or len(self.rows.kinds) > 1:
+            words.append("tests may be a little cautious")  # since variances of several kinds are added, or the largest
+        return "; ".join(words)
 
     @property
     def weighting(self) -> list[str]:
