@@ -3,7 +3,9 @@
 Run: python -m benchmarks.estimators (about five minutes; needs the extra "bench")
 
 Trained on votes with M = 2, tested against the true P of 20,000 new triplets with M = 5. Beside ours stand what a user
-would try instead, each given the mirrored triplets too. A dash: not tried at that size.
+would try instead, each given the mirrored triplets too. A dash: not tried at that size. Last, the spline where half of
+the triplets, in training and test, have distances on another scale: its error as a multiple of that on one scale. Where
+both scales have the same distances the truth is the best function of d0 and d1, a mean over scales.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.special import rel_entr
+from scipy.stats import multivariate_normal
 
 from twoafc import Density, Network, Spline, Triplets, worlds
+from twoafc.worlds.models import CORRELATION, SPREAD
 
 WORLDS = {
     "weber": ("weber", 0.0),
@@ -120,6 +125,41 @@ def excess(fit: Callable[[Triplets], Surface], world: str, T: int, seed: int) ->
     return 5 * float(np.mean(rel_entr(Q, P) + rel_entr(1 - Q, 1 - P))), seconds
 
 
+SCALES, SCALED, REPEATS = (1e-2, 1e-10), 5_000, 40
+"""Other scales, triplets, and tables of each world."""
+
+
+def scaled_excess(world: str, scale: float, seed: int) -> float:
+    """The spline's error where half of the triplets are on another scale."""
+    name, lapse = WORLDS[world]
+    rng = np.random.default_rng(seed)
+    tables = {}
+    for role, (T, votes, first) in {"train": (SCALED, 2, 0), "test": (20_000, 5, 10**6)}.items():
+        frame = worlds.simulate(name, triplets=T, votes=votes, lapse=lapse, seed=first + seed)
+        times = pl.Series(np.where(rng.random(T) < 0.5, scale, 1.0))
+        tables[role] = frame.with_columns(d0=frame["d0"] * times, d1=frame["d1"] * times)
+    d = np.stack([tables["test"]["d0"], tables["test"]["d1"]], axis=1)
+    P = np.clip(Spline().fit(Triplets.from_frame(tables["train"])).probability(*d.T), 1e-9, 1 - 1e-9)
+    normal = multivariate_normal(cov=[[1, CORRELATION], [CORRELATION, 1]])
+    density = [normal.pdf(np.log(d / times) / SPREAD) for times in (1.0, scale)]
+    share = density[0] / (density[0] + density[1])
+    Q = sum(
+        part * worlds.true_probability(name, *(d / times).T, lapse=lapse)
+        for part, times in ((share, 1.0), (1 - share, scale))
+    )
+    return 5 * float(np.mean(rel_entr(Q, P) + rel_entr(1 - Q, 1 - P)))
+
+
+def two_scales() -> None:
+    print(f"T = {SCALED}, mean of {REPEATS}: the spline's error on two scales, as a multiple of that on one")
+    print(f"{'':20s}" + "".join(f"{world:>12s}" for world in WORLDS))
+    one = [[excess(ours(Spline()), world, SCALED, seed)[0] for seed in range(REPEATS)] for world in WORLDS]
+    for scale in SCALES:
+        two = [[scaled_excess(world, scale, seed) for seed in range(REPEATS)] for world in WORLDS]
+        ratios = (np.mean(b) / np.mean(a) for a, b in zip(one, two, strict=True))
+        print(f"{f'half at {scale:g}':20s}" + "".join(f"{ratio:12.2f}" for ratio in ratios), flush=True)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     for T, repeats in SIZES.items():
@@ -133,6 +173,7 @@ def main() -> None:
             cells = "".join(f"{np.mean([value for value, _ in each]):12.5f}" for each in found)
             print(f"{name:20s}{cells}{np.median([s for each in found for _, s in each]):10.3f}", flush=True)
         print()
+    two_scales()
 
 
 if __name__ == "__main__":
