@@ -14,7 +14,7 @@ import numpy as np
 
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
-from twoafc.estimators import Estimator
+from twoafc.estimators import DensityFit, Estimator
 from twoafc.evaluation.loop import Data, HalfPredictions, Job, Plan, probability
 from twoafc.evaluation.records import Scored, with_halves
 from twoafc.evaluation.settings import Progress, Settings
@@ -26,8 +26,9 @@ TRAINING_NOISE = 80.0
 """The constant c of `training_matters` for the density, and for estimators that do not state their own."""
 CROSSED_ROWS = 8000
 """Rows up to which the noise of training counts in a cross-validated density."""
-FEW_TRAINED, FEWEST_TRAINED = 100, 4
-"""Fewer training rows than the first get a caution; a table of fewer than the second is not split into halves."""
+FEW_TRAINED, FEW_FOR_DENSITY, FEWEST_TRAINED = 100, 250, 4
+"""Fewer training rows than the first, or for a density the second, get a caution; a table of fewer than the last is not
+split into halves."""
 
 
 def training_matters(estimator: Estimator, train: float, test: float | None) -> bool:
@@ -175,6 +176,12 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
         caveats.append(
             f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are not to be "
             "trusted (in simulations with 30 one test in ten alarmed, with 10 one in seven)"
+        )
+    rough = sorted({one.key[1] for one in unseen if isinstance(one.prediction.run.fit, DensityFit)})
+    if FEW_TRAINED <= rows < FEW_FOR_DENSITY and data.test is not None and rough:
+        caveats.append(
+            f"only {rows} training {train.row}s: error bars of the NLL are too small for {' and '.join(rough)} (in "
+            "simulations one test in ten alarmed with 100, one in fourteen with 200)"
         )
     if noise.left_out and settings.error_bars != "refit":
         method = "refit" if set(noise.left_out) <= set(noise.slow) else "analytic"
