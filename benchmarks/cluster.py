@@ -23,17 +23,17 @@ DISTANCES = ("rmse", "ssim")
 
 def timed(root: Path, out: Path, **options: Any) -> tuple[float, float]:
     """Seconds in all, and triplets a second from the first finished block on."""
-    told: list[tuple[float, int]] = []
+    reports: list[tuple[float, int]] = []
 
     def progress(done: int, total: int, what: str) -> None:
         if what == "triplets" and done:
-            told.append((time.perf_counter(), done))
+            reports.append((time.perf_counter(), done))
 
     start = time.perf_counter()
     found = measure(root, DISTANCES, out, device="cpu", progress=progress, **options)
     whole = time.perf_counter() - start
     assert not found.failures
-    (first, before), (last, done) = told[0], told[-1]
+    (first, before), (last, done) = reports[0], reports[-1]
     return whole, (done - before) / (last - first)
 
 

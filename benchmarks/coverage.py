@@ -58,11 +58,11 @@ def noisy(settings: Any, T: int, M: int, references: int | None, seed: int, nois
 def main() -> None:
     print(f"{'coverage, %':34s}" + "".join(f"{world:>12s}" for world in WORLDS))
     for label, settings in {"density (paper)": Density(), "spline": Spline()}.items():
-        for told, votes in VOTES.items():
+        for name, votes in VOTES.items():
             for T, repeats in SIZES.items():
                 found = [[coverage(settings, world, T, votes, seed) for seed in range(repeats)] for world in WORLDS]
                 cells = "".join(f"{100 * np.mean(each):12.1f}" for each in found)
-                print(f"{f'{label}, T = {T}, {told}':34s}{cells}", flush=True)
+                print(f"{f'{label}, T = {T}, {name}':34s}{cells}", flush=True)
     print(f"\n{'with noise in the distance':34s}{'M = 2':>12s}{'M = 5':>12s}{'M = 2, refs':>13s}{'M = 5, refs':>13s}")
     for label, settings in {"density (paper)": Density(), "spline": Spline()}.items():
         for T in (300, 2_000):

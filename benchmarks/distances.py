@@ -148,10 +148,10 @@ def compared(row: Row, device: str, seconds: float) -> None:
     for label, found in values.items():
         theirs = max(rate for name, rate in rates.items() if label in (name, name[0]))
         ratios = [rates[name] / theirs for name in ("twoafc", *(f"twoafc, {name}" for name in faster))]
-        told = "" if label.startswith("twoafc") else "".join(f"{ratio:8.2f}" for ratio in ratios)
+        shown = "" if label.startswith("twoafc") else "".join(f"{ratio:8.2f}" for ratio in ratios)
         far = f"{error(found, values['twoafc']):9.0e}" if label != "twoafc" else ""
         head = f"{row.name:16s}{row.side:5d}" if label == "twoafc" else ""
-        print(f"{head:23s}{label:20s}{theirs:12,.0f}{told:18s}{far}", flush=True)
+        print(f"{head:23s}{label:20s}{theirs:12,.0f}{shown:18s}{far}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

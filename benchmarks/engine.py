@@ -67,11 +67,11 @@ def count(pattern: str, engine: str = "polars") -> dict[str, float]:
     start = time.perf_counter()
     found = twoafc.count(pattern, engine=engine, progress=lambda done, *_: seen.append((time.perf_counter(), done)))
     done, counts = time.perf_counter(), found["lpips"]
-    told = {"count": done - start, "rows": counts.triplets, "cells": len(counts.cells), "digest": counts.digest}
+    figures = {"count": done - start, "rows": counts.triplets, "cells": len(counts.cells), "digest": counts.digest}
     if len(seen) > 1:
         (first, few), (last, many) = seen[0], seen[-1]
-        told["row"] = (last - first) / (many - few)
-    return told
+        figures["row"] = (last - first) / (many - few)
+    return figures
 
 
 def whole(pattern: str) -> dict[str, float]:
@@ -92,24 +92,24 @@ def alone(what: str, *arguments: str) -> dict[str, float]:
     # Not ru_maxrss, which a process inherits from the one that started it.
     code = (
         "import json, re, resource, sys; from pathlib import Path; from benchmarks import engine; "
-        "told = getattr(engine, sys.argv[1])(*sys.argv[2:]); used = resource.getrusage(resource.RUSAGE_SELF); "
+        "figures = getattr(engine, sys.argv[1])(*sys.argv[2:]); used = resource.getrusage(resource.RUSAGE_SELF); "
         "peak = int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024; "
-        "print('\\n' + json.dumps({**told, 'MB': peak, 'cpu': used.ru_utime + used.ru_stime}))"
+        "print('\\n' + json.dumps({**figures, 'MB': peak, 'cpu': used.ru_utime + used.ru_stime}))"
     )
     done = subprocess.run([sys.executable, "-c", code, what, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def compare_engines(folder: Path) -> None:
     write(folder, 10**6, (2, 5))
     print("1,000,000 rows through each engine")
     found = {name: alone("count", f"{folder}/*.parquet", name) for name in ("polars", "duckdb", "dask", "spark")}
-    for name, told in found.items():
-        same = "identical counts" if told["digest"] == found["polars"]["digest"] else "OTHER COUNTS"
-        print(f"  {name:8s} {told['count']:8.2f} s {told['MB']:8.0f} MB   {same}", flush=True)
+    for name, figures in found.items():
+        same = "identical counts" if figures["digest"] == found["polars"]["digest"] else "OTHER COUNTS"
+        print(f"  {name:8s} {figures['count']:8.2f} s {figures['MB']:8.0f} MB   {same}", flush=True)
 
 
 def by_size(root: Path, sizes: list[int]) -> None:
@@ -122,15 +122,15 @@ def by_size(root: Path, sizes: list[int]) -> None:
             write(Path(pattern).parent, rows, votes)
             alone("scan", pattern)
             # In turn, so that what else the machine does falls on all alike.
-            bare, counted, told = zip(*(measured(pattern) for _ in range(RUNS)), strict=True)
+            bare, counted, figures = zip(*(measured(pattern) for _ in range(RUNS)), strict=True)
             least, cells = min(bare), int(counted[0]["cells"])
-            best = min(told, key=lambda each: each["all"])
-            quickest = min(each["count"] for each in (*counted, *told))
+            best = min(figures, key=lambda each: each["all"])
+            quickest = min(each["count"] for each in (*counted, *figures))
             print(
                 f"{world:12s}{rows:12,d}{cells:11,d}{least:8.2f}s{quickest:8.2f}s"
                 f"{min(each['row'] for each in counted) * 1e9:6.1f} ns"
                 f"{best['evaluate']:10.2f}s{best['all']:8.2f}s{best['all'] / least:8.1f}"
-                f"{max(each['MB'] for each in (*counted, *told)):9.0f}{best['cpu']:8.1f}",
+                f"{max(each['MB'] for each in (*counted, *figures)):9.0f}{best['cpu']:8.1f}",
                 flush=True,
             )
             times.append((rows, least, best["all"]))

@@ -103,7 +103,7 @@ def first_views(browser: Any, address: str) -> list[float]:
     return times
 
 
-def told(what: str, times: list[float], goal: int | str) -> None:
+def report(what: str, times: list[float], goal: int | str) -> None:
     print(f"{what:52s} {statistics.median(times):8.0f} {max(times):8.0f} {goal:>8}", flush=True)
 
 
@@ -125,10 +125,10 @@ def main() -> None:
         try:
             print(f"The explorer, {TEST:,} triplets, {DISTANCES} distances, fitted to {TRAIN:,}; in {browser.version}")
             print(f"{'milliseconds':52s} {'median':>8s} {'worst':>8s} {'goal':>8s}")
-            told("start of the server", [started], "")
+            report("start of the server", [started], "")
             first = first_views(browser, address)
-            told("first view, the very first", first[:1], 2000)
-            told("first view", first, 2000)
+            report("first view, the very first", first[:1], 2000)
+            report("first view", first, 2000)
             page = browser.new_page(viewport={"width": 1280, "height": 800})
             page.goto(f"{address}?other=distance3")
             page.wait_for_selector("#sentence strong")
@@ -138,27 +138,27 @@ def main() -> None:
             def click() -> None:
                 page.mouse.click(*page.evaluate(PLACE, rng.uniform(0.05, 0.95, 2).tolist()))
 
-            told(
+            report(
                 "click on a point to its triplet",
                 [timed(page, "pointerup", "#triplet", click) for _ in range(REPEATS)],
                 200,
             )
             strip = [timed(page, "pointerup", "#strip", click) for _ in range(REPEATS)]
-            told("click on a point to what all distances say", strip, 200)
+            report("click on a point to what all distances say", strip, 200)
             keys = [timed(page, "keydown", "#triplet", lambda: page.keyboard.press("n")) for _ in range(REPEATS)]
-            told("key to the next triplet", keys, 200)
+            report("key to the next triplet", keys, 200)
             page.locator("#search").focus()
             letters = "34567"
             searches = [timed(page, "input", "#count", lambda each=each: page.keyboard.type(each)) for each in letters]
             page.locator("#search").fill("")
             page.wait_for_timeout(600)
-            told("letter in the search to count, table and plane", searches, 150)
+            report("letter in the search to count, table and plane", searches, 150)
             sentences, field = [], page.locator("#surprise-least")
             for least in range(1, REPEATS):
                 field.fill("")
                 page.wait_for_timeout(700)
                 sentences.append(timed(page, "input", "#sentence", lambda least=least: field.fill(str(least / 4))))
-            told("filter to the paired sentence", sentences, 300)
+            report("filter to the paired sentence", sentences, 300)
             field.fill("")
             page.wait_for_timeout(700)
             choose = [
@@ -170,7 +170,7 @@ def main() -> None:
                 )
                 for k in range(4, DISTANCES)
             ]
-            told("another distance, for the first time", choose, "")
+            report("another distance, for the first time", choose, "")
             print(f"memory of the server: {memory(server.pid):.0f} MB")
         finally:
             browser.close()

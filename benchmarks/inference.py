@@ -37,11 +37,11 @@ def table(T: int, votes: int, seed: int, *, per_reference: int) -> Triplets:
     return Triplets.from_frame(columns)
 
 
-def timed(told: str, work: Callable[[], Any]) -> tuple[Any, float]:
+def timed(label: str, work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     found = work()
     seconds = time.perf_counter() - start
-    print(f"  {told:44s}{seconds:8.2f}", flush=True)
+    print(f"  {label:44s}{seconds:8.2f}", flush=True)
     return found, seconds
 
 
@@ -58,7 +58,7 @@ def study(per_reference: int) -> None:
         "floor and ceiling": lambda: estimate_ceiling(test.n, test.M, clusters=link.rows),
         "calibration, dispersion, residuals, ...": lambda: [goodness_of_fit(test[name], P[name], link) for name in P],
     }
-    total = first + sum(timed(told, work)[1] for told, work in parts.items())
+    total = first + sum(timed(label, work)[1] for label, work in parts.items())
     print(f"  {'in all':44s}{total:8.2f}")
     timed("(the check of both tables)", lambda: check(train, test))
     timed("(evaluate, with fits and scores on both)", lambda: evaluate(train, test))

@@ -101,18 +101,18 @@ def random_network(name: str, device: str, precision: Any) -> Deep:
 
 def seconds(root: Path, distances: Any, **options: Any) -> tuple[float, float]:
     """Time one call on the tree: in all, and from the first finished block on, per triplet of the others."""
-    told: list[tuple[float, int]] = []
+    reports: list[tuple[float, int]] = []
 
     def progress(done: int, total: int, what: str) -> None:
         if what == "triplets" and done:
-            told.append((time.perf_counter(), done))
+            reports.append((time.perf_counter(), done))
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         found = measure(root, distances, Path(folder, "t.parquet"), progress=progress, **options)
         whole = time.perf_counter() - start
     assert not found.failures
-    (first, before), (last, done) = told[0], told[-1]
+    (first, before), (last, done) = reports[0], reports[-1]
     return whole, (last - first) / (done - before) if done > before else float("nan")
 
 
@@ -151,13 +151,13 @@ def on_device(root: Path, triplets: int, device: str, precision: str, workers: l
     print(f"{'':24}{'seconds':>12}{'in all':>14}{'running':>14}   {precision}, {workers[-1]} decoding processes")
     options = {"device": device, "precision": precision, "workers": workers[-1]}
     # What a device does on first use is not to be timed with the first distance.
-    for told, chosen in {
+    for label, chosen in {
         "(warming up)": six,
         **{name: {name: made} for name, made in six.items()},
         "all six": six,
     }.items():
         whole, each = seconds(root, chosen, **options)
-        print(f"{told:24}{whole:12.2f}{triplets / whole:12,.0f}/s{1 / each:12,.0f}/s", flush=True)
+        print(f"{label:24}{whole:12.2f}{triplets / whole:12,.0f}/s{1 / each:12,.0f}/s", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

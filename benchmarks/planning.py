@@ -338,9 +338,9 @@ def gates(replays: int = 1000) -> None:
             table, P = as_table(world(references, per_reference, votes, observers, rng))
             outcomes.append(gate(*[as_result(table, P)] * 2, max_loss=loss, distance=("a", "b")).outcome)
         shares = {name: 100 * np.mean([each == name for each in outcomes]) for name in ("pass", "undecided", "fail")}
-        told = ", ".join(f"{name} {share:.1f} %" for name, share in shares.items())
+        text = ", ".join(f"{name} {share:.1f} %" for name, share in shares.items())
         design = f"{references} references of {per_reference} triplets, M = {votes}, {observers} people"
-        print(f"gate at the margin: {design}: {told} of {replays}", flush=True)
+        print(f"gate at the margin: {design}: {text} of {replays}", flush=True)
 
 
 def as_result(table: Triplets, P: Sequence[np.ndarray]) -> Result:

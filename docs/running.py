@@ -15,11 +15,11 @@ assert shell is not None, "to be imported by a page that is run"
 
 def run(command: str) -> None:
     """Run a command, with {names} replaced by their values, print its output, and raise where it fails."""
-    told = shell.var_expand(command)
-    done = subprocess.run(told, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=PLAIN)
+    expanded = shell.var_expand(command)
+    done = subprocess.run(expanded, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=PLAIN)
     print(done.stdout, end="")
     if done.returncode:
-        raise RuntimeError(f"{told} ended with code {done.returncode}")
+        raise RuntimeError(f"{expanded} ended with code {done.returncode}")
 
 
 shell.system = run
