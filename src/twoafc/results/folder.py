@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -122,6 +123,10 @@ def write_report(result: Result, images: str | Path | None = None) -> Path:
     return result.folder / REPORT
 
 
+LONGEST = 200
+"""Bytes of a file's name before its ending; file systems take 255."""
+
+
 def model_files(fits: Iterable[Key]) -> list[str]:
     """Name a file for each fit: distance-estimator.npz, with the seed if there are several.
 
@@ -150,8 +155,17 @@ def file_names(stems: Sequence[str]) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """Turn a name into one that any file system accepts."""
-    return re.sub(r"[^\w.+-]+", "_", name)
+    """Turn a name into one that any file system accepts; a very long one ends in a digest.
+
+    Examples
+    --------
+    >>> plain("a/b"), len(plain(300 * "a"))
+    ('a_b', 109)
+    """
+    text = re.sub(r"[^\w.+-]+", "_", name)
+    if len(text.encode()) <= LONGEST:
+        return text
+    return f"{text.encode()[:100].decode(errors='ignore')}~{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 # Reading
