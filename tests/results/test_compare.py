@@ -127,6 +127,30 @@ def test_rows_without_names_are_recognised_by_their_images(tmp_path: Path) -> No
     assert any(note.endswith("first: 1 of 60 triplets are not in the others and are left out") for note in notes)
 
 
+def test_votes_of_observers_follow_rows_that_are_recognised_by_their_images() -> None:
+    """Whatever the order of the rows, and which result comes first."""
+    votes = observed(120, 12)
+    row = pl.Series(np.repeat(np.arange(120), 4))
+    named = votes.drop("triplet").with_columns(
+        ref="r" + (row % 30).cast(str), x0=row.cast(str) + "a", x1=row.cast(str) + "b"
+    )
+    train = table(600, 1, NOISE)
+    whole = {r["measure"]: r for r in evaluate(train, named).comparisons}
+    shuffled = named[np.argsort(np.random.default_rng(4).permutation(120)[row], kind="stable")]
+    one, other = evaluate(train, named, distances="a"), evaluate(train, shuffled, distances="bb")
+    some = evaluate(train, shuffled.filter(pl.col("x0") != "7a"), distances="bb")
+    for first, second in ((one, other), (other, one)):
+        for record in first.compare(second).comparisons:
+            for field in ("difference", "se", "p", "df"):
+                assert record[field] == pytest.approx(whole[record["measure"]][field], rel=1e-9), field
+    left_out = "1 of 120 triplets are not in the others and are left out"
+    assert one.compare(some).notes[0] == f"result 1: {left_out}"
+    assert some.compare(one).notes[0] == f"result 2: {left_out}"
+    unlike = evaluate(train, named.with_columns(choice=pl.lit(1)), distances="bb")
+    with pytest.raises(DataError, match=r"^folders are compared on the same test table; triplet r0 0a 0b has n="):
+        one.compare(unlike)
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     whole = table(60, 2, NOISE)
     good = write(tmp_path / "good", whole)

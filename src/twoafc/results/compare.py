@@ -372,16 +372,20 @@ def shared_rows(results: Sequence[Result]) -> SharedRows:
         keys.remove(row)
     shared, sizes = _common_rows(results, keys, ["n", "M", *["weight"] * bool(weighted)])
     notes = [
-        f"{folder}: {size - len(shared)} of {size} {row}s are not in the others and are left out"
-        for folder, size in sizes.items()
+        f"{name}: {size - len(shared)} of {size} {row}s are not in the others and are left out"
+        for name, size in zip(_names(results), sizes, strict=True)
         if size > len(shared)
     ]
+    # Rows that are only numbered have the numbers of the first result, whose votes are used.
+    numbers = first.rows.select(*keys, row).unique() if row not in keys else shared.select(keys)
+    shared = shared.select(keys).join(numbers, on=keys, maintain_order="left")
     parts: Parts = {}
     training: dict[tuple[str, str], Record] = {}
     for result in results:
         for key, part in result.rows.group_by("distance", "estimator", "seed", maintain_order=True):
             name, estimator = _name(str(key[0]), result, results), str(key[1])
-            rows = shared.select(keys).join(part, on=keys, maintain_order="left")
+            own = part if row in keys else part.drop(row)
+            rows = shared.join(own, on=keys, maintain_order="left")
             parts.setdefault((name, estimator), []).append(rows)
             training[name, estimator] = result.card.get("training") or {}
     votes = first.votes if all(result.votes is not None for result in results) else None
@@ -397,17 +401,17 @@ def _numbered(rows: pl.DataFrame, row: str, images: Sequence[str]) -> bool:
 
 def _common_rows(
     results: Sequence[Result], keys: Sequence[str], votes: Sequence[str]
-) -> tuple[pl.DataFrame, dict[str, int]]:
+) -> tuple[pl.DataFrame, list[int]]:
     """Return the rows that all results have, in the order of the first, and the number of rows of each result.
 
     The columns ``keys`` identify a row, and the columns ``votes`` must be the same in all results.
     """
-    row, shared, sizes = results[0].row, None, {}
+    row, shared, sizes = results[0].row, None, list[int]()
     for result in results:
         rows = result.rows.select(*keys, *votes).unique(maintain_order=True)
         if rows.select(keys).is_duplicated().any():
             raise DataError(f"{result.name} has {row}s of one name; give them a column {row} with a name for each")
-        sizes[result.name] = len(rows)
+        sizes.append(len(rows))
         if shared is None:
             shared = rows
             continue
@@ -415,8 +419,9 @@ def _common_rows(
         unlike = both.filter(pl.any_horizontal(pl.col(name) != pl.col(f"{name}_other") for name in votes))
         if len(unlike):
             own, others = (", ".join(f"{name}={unlike[name + end][0]}" for name in votes) for end in ("", "_other"))
+            named = unlike[row][0] if row in keys else " ".join(map(str, unlike.select(keys).row(0)))
             raise DataError(
-                f"folders are compared on the same test table; {row} {unlike[row][0]} has {own} and, in {result.name}, "
+                f"folders are compared on the same test table; {row} {named} has {own} and, in {result.name}, "
                 f"{others} ({len(unlike)} of {len(both)} {row}s); give the rows of different tables names of their own"
             )
         shared = both.select(*keys, *votes)
@@ -434,13 +439,17 @@ def _name(distance: str, result: Result, results: Sequence[Result]) -> str:
     return f"{distance} ({folder})"
 
 
-def _short_names(results: Sequence[Result]) -> list[str]:
-    """Name results by the last part of their folder, or all of it if two share that; those in memory by number."""
-    folders = [
+def _names(results: Sequence[Result]) -> list[str]:
+    """Name results by their folder, those in memory by number."""
+    return [
         f"result {number}" if result.folder is None else result.name for number, result in enumerate(results, start=1)
     ]
-    last = [Path(name).resolve().name for name in folders]
-    return [short if last.count(short) == 1 else whole for short, whole in zip(last, folders, strict=True)]
+
+
+def _short_names(results: Sequence[Result]) -> list[str]:
+    """Name results by the last part of their folder, or all of it if two share that; those in memory by number."""
+    last = [Path(name).resolve().name for name in _names(results)]
+    return [short if last.count(short) == 1 else whole for short, whole in zip(last, _names(results), strict=True)]
 
 
 def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:
