@@ -10,7 +10,7 @@ from conftest import random_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network, Spline, estimator
 from twoafc.evaluation import Settings, evaluate
-from twoafc.inference import all_measures
+from twoafc.inference import all_measures, share_interval
 from twoafc.metrics import nll, score_2afc_distance
 from twoafc.results import Result
 from twoafc.table import Triplets, assign_folds
@@ -162,6 +162,17 @@ def test_seeds_give_a_record_each_and_a_summary() -> None:
     assert summary["nll_sd"] == pytest.approx(np.std([r["nll"] for r in runs], ddof=1))
     assert summary["runs"] == 3
     assert len([r for r in found.scores if r["estimator"] == "density" and r["split"] == "test"]) == 1
+
+
+def test_intervals_over_seeds_do_not_depend_on_other_estimators() -> None:
+    bars = []
+    for names in (["network"], ["network", "auto"], ["auto", "network"]):
+        estimators = {name: Network(epochs=1) if name == "network" else name for name in names}
+        chosen = [estimators[name] for name in names]
+        found = evaluate(wide(60, 1), wide(100, 2), distances=["good"], estimators=chosen, settings=Settings(seeds=2))
+        record = one(found, estimator="network", split="test", seed=None)
+        bars.append([record[name] for name in ("nll", "nll_se", "nll_low", "nll_high", "score_2afc_high")])
+    assert bars[0] == bars[1] == bars[2]
 
 
 def test_a_diverged_run_is_reported_and_left_out_of_the_mean() -> None:
@@ -369,6 +380,10 @@ def test_a_cross_validated_table_is_drawn_as_a_whole() -> None:
     plain = evaluate(together_of(240, 1), settings=Settings(folds=3), distances=["good"])
     other = one(plain, distance="good", split="test", group="all")
     assert 0.5 * other["nll_se"] < record["nll_se"] < 3 * other["nll_se"]
+    # Eight drawn tables have seven degrees of freedom.
+    low, high = (record[f"score_2afc_distance_{end}"] for end in ("low", "high"))
+    wilson = share_interval(record["score_2afc_distance"], record["score_2afc_distance_se"], 8.0)
+    assert (low, high) == pytest.approx((wilson.low, wilson.high))
 
 
 @pytest.mark.parametrize(

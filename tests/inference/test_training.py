@@ -144,7 +144,9 @@ def test_noise_that_is_left_out_and_few_rows_get_a_caution() -> None:
     assert "left out for network" in network.caveats[2]
     assert network.caveats[2].endswith("; --error-bars refit includes it")
     _, rough = evaluate(drawn(150, rng), test, estimators=["density", "spline"]).caveats
-    assert rough.startswith("only 150 training triplets: error bars of the NLL are too small for density (in simulations")
+    assert rough.startswith(
+        "only 150 training triplets: error bars of the NLL are too small for density (in simulations"
+    )
     (unnamed,) = evaluate(drawn(300, rng), test, estimators=["density"]).caveats
     assert unnamed.startswith("error bars take triplets as independent: the table has no column ref; ")
 

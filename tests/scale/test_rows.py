@@ -379,6 +379,39 @@ def test_an_evaluation_of_counts_is_that_of_the_triplets(tables: tuple[Triplets,
     assert found.ceiling.nll_lowest == pytest.approx(exact.ceiling.nll_lowest, abs=1e-6)
 
 
+def test_the_ceiling_of_counts_is_that_of_all_their_distances() -> None:
+    """Whichever comes first: the best function is as good as each of them."""
+    drawn = []
+    for T, seed in ((4000, 1), (3000, 2)):
+        rng = np.random.default_rng(seed)
+        true = np.exp(rng.normal(size=(2, T)))
+        noisy = true * np.exp(3 * rng.normal(size=(2, T)))
+        votes = {"n": rng.binomial(2, true[0] ** 3 / (true[0] ** 3 + true[1] ** 3)), "M": [2] * T}
+        drawn.append({"good": true, "poor": noisy, "votes": votes})
+    tables = [
+        [
+            Triplets.from_frame(one["votes"] | {f"{name}_d{k}": one[name][k] for name in names for k in (0, 1)})
+            for one in drawn
+        ]
+        for names in (("good", "poor"), ("poor", "good"))
+    ]
+    exact = evaluate(*tables[0])
+    for pair in tables:
+        found = evaluate(*map(count, pair))
+        assert found.ceiling is not None
+        assert exact.ceiling is not None
+        for field in ("nll_lowest", "nll_highest", "nll_low", "gain_lowest", "gain_highest", "score_2afc_lowest"):
+            assert getattr(found.ceiling, field) == pytest.approx(getattr(exact.ceiling, field), rel=1e-3), field
+        for name in ("good", "poor"):
+            shares = [
+                (record["explained_low"], record["explained_high"])
+                for result in (found, exact)
+                for record in result.scores
+                if record["distance"] == name and record["split"] == "test"
+            ]
+            assert shares[0] == pytest.approx(shares[1], abs=0.3)
+
+
 def test_counts_without_references_are_not_clustered(tables: tuple[Triplets, Triplets]) -> None:
     train, test = (count(table["good"]) for table in tables)
     found = evaluate(train, test, estimators=("network",), settings=Settings(seeds=2))

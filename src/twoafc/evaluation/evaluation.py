@@ -22,6 +22,7 @@ from twoafc.evaluation.records import (
     Refit,
     Scored,
     ceiling_of,
+    explained_by,
     records_of,
     score,
     summaries,
@@ -38,6 +39,7 @@ from twoafc.inference import (
     Goodness,
     Record,
     Values,
+    best_of,
     clustering_of,
     compare,
     goodness_of_fit,
@@ -138,8 +140,12 @@ def evaluate_tables(
     baseline: str | None = None,
     pairs: Sequence[tuple[str, str]] = (),
     learned: Learned | None = None,
+    among: int = 1,
 ) -> Result:
-    """Evaluate the distances of tables, and `learned` ones that are fitted to the votes on the way."""
+    """Evaluate the distances of tables, and `learned` ones that are fitted to the votes on the way.
+
+    `among` is the number of tables with the same votes, each with distances of its own.
+    """
     _check_tables(train, test, settings)
     names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
     known = [*names, *(learned or {})]
@@ -168,7 +174,7 @@ def evaluate_tables(
     )
     if not plan.comparisons:
         scores = with_letters(scores, comparisons)
-    ceiling = ceiling_of(unseen, clustering) if train.k == 2 else None
+    ceiling = ceiling_of(unseen, clustering, among) if train.k == 2 else None
     if ceiling is not None:
         scores = with_explained(scores, unseen, clustering, ceiling)
 
@@ -253,11 +259,11 @@ def _with_error_bars(
 ) -> tuple[list[Record], list[Record]]:
     """Records of all scores with their error bars, and of their means over seeds if there are several."""
     scores: list[Record] = []
-    units: dict[tuple[str, str], FloatArray] = {}
+    units: dict[tuple[str, ...], FloatArray] = {}
     for one in scored:
         errors = {} if one.values is None else method.errors(one, clusterings[one.split])
         scores += with_bars(one.records, errors)
-        units |= {(one.split, group): error.units for group, error in errors.items()}
+        units |= {(*one.key, one.split, group): error.units for group, error in errors.items()}
     return scores, summaries(scores, units) if settings.seeds > 1 else []
 
 
@@ -447,7 +453,7 @@ def _evaluate_counts(
     for name in names:
         table = replace(train[name], distance=name).table()
         other = test and (table if test[name] is train[name] else replace(test[name], distance=name).table())
-        results.append(evaluate(table, other or None, estimators=chosen, settings=settings, progress=progress))
+        results.append(evaluate_tables(table, other or None, None, chosen, settings, progress, among=len(names)))
         for run in results[-1].runs:
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
@@ -462,12 +468,22 @@ def _evaluate_counts(
     of_results += _density_note([record for result in results for record in result.scores], papers)
     seen = [SEEN] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
     data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
+    ceilings = [result.ceiling for result in results if result.ceiling is not None]
+    ceiling = best_of(ceilings)
+    bars = [result.error_bars for result in results]
+    caveats = [text for result in results for text in result.card["caveats"]]
     return results[0].replace(
-        scores=[record for result in results for record in result.scores],
+        scores=[
+            explained_by(record, own, ceiling)
+            for own, result in zip(ceilings, results, strict=True)
+            for record in result.scores
+        ],
         runs=runs,
+        ceiling=ceiling,
+        error_bars=next((words for words in bars if "left out" in words), bars[0]),
         notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": [*seen, *wide, *results[0].card["caveats"]], "paper_density_nll": _finite(papers)},
+        | {"caveats": [*dict.fromkeys([*seen, *wide, *caveats])], "paper_density_nll": _finite(papers)},
     )
 
 

@@ -33,6 +33,7 @@ from twoafc.inference import (
     bootstrap_errors,
     bootstrap_means,
     by_group,
+    combined_units,
     errors,
     estimate_ceiling,
     halves_of,
@@ -209,9 +210,12 @@ class Refit(Analytic):
         over_rows = self.on_test and one.split == "test"
         by_group = {}
         for group, error in super().errors(one, clustering).items():
-            drawn = self.scores.get((*one.key, one.split, group))
-            rows = error.se if over_rows else np.zeros_like(error.se)
-            by_group[group] = error._replace(se=np.hypot(rows, np.nan if drawn is None else spread(drawn)))
+            drawn = self.scores.get((*one.key, one.split, group), np.full((2, len(error.se)), np.nan))
+            rows, training = error.se**2 if over_rows else np.zeros_like(error.se), spread(drawn) ** 2
+            units = np.minimum(error.units, len(drawn))
+            if over_rows:
+                units = combined_units(rows, error.units, training, len(drawn) - 1)
+            by_group[group] = error._replace(se=np.sqrt(rows + training), units=units)
         return by_group
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
@@ -241,11 +245,11 @@ def _measures(record: Record) -> list[str]:
 # What is added to the records of several scores
 
 
-def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArray]) -> list[Record]:
+def summaries(scores: Sequence[Record], units: Mapping[tuple[str, ...], FloatArray]) -> list[Record]:
     """Mean and spread over seeds, one record for each distance, estimator, split and group that has seeds.
 
     The variance of the mean is that over triplets, about the same in every run, plus that over seeds, which are drawn.
-    `units` are the numbers of independent units by measure, for each split and group.
+    `units` are the numbers of independent units by measure, for each distance, estimator, split and group.
     """
     by_key: dict[tuple[Any, ...], list[Record]] = {}
     for record in scores:
@@ -256,7 +260,7 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, str], FloatArr
     for key, runs in by_key.items():
         bars = ("_se", "_low", "_high")
         summary = over_seeds([{name: run[name] for name in run if not name.endswith(bars)} for run in runs])
-        finished, of_units = [run for run in runs if not run["diverged"]], units.get(key[2:])
+        finished, of_units = [run for run in runs if not run["diverged"]], units.get(key)
         for place, name in enumerate(_measures(summary)):
             se_of_runs = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
             sd = summary.get(f"{name}_sd") or 0.0
@@ -334,7 +338,7 @@ def _halves_column(prediction: Prediction, splits: int) -> pl.Series:
 # The ceiling
 
 
-def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
+def ceiling_of(tested: Sequence[Scored], clustering: Clustering, among: int = 1) -> Ceiling:
     """Floor and ceiling of the tested votes; every scored function shows what can be reached."""
     table = tested[0].prediction.table
     scored: dict[str, list[FloatArray]] = {"nll": [], "score_2afc": []}
@@ -346,7 +350,7 @@ def ceiling_of(tested: Sequence[Scored], clustering: Clustering) -> Ceiling:
             scored["score_2afc"].append(columns["score_2afc"])
             alone[one.prediction.run.distance] = columns["score_2afc_distance"]
     scored["score_2afc"] += alone.values()
-    return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored)
+    return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored, among=among)
 
 
 def with_explained(
@@ -371,6 +375,17 @@ def with_explained(
             record = record | {"explained_low": low, "explained_high": high}
         with_shares.append(record)
     return with_shares
+
+
+def explained_by(record: Record, own: Ceiling, common: Ceiling) -> Record:
+    """Return a record with the share that it explains of a common ceiling, instead of its own."""
+    shares = {}
+    for end, sides in {"low": ("gain_highest", "gain_lowest"), "high": ("gain_lowest", "gain_highest")}.items():
+        share = record.get(f"explained_{end}")
+        if share is not None:
+            gain = sides[share < 0]
+            shares[f"explained_{end}"] = share * getattr(own, gain) / getattr(common, gain)
+    return record | shares
 
 
 def _explained(

@@ -7,6 +7,7 @@ from .bootstrap import spread as spread
 from .ceiling import Bounds as Bounds
 from .ceiling import Ceiling as Ceiling
 from .ceiling import VoteCeiling as VoteCeiling
+from .ceiling import best_of as best_of
 from .ceiling import best_scores as best_scores
 from .ceiling import estimate_ceiling as estimate_ceiling
 from .ceiling import share_explained as share_explained
@@ -78,4 +79,5 @@ from .scores import side_by_side as side_by_side
 from .scores import values_per_row as values_per_row
 from .training import SPLITS as SPLITS
 from .training import HalfScores as HalfScores
+from .training import combined_units as combined_units
 from .training import training_variance as training_variance

@@ -12,9 +12,9 @@ assumed about how p depends on M, within a pool or between pools.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -158,6 +158,7 @@ def estimate_ceiling(
     *,
     clusters: ArrayLike | Dependence | None = None,
     scored: Mapping[str, Sequence[ArrayLike]] | None = None,
+    among: int = 1,
     level: float = 0.95,
 ) -> Ceiling:
     """Estimate the floor and the ceiling of scores from votes.
@@ -174,6 +175,8 @@ def estimate_ceiling(
         array, shape (T,), with the value of every row. The best function is at least as good as each of them: its 2AFC
         score is at least the largest of their lower confidence limits (simultaneous, by Bonferroni), its NLL at most
         the smallest of their upper ones.
+    among : int
+        How many times as many functions were scored in all, for ceilings that `best_of` joins.
     level : float
         Joint level of all bounds with sampling error.
 
@@ -196,7 +199,8 @@ def estimate_ceiling(
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; found {level:g}")
     dependence, risk = as_dependence(clusters, len(n)), (1 - level) / LIMITS
-    limits = _reached(scored or {}, -log_likelihood(n, M, 0.5), dependence, (risk, 1 - level))
+    risks = (risk / among, (1 - level) / among)
+    limits = _reached(scored or {}, -log_likelihood(n, M, 0.5), dependence, risks)
     if not dependence.kinds and dependence.sampling is None:
         n, M, dependence = _once_each(n, M, dependence)
     times, floor = dependence.times, -log_likelihood(n, M, 0.5)
@@ -242,6 +246,20 @@ def estimate_ceiling(
         known=bool((M > 1).any()),
         note=_note(by_votes, level),
     )
+
+
+def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
+    """Join ceilings of the same votes, each with functions of its own that were scored."""
+    bounds: dict[str, Any] = {}
+    for name in LEAST:
+        best = min if name == "nll" else max
+        lowest, highest = (
+            best(getattr(ceiling, f"{name}_{end}") for ceiling in ceilings) for end in ("lowest", "highest")
+        )
+        ends = getattr(ceilings[0], f"{name}_low"), getattr(ceilings[0], f"{name}_high")
+        low, high = np.clip(ends, lowest, highest).tolist()
+        bounds |= {f"{name}_low": low, f"{name}_high": high, f"{name}_lowest": lowest, f"{name}_highest": highest}
+    return replace(ceilings[0], **bounds)
 
 
 def share_explained(
