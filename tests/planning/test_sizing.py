@@ -45,7 +45,7 @@ def slowly(votes: SingleVotes) -> tuple[float, float, float, float]:
             kind = "ref"
         else:
             kind = "observer" if same else "apart"
-        product = w[i] * w[j]
+        product = w[i] if kind == "triplet" else w[i] * w[j]
         numbers[kind] = numbers.get(kind, 0) + 1
         pair = product * (votes.v[i] - mean) * (votes.v[j] - mean)
         for found, value in ((sums, pair), (again, product * same)):
@@ -53,7 +53,7 @@ def slowly(votes: SingleVotes) -> tuple[float, float, float, float]:
             entry[0] += value
             entry[1] += product
     apart = sums["apart"][0] / sums["apart"][1]
-    total = (w**2 * (votes.v - mean) ** 2).sum() / (w**2).sum() - apart
+    total = (w * (votes.v - mean) ** 2).sum() / w.sum() - apart
     rho = {}
     for kind, usual in (("triplet", 0.2), ("ref", 0.0), ("observer", 0.0)):
         value, products = sums.get(kind, [0.0, 1.0])
@@ -94,6 +94,23 @@ def test_components_are_recovered() -> None:
     for name, truth in {"references": 0.2, "triplets": 0.3, "votes": 1.0, "observers": 0.1}.items():
         values = [getattr(each, name) for each in found]
         assert np.mean(values) == pytest.approx(truth, abs=4 * np.std(values) / 20**0.5)
+
+
+def test_weighted_pilots_have_the_components_of_the_population() -> None:
+    """Triplets that vary more are drawn more often: without the right weights they would seem to vary less."""
+    rng = np.random.default_rng(5)
+    spread = np.exp(rng.normal(size=4000))
+    between, within = 0.5 * spread * rng.normal(size=4000), spread
+    chance = np.minimum(1.0, 400 * spread / spread.sum())
+    found = []
+    for _ in range(40):
+        rows = np.flatnonzero(rng.random(4000) < chance)
+        triplet = np.repeat(rows, 3)
+        v = between[triplet] + within[triplet] * rng.normal(size=len(triplet))
+        found.append(estimate_components(SingleVotes(v, 1 / chance[triplet], triplet, triplet, None)))
+    for name, truth in {"triplets": between.var(), "votes": np.mean(within**2)}.items():
+        values = [each.triplets + each.references if name == "triplets" else each.votes for each in found]
+        assert np.mean(values) == pytest.approx(truth, rel=0.08), name
 
 
 def test_the_jackknife_knows_the_spread_of_the_components() -> None:

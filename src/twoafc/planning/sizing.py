@@ -147,26 +147,20 @@ def estimate_components(votes: SingleVotes) -> Components:
     """Estimate the components of variance by moments; none below 0.
 
     Mean products over few pairs of votes say little: as correlations they are averaged with `USUAL` ones, which count
-    like `USUAL_PAIRS` pairs.
+    like `USUAL_PAIRS` pairs. A pair of votes on two triplets has the product of their weights, one over the chance that
+    both were drawn; a pair on one triplet has its weight.
     """
     w = votes.weight
     mean = float(np.average(votes.v, weights=w))
-    x = w * (votes.v - mean)
-    ref, triplet = votes.ref, votes.triplet
+    deviation, ref, triplet = votes.v - mean, votes.ref, votes.triplet
     # An observer of each vote's own changes nothing.
-    observer = np.arange(len(x)) if votes.observer is None else votes.observer
-    own, by_triplet, by_ref, by_observer, both, same = (
-        _squares(x, w, code)
-        for code in (
-            np.arange(len(x)),
-            triplet,
-            ref,
-            observer,
-            observer * (ref.max() + 1) + ref,
-            observer * (triplet.max() + 1) + triplet,
-        )
+    observer = np.arange(len(w)) if votes.observer is None else votes.observer
+    once = observer * (triplet.max() + 1) + triplet
+    by_ref, by_observer, both, of_one, of_both = (
+        _squares(deviation, w, code) for code in (ref, observer, observer * (ref.max() + 1) + ref, triplet, once)
     )
-    everything = np.array([0.0, w.sum() ** 2, len(x) ** 2])
+    own, by_triplet, same = (_squares(deviation, np.sqrt(w), code) for code in (np.arange(len(w)), triplet, once))
+    everything = np.array([0.0, w.sum() ** 2, len(w) ** 2])
     apart = _mean_product(everything - by_ref - by_observer + both)
     total = _mean_product(own) - apart
 
@@ -179,8 +173,8 @@ def estimate_components(votes: SingleVotes) -> Components:
         return float(same[1] / pairs[1]) if pairs[2] > 0 else 0.0
 
     of_observers = max(correlation(by_observer - both, "observers"), 0.0) if votes.observer is not None else 0.0
-    of_reference, of_triplet = by_ref - by_triplet, by_triplet - own
-    references = max(correlation(of_reference, "references") - alike(both - same, of_reference) * of_observers, 0.0)
+    of_reference, of_triplet = by_ref - of_one, by_triplet - own
+    references = max(correlation(of_reference, "references") - alike(both - of_both, of_reference) * of_observers, 0.0)
     triplets = correlation(of_triplet, "triplets") - alike(same - own, of_triplet) * of_observers - references
     triplets = max(triplets, 0.0)
     return Components(
@@ -190,14 +184,14 @@ def estimate_components(votes: SingleVotes) -> Components:
         observers=total * of_observers,
         difference=mean,
         per_reference=len(np.unique(triplet)) / len(np.unique(ref)),
-        per_observer=None if votes.observer is None else len(x) / len(np.unique(observer)),
+        per_observer=None if votes.observer is None else len(w) / len(np.unique(observer)),
     )
 
 
 def _squares(x: FloatArray, w: FloatArray, code: IntArray) -> FloatArray:
-    """Sum over sets of votes of the squared sums of x, and of w, and of the squared numbers of votes."""
+    """Sum over sets of votes of the squared sums of w x, and of w, and of the squared numbers of votes."""
     _, place = np.unique(code, return_inverse=True)
-    return np.array([float((np.bincount(place, weights) ** 2).sum()) for weights in (x, w, np.ones(len(x)))])
+    return np.array([float((np.bincount(place, weights) ** 2).sum()) for weights in (w * x, w, np.ones(len(x)))])
 
 
 def _mean_product(sums: FloatArray) -> float:
