@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 
 import twoafc
+from commands import refused
 from studying import judge, pool
 from twoafc import Triplets, planning
 from twoafc.planning import balance, batch_weights, systematic
@@ -88,6 +89,68 @@ def test_weighted_sums_are_unbiased_with_caps_and_over_batches() -> None:
         inclusion = np.concatenate([np.minimum(chance, 1)[first], again[second]])
         means.append(batch_weights(batch, inclusion) @ x[np.concatenate([first, second])] / 80)
     assert np.mean(means) == pytest.approx(x.mean(), abs=4 * np.std(means) / len(means) ** 0.5)
+
+
+def test_weights_are_unbiased_while_some_of_a_batch_is_not_judged() -> None:
+    """Six of about twelve and of ten have votes; what has none is in the pool of the second batch again."""
+    rng = np.random.default_rng(6)
+    x = rng.gamma(1, size=80)
+    means = []
+    for _ in range(2500):
+        chance = np.minimum(12 * (x + 0.2) / (x + 0.2).sum(), 1)
+        first = systematic(chance, rng)
+        judged = rng.permutation(first)[:6]
+        again = 0.3 + np.sqrt(x)
+        again[judged] = 0
+        again = np.minimum(10 * again / again.sum(), 1)
+        second = systematic(again, rng)
+        seen = rng.permutation(second)[:6]
+        drawn = np.repeat([len(first), len(second)], 6)
+        weight = batch_weights(np.repeat([1, 2], 6), np.concatenate([chance[judged], again[seen]]), drawn)
+        means.append(weight @ x[np.concatenate([judged, seen])] / 80)
+    assert np.mean(means) == pytest.approx(x.mean(), abs=4 * np.std(means) / len(means) ** 0.5)
+
+
+def test_batches_that_are_judged_in_part_are_named() -> None:
+    table = pool()
+    first = planning.choose(table, votes=100, repeats=0.0)
+    assert first.frame["batch_size"].unique().to_list() == [100]
+    votes = judge(first.frame)
+    assert planning.status(votes, pair=("a", "b"), error_bars="fixed").notes == []
+    some = planning.status(votes[:60], pair=("a", "b"), error_bars="fixed")
+    assert some.notes == ["batch 1: 60 of 100 triplets have votes; the others are taken to be missing at random"]
+    assert some.table["weight"].to_list() == pytest.approx((100 / 60 / votes["inclusion"][:60]).to_list())
+    second = planning.choose(table, votes=100, judged=votes, repeats=0.0)
+    third = planning.choose(table, votes=50, judged=[votes, judge(second.frame)], repeats=0.0)
+    lacking = "votes of all batches are needed, and those of batch 2 are missing"
+    cases = {
+        lacking: [votes, judge(third.frame)],
+        "the same table of votes is given twice": [votes, votes],
+        "votes with the column batch need triplet and inclusion too, as the choice gave them": votes.drop("inclusion"),
+    }
+    for text, judged in cases.items():
+        with pytest.raises(twoafc.DataError, match=f"^{text}$"):
+            planning.status(judged, pair=("a", "b"))
+        with pytest.raises(twoafc.DataError, match=f"^{text}$"):
+            planning.choose(table, votes=9, judged=judged)
+
+
+def test_a_cap_needs_references() -> None:
+    with pytest.raises(twoafc.DataError, match=r"^a cap for each reference needs a column ref; the pool has none$"):
+        planning.choose(pool().drop("ref"), votes=20, per_reference=2)
+    some = pool().with_columns(ref=pl.when(pl.int_range(pl.len()) > 2).then("ref"))
+    with pytest.raises(twoafc.DataError, match=r"needs the references of all triplets; ref is empty in 3 rows$"):
+        planning.choose(some, votes=20, per_reference=2)
+
+
+def test_a_table_that_is_read_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pool.csv"
+    pool().write_csv(path)
+    before = path.read_bytes()
+    assert refused(capsys, "plan", "choose", "--pool", str(path), "--votes", "50", "--out", str(path)) == (
+        f"{path} is read; write to another file"
+    )
+    assert path.read_bytes() == before
 
 
 def test_weights_of_batches_by_hand() -> None:
@@ -217,8 +280,8 @@ def test_mistakes(tmp_path: Path) -> None:
         (
             table,
             {"judged": judge(first).with_columns(inclusion=pl.lit(0.0))},
-            r"inclusion must lie in \(0, 1\], as the choice gave it, and batch be a number; triplet t\d+ has batch=1, "
-            r"inclusion=0.0 \(42 of 42 rows\)",
+            r"inclusion must lie in \(0, 1\], as the choice gave it, and batch be a whole number; triplet t\d+ has "
+            r"batch=1, inclusion=0.0 \(42 of 42 rows\)",
         ),
         (
             table,

@@ -100,7 +100,18 @@ def test_a_candidate_that_rules_out_votes_fails(result: twoafc.Result) -> None:
     )
     broken = result.replace(triplets=rows)
     assert twoafc.gate(broken, broken, max_loss=9, distance=("good", "bad")).outcome == "fail"
-    assert twoafc.gate(broken, broken, max_loss=9, distance=("bad", "good")).outcome == "undecided"
+    assert twoafc.gate(broken, broken, max_loss=-9, distance=("bad", "good")).outcome == "pass"
+
+
+def test_printed_limits_lie_on_the_side_of_the_margin_that_decides(result: twoafc.Result) -> None:
+    names = ("good", "alike")
+    exact = twoafc.gate(result, result, max_loss=0.5, distance=names)
+    assert exact.low is not None
+    assert exact.high is not None
+    for margin, word in ((exact.high + 1e-6, "at most "), (exact.low - 1e-6, "at least ")):
+        line = str(twoafc.gate(result, result, max_loss=margin, distance=names))
+        printed = float(line.partition(word)[2].partition(",")[0])
+        assert (printed < margin) == (word == "at most "), line
 
 
 def test_exit_codes_one_line_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +126,8 @@ def test_exit_codes_one_line_and_json(folder: Path, capsys: pytest.CaptureFixtur
     found = json.loads(capsys.readouterr().out)
     assert (found["outcome"], found["exit_code"], found["triplets"]) == ("undecided", 3, 240)
     assert found["low"] < 0.22 < found["high"]
-    assert code_of(*both, "bad", "--max-loss", 0.22, "--pass-undecided") == 0
+    assert code_of(*both, "bad", "--max-loss", 0.22, "--pass-undecided", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 0
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:

@@ -14,6 +14,7 @@ from scipy import stats
 
 import twoafc
 from conftest import random_table
+from studying import code_of
 from twoafc import DataError, planning
 from twoafc.planning import Components, SingleVotes, Study, estimate_components
 
@@ -239,6 +240,27 @@ def test_mistakes(pilot: pl.DataFrame) -> None:
         planning.size(three, difference=0.1)
     with pytest.raises(ValueError, match=r"^noise is two numbers of at least 0, of the two distances; got \[1\]$"):
         planning.simulated_pilot("weber", [1])
+
+
+def test_where_no_study_is_large_enough_the_reason_is_said(
+    pilot: pl.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = planning.Components(references=0.01, triplets=0.02, votes=0.12, per_reference=4)
+    assert planning.size(given, difference=1e-6).sentence.endswith(", more than 100,000,000 triplets are needed")
+    few = planning.size(given, difference=0.01, references=5).sentence
+    assert few.endswith("no number of triplets is enough: references or people are too few")
+    pilot.write_csv(tmp_path / "pilot.csv")
+    assert code_of("plan", "size", tmp_path / "pilot.csv", "--pair", "a", "b", "--difference", 1e-6) == 0
+    assert capsys.readouterr().out.endswith(", more than 100,000,000 triplets are needed\n")
+
+
+def test_a_test_needs_two_references_and_as_many_people_as_votes() -> None:
+    given = planning.Components(references=0.01, triplets=0.02, votes=0.12, per_reference=4)
+    assert planning.size(given, difference=5.0).best["references"] >= 2  # type: ignore[index]
+    people = planning.size(given, difference=0.05, observers=2, votes=[1, 2, 5])
+    assert [row["votes_per_triplet"] for row in people.rows] == [1, 2]
+    with pytest.raises(ValueError, match=r"^cost_per_vote must be at least 0; got -1$"):
+        planning.size(given, difference=0.05, cost_per_vote=-1)
 
 
 def test_studies_that_make_no_sense_are_refused() -> None:

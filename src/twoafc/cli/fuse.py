@@ -52,7 +52,7 @@ def fuse(
     """
     from twoafc.evaluation import fuse as run
     from twoafc.measurement import identities_of, is_channels
-    from twoafc.results import check_folder, describe_files
+    from twoafc.results import check_folder, describe_files, plain
     from twoafc.table import read_votes
 
     refuse_folds(test, folds)
@@ -80,5 +80,5 @@ def fuse(
         result.card["data"][role] |= describe_files(path)
     result = result.replace(findings=[*changed, *result.findings])
     name = result.card["heads" if heads else "fusion"]["name"]
-    made = f"{'Heads' if heads else 'Fused distance'}: {out / f'{name}.npz'}"
+    made = f"{'Heads' if heads else 'Fused distance'}: {out / f'{plain(name)}.npz'}"
     present(result, out, images=images, json=json, quiet=quiet, made=made)

@@ -43,10 +43,10 @@ def gate(
     from twoafc.planning import gate as decide
 
     decision = decide(baseline, candidate, max_loss=max_loss, distance=listed(distance), estimator=estimator)
+    code = 0 if pass_undecided and decision.outcome == "undecided" else decision.exit_code
     if json:
-        print_json(decision.record(), indent=1)
+        print_json(decision.record() | {"exit_code": code}, indent=1)
     elif not quiet:
         say(str(decision))
-    code = 0 if pass_undecided and decision.outcome == "undecided" else decision.exit_code
     if code:
         raise SystemExit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,9 +112,10 @@ def size(
         "se": "se",
         "power": "power",
     }
-    kept = [name for name in shown if estimate.rows and estimate.rows[0].get(name) is not None]
-    rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
-    print_table("Studies that are large enough", [shown[name] for name in kept], rows)
+    if estimate.rows:
+        kept = [name for name in shown if estimate.rows[0].get(name) is not None]
+        rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
+        print_table("Studies that are large enough", [shown[name] for name in kept], rows)
     parts, errors = estimate.components, estimate.errors
     texts = {
         name: f"{getattr(parts, name):.2g}{f' ± {errors[name]:.1g}' if errors else ''}"
@@ -171,7 +173,7 @@ def choose(
     measure
         What distances are compared by.
     per_reference
-        At most so many triplets of one reference.
+        At most so many triplets of one reference in this batch.
     uniform
         Share of the choice that is uniform.
     repeats
@@ -184,6 +186,7 @@ def choose(
     from twoafc import planning
     from twoafc.table import write_frame
 
+    _require_other_files([out, look_at], [pool, *judged])
     chosen = planning.choose(
         pool,
         votes=votes,
@@ -244,6 +247,7 @@ def status(
 
     if not judged:
         raise ValueError("name the tables of votes so far")
+    _require_other_files([out], judged)
     with progress(quiet) as shown:
         standing = planning.status(
             list(judged), pair=pair, measure=measure, difference=difference, estimator=estimator, progress=shown
@@ -260,9 +264,17 @@ def status(
     ]
     a, b = standing.pair
     print_table(f"{a} less {b}, after each batch", ["batch", "triplets", "votes", "difference", "low", "high"], rows)
-    say(standing.sentence)
+    say(*(f"note: {note}" for note in standing.notes), standing.sentence)
     if out is not None:
         say(f"All votes with their weights: {out}")
+
+
+def _require_other_files(written: Sequence[Path | None], read: Sequence[Path]) -> None:
+    """Refuse to replace a table that is read: a pool is needed for the next batch."""
+    known = {path.resolve() for path in read}
+    same = next((path for path in written if path is not None and path.resolve() in known), None)
+    if same is not None:
+        raise ValueError(f"{same} is read; write to another file")
 
 
 def _save(result: Any, paths: Paths) -> None:

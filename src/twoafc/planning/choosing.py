@@ -23,9 +23,10 @@ as exact.
 Batches are drawn from the triplets that have not been drawn before. The estimator over batches is that of Des Raj
 (Journal of the American Statistical Association 51, 1956): each batch gives an estimate that is unbiased whatever was
 learnt from the batches before it, the triplets of these plus those of the batch divided by their probabilities, and the
-estimates are averaged by their numbers of triplets n_b. The weight of a triplet of batch b is then
+estimates are averaged by their numbers of triplets n_b. Of a batch of N_b triplets n_b may have been judged so far, at
+random; the others are in the pool of the next batch again. The weight of a triplet of batch b is then
 
-    w = (n_b / pi + sum of n_c over later batches c) / sum of all n.
+    w = (N_b / pi + sum of n_c over later batches c) / sum of all n.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ LEAST = 1e-3
 """P is kept this far from 0 and 1: a difference of logits without bound would draw few triplets."""
 COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
 """Difference of two distances per vote that is supposed where votes tell of none, in nats or %."""
-COLUMNS = ("batch", "inclusion", "weight", "votes_wanted", "first")
+COLUMNS = ("batch", "batch_size", "inclusion", "weight", "votes_wanted", "first")
 """Columns that a choice adds to the pool's."""
 
 
@@ -80,8 +81,9 @@ class Chosen:
     Attributes
     ----------
     frame : polars.DataFrame
-        The chosen rows of the pool with ``batch``, ``inclusion`` (probability), ``weight`` (its inverse, for the study
-        so far; see `batch_weights`), ``votes_wanted`` and ``first`` (the image to show first, or on the left).
+        The chosen rows of the pool with ``batch``, ``batch_size`` (its triplets), ``inclusion`` (probability),
+        ``weight`` (its inverse, for the study so far; see `batch_weights`), ``votes_wanted`` and ``first`` (the image
+        to show first, or on the left).
     inclusion : array, shape (T,)
         Probability of every triplet of the pool; 0 for those that were drawn before.
     rows : array of int
@@ -187,6 +189,8 @@ def choose(
     for name, share in (("uniform", uniform), ("repeats", repeats)):
         if not 0 <= share <= 1:
             raise ValueError(f"{name} is a share in [0, 1]; got {share:g}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0; got {seed}")
     if uniform == 0:
         raise ValueError(
             "uniform must be above 0: otherwise some triplets are never chosen, and no weights correct that"
@@ -212,7 +216,7 @@ def choose(
     worth = _worth(distances, predicted, places, apart, measure, left, seed)
     batch = 1 if design is None else 1 + max(design["batch"].to_list())
     rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
-    references = _references(frame)
+    references = _references(frame, per_reference)
     chance = _inclusion(worth.size, left, wanted, uniform, references, per_reference)
     rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
     some = chance[worth.some]
@@ -262,50 +266,80 @@ def read_judged(judged: Any) -> pl.DataFrame:
     """
     several = judged if isinstance(judged, list | tuple) else [judged]
     frames = [read_frames([source])[0] if isinstance(source, str | Path) else as_frame(source) for source in several]
+    if not frames:
+        raise ValueError("judged must name a table of votes at least")
+    if any(frame.equals(other) for frame, other in combinations(frames, 2)):
+        raise DataError("the same table of votes is given twice")
     marked = [{"triplet", "batch", "inclusion"} <= set(frame.columns) for frame in frames]
     if any(marked) and not all(marked):
         raise DataError("some votes have the columns triplet, batch and inclusion, and some have not; give one study's")
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
     if not all(marked):
+        if "batch" in whole.columns:
+            raise DataError("votes with the column batch need triplet and inclusion too, as the choice gave them")
         return whole
-    kinds = {"triplet": pl.String, "batch": pl.Int64, "inclusion": pl.Float64}
-    whole = whole.with_columns(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
-    wrong = whole.filter(
-        ~pl.col("inclusion").is_between(0, 1, closed="right").fill_null(False) | pl.col("batch").is_null()
+    kinds = {"triplet": pl.String, "batch": pl.Float64, "inclusion": pl.Float64, "batch_size": pl.Float64}
+    whole = whole.with_columns(
+        pl.col(name).cast(kind, strict=False) for name, kind in kinds.items() if name in whole.columns
     )
+    drawn = pl.col("inclusion").is_between(0, 1, closed="right").fill_null(False)
+    wrong = whole.filter(~drawn | ~((pl.col("batch") >= 1) & (pl.col("batch") % 1 == 0)).fill_null(False))
     if len(wrong):
         row = wrong.select("triplet", "batch", "inclusion").row(0)
         raise DataError(
-            f"inclusion must lie in (0, 1], as the choice gave it, and batch be a number; triplet {row[0]} has "
-            f"batch={row[1]}, inclusion={row[2]} ({len(wrong)} of {len(whole)} rows)"
+            f"inclusion must lie in (0, 1], as the choice gave it, and batch be a whole number; triplet {row[0]} has "
+            f"batch={'nothing' if row[1] is None else f'{row[1]:g}'}, inclusion={row[2]} ({len(wrong)} of {len(whole)} "
+            "rows)"
         )
+    whole = whole.with_columns(pl.col("batch").cast(pl.Int64))
     triplets = whole.select("triplet", "batch", "inclusion").unique(maintain_order=True)
     if triplets["triplet"].is_duplicated().any():
         twice = triplets.filter(pl.col("triplet").is_duplicated())["triplet"][0]
         raise DataError(f"a triplet is asked in one batch, with one inclusion; {twice} has several")
+    batches = set(whole["batch"].to_list())
+    absent = next((batch for batch in range(1, max(batches)) if batch not in batches), None)
+    if absent is not None:
+        raise DataError(f"votes of all batches are needed, and those of batch {absent} are missing")
     return study_weights(whole)
 
 
 def study_weights(judged: pl.DataFrame) -> pl.DataFrame:
     """Give votes of a study the weights of its batches."""
-    triplets = judged.select("triplet", "batch", "inclusion").unique("triplet", maintain_order=True)
-    weight = batch_weights(triplets["batch"].to_numpy(), triplets["inclusion"].to_numpy())
-    weights = triplets.select("triplet", weight=pl.Series(weight))
+    triplets = judged.unique("triplet", maintain_order=True)
+    batch, inclusion = (triplets[name].to_numpy() for name in ("batch", "inclusion"))
+    drawn = triplets["batch_size"].fill_null(0).to_numpy() if "batch_size" in triplets.columns else None
+    weights = triplets.select("triplet", weight=pl.Series(batch_weights(batch, inclusion, drawn)))
     return judged.drop("weight", strict=False).join(weights, on="triplet", how="left", maintain_order="left")
 
 
-def batch_weights(batch: IntArray, inclusion: FloatArray) -> FloatArray:
+def batch_weights(batch: IntArray, inclusion: FloatArray, drawn: IntArray | FloatArray | None = None) -> FloatArray:
     """Sampling weights of triplets that were drawn in batches, without replacement (Des Raj).
+
+    `drawn` is the number of triplets of each one's batch, of which some may not have been judged; default all were.
 
     Examples
     --------
     >>> batch_weights(np.array([1, 1, 2, 2]), np.array([0.5, 0.5, 0.25, 0.5])).tolist()
     [1.5, 1.5, 2.0, 1.0]
+    >>> batch_weights(np.array([1, 1, 2]), np.array([0.5, 0.5, 0.25]), np.array([2, 2, 2])).round(2).tolist()
+    [1.67, 1.67, 2.67]
     """
     _, place = np.unique(batch, return_inverse=True)
     counts = np.bincount(place)
     later = counts.sum() - np.cumsum(counts)
-    return np.asarray((counts[place] / inclusion + later[place]) / counts.sum())
+    drawn = counts[place] if drawn is None else np.maximum(drawn, counts[place])
+    return np.asarray((drawn / inclusion + later[place]) / counts.sum())
+
+
+def unanswered(judged: pl.DataFrame) -> list[str]:
+    """Say which batches of a study have triplets without votes so far."""
+    if "batch_size" not in judged.columns:
+        return []
+    found = judged.group_by("batch").agg(pl.col("triplet").n_unique(), pl.col("batch_size").max()).sort("batch")
+    return [
+        f"batch {batch}: {some} of {size:.0f} triplets have votes; the others are taken to be missing at random"
+        for batch, some, size in found.filter(pl.col("triplet") < pl.col("batch_size")).rows()
+    ]
 
 
 class Predicted(NamedTuple):
@@ -480,8 +514,6 @@ def _inclusion(
     size: FloatArray, left: BoolArray, wanted: int, uniform: float, references: IntArray, per_reference: int | None
 ) -> FloatArray:
     """Probabilities that sum to the number of triplets wanted, at most 1, and at most a cap for each reference."""
-    if per_reference is not None and per_reference < 1:
-        raise ValueError(f"per_reference must be at least 1; got {per_reference}")
     size = np.where(left, size, 0.0)
     share = size / size.sum() if size.sum() > 0 else left / left.sum()
     share = (1 - uniform) * share + uniform * left / left.sum()
@@ -544,10 +576,20 @@ def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArra
     return np.concatenate([certain, rows[np.diff(passed, prepend=0.0) > 0]])
 
 
-def _references(frame: pl.DataFrame) -> IntArray:
+def _references(frame: pl.DataFrame, per_reference: int | None) -> IntArray:
+    """Number the references of the pool, for a cap of them."""
+    if per_reference is None:
+        return np.zeros(len(frame), dtype=np.int64)
+    if per_reference < 1:
+        raise ValueError(f"per_reference must be at least 1; got {per_reference}")
     name = next((name for name in REFERENCES if name in frame.columns), None)
     if name is None:
-        return np.arange(len(frame))
+        raise DataError("a cap for each reference needs a column ref; the pool has none")
+    if frame[name].has_nulls():
+        rows = frame[name].null_count()
+        raise DataError(
+            f"a cap for each reference needs the references of all triplets; {name} is empty in {rows} rows"
+        )
     codes = frame[name].cast(pl.String).cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
     return np.asarray(codes - codes.min())
 
@@ -577,6 +619,7 @@ def _batch(
     wanted[rng.permutation(n)[: max(votes - n, 0)]] = 2
     return chosen.with_columns(
         batch=pl.lit(batch),
+        batch_size=pl.lit(n),
         inclusion=pl.Series(inclusion),
         weight=pl.Series(n / (n + asked) / inclusion),
         votes_wanted=pl.Series(wanted),
@@ -612,7 +655,7 @@ def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20
     Parameters
     ----------
     number : int
-        Triplets for each of the two, half of them where the first distance is sure of x0 and the second of x1.
+        How many.
     """
     frame, distances = read_pool(pool)
     ((a, b),) = _pairs(list(distances), [pair])

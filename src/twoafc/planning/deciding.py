@@ -87,6 +87,10 @@ class Gate:
         if self.low is None or self.high is None:
             return f"{self.outcome}: the loss {against} is {self.loss:g} nats per vote, without known limits"
         digits = max(places(self.high - self.low), 3)
+        limits = (self.low, self.high)
+        # Enough digits that the printed limits are on the same side of the margin.
+        while digits < 12 and any((round(x, digits) - self.max_loss) * (x - self.max_loss) <= 0 for x in limits):
+            digits += 1
         loss, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.loss, self.low, self.high))
         verdict = {
             "pass": f"at most {high}, below the margin {self.max_loss:g}",
@@ -151,8 +155,9 @@ def gate(
     }
     loss = difference.mean
     if not np.isfinite(difference.se) or difference.units <= 1:
-        # A candidate that rules out votes which were cast has an infinite NLL: that is a loss beyond any margin.
-        return Gate("fail" if loss == np.inf else "undecided", loss, None, None, None, **about)
+        # Who rules out votes which were cast has an infinite NLL: a loss, or a gain, beyond any margin.
+        beyond: dict[float, Any] = {np.inf: "fail", -np.inf: "pass"}
+        return Gate(beyond.get(loss, "undecided"), loss, None, None, None, **about)
     _, se, low, high = difference_interval(*difference, level=2 * LIMIT - 1)
     outcome: Any = "pass" if high < max_loss else "fail" if low > max_loss else "undecided"
     return Gate(outcome, loss, se, low, high, **about)

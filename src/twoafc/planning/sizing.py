@@ -250,6 +250,9 @@ class Study:
                 raise ValueError(f"{name} must be a positive number; got {value:g}")
         if not 1 - LEVEL < self.power < 1:
             raise ValueError(f"power must lie between 0.05 and 1; got {self.power:g}")
+        for name in ("cost_per_vote", "cost_per_observer"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0; got {getattr(self, name):g}")
 
     def numbers(self, components: Components, T: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """References and observers of a study with T triplets of M votes; no observers where they are not known."""
@@ -282,13 +285,17 @@ class Study:
         return np.asarray(np.where(np.isnan(power), far, power))
 
     def reached(self, components: Components, T: Any, M: Any) -> Any:
-        """Whether a study is large enough."""
+        """Whether a study is large enough; for a test it needs two references at least, and two people if known."""
         if self.se is not None:
             return self.standard_error(components, T, M) <= self.se
-        return self.power_of(components, T, M) >= self.power
+        K, J = self.numbers(components, np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
+        enough = (K >= 2) & (J is None or np.asarray(J) >= 2)
+        return enough & (self.power_of(components, T, M) >= self.power)
 
     def triplets(self, components: Components, M: int) -> int | None:
         """Fewest triplets of M votes each that are enough; None where no number is."""
+        if self.observers is not None and self.observers < M:
+            return None
         low, high = 1, 4
         while not self.reached(components, high, M):
             low, high = high, 2 * high
@@ -362,6 +369,8 @@ class StudySize:
             test = f"{100 * study.power:g} % power (paired test, two-sided, 5 %)"
             aim = f"To tell {a} and {b} apart by {study.difference:g} {unit} with {test}"
         if self.best is None:
+            if study.references is None and study.observers is None:
+                return f"{aim}, more than {MOST:,} triplets are needed"
             return f"{aim}, no number of triplets is enough: references or people are too few"
         best = self.best
         shared = best["references"] < best["triplets"]

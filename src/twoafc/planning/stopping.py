@@ -24,7 +24,7 @@ from scipy.special import ndtr, stdtrit
 
 from twoafc.evaluation import evaluate
 from twoafc.inference import COMPARED, LEVEL, Interval, Record, places
-from twoafc.planning.choosing import read_judged, study_weights
+from twoafc.planning.choosing import read_judged, study_weights, unanswered
 from twoafc.planning.deciding import difference_per_vote
 from twoafc.planning.sizing import MEASURES, pair_of
 from twoafc.results import shared_rows
@@ -78,6 +78,8 @@ class Standing:
         Votes that are still needed, about, if the difference stays what it is; None where this cannot be said.
     table : polars.DataFrame
         All votes so far with their weights, to evaluate.
+    notes : list of str
+        Batches with triplets that have no votes yet.
     """
 
     looks: list[Record]
@@ -87,6 +89,7 @@ class Standing:
     decided: str
     remaining: int | None
     table: pl.DataFrame
+    notes: list[str]
 
     def __repr__(self) -> str:
         return self.sentence
@@ -99,10 +102,10 @@ class Standing:
         ahead, behind = (a, b) if better * look["difference"] >= 0 else (b, a)
         low, high = sorted((sign * look["low"], sign * look["high"]))
         if not math.isfinite(high - low):
-            return (
-                f"Go on: after {look['votes']:,} votes on {look['triplets']:,} triplets, the difference of {a} and {b} "
-                "has no known interval yet"
-            )
+            unknown = f"the difference of {a} and {b} has no known interval yet"
+            if look["difference"] == look["se"] == 0:
+                unknown = f"{a} and {b} have not differed yet; if they never can, there is nothing to decide"
+            return f"Go on: after {look['votes']:,} votes on {look['triplets']:,} triplets, {unknown}"
         decimals = max(places(high - low), 1)
         votes = f"after {look['votes']:,} votes on {look['triplets']:,} triplets"
         span = f"{low:.{decimals}f} to {high:.{decimals}f} {MEASURES[self.measure]} (95 %, however often one looks)"
@@ -123,6 +126,7 @@ class Standing:
             "measure": self.measure,
             "difference": self.difference,
             "looks": self.looks,
+            "notes": self.notes,
         }
 
     def figure(self) -> Figure:
@@ -193,7 +197,7 @@ def status(
         )
     decided = _decided(looks[-1], names, COMPARED[2][measure].better, difference)
     remaining = None if decided else _remaining(looks[-1], scale or math.nan, difference)
-    return Standing(looks, (names[0], names[1]), measure, difference, decided, remaining, table)
+    return Standing(looks, (names[0], names[1]), measure, difference, decided, remaining, table, unanswered(table))
 
 
 def _decided(look: Record, names: Sequence[str], better: int, difference: float | None) -> str:
@@ -205,11 +209,13 @@ def _decided(look: Record, names: Sequence[str], better: int, difference: float 
 
 
 def _remaining(look: Record, scale: float, difference: float | None) -> int | None:
-    """Votes until the interval is narrow enough to decide: half of it below the difference, or half that to detect.
+    """Votes until the interval is narrow enough to decide: it excludes 0, or the difference to detect.
 
     The squared standard error is taken to fall as one over the votes.
     """
-    target = max(abs(look["difference"]), (difference or 0.0) / 2)
+    target = abs(look["difference"])
+    if difference is not None:
+        target = max(target, difference - target)
 
     def half(factor: float) -> float:
         interval = always_valid(0.0, look["se"] / math.sqrt(factor), look["units"] * factor, scale=scale)
