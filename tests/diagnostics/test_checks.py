@@ -134,6 +134,22 @@ def pairs(seed: int, **distances: Any) -> Pairs:
     return Pairs((3 * n).astype(int), np.full(500, 3), distances, labels)
 
 
+def test_similarities_and_flipped_votes_of_pairs_are_found() -> None:
+    d = pairs(0).distances["d"][0]
+    n = np.random.default_rng(1).binomial(3, 1 / (1 + np.exp(6 * (d - 0.5))))
+    assert check(replace(pairs(0), n=n)) == []
+    (finding,) = check(replace(pairs(0, likeness=lambda d: 1 / (1 + d)), n=n))
+    assert (finding.code, finding.level, finding.distance) == ("direction", "warning", "likeness")
+    assert finding.message == "likeness is a similarity: more people see no difference at large values"
+    table = pairs(0)
+    (flipped,) = check(replace(table, n=table.M - n))
+    assert flipped.message.startswith("the votes are flipped (n must count same), or ")
+    (all_same,) = check(replace(table, n=table.M))
+    assert all_same.message == "all votes are same: no distance can explain much"
+    (none_same,) = check(replace(table, n=0 * table.n))
+    assert none_same.message == "all votes are different: no distance can explain much"
+
+
 def test_checks_that_do_not_need_two_distances_take_pairs() -> None:
     assert check(pairs(0), pairs(1)) == []
     train = pairs(0, half=lambda d: 0 * d + 0.5, root=lambda d: 255 * d**0.5, minus=lambda d: -d, again=lambda d: d)

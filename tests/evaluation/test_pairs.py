@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,18 @@ def test_groups_have_scores_of_their_own(evaluated: Any) -> None:
         for name in (*MEASURES[1], "nll_per_vote"):
             assert one[f"{name}_low"] <= one[name] <= one[f"{name}_high"]
             assert one[f"{name}_se"] > 0
+
+
+def test_a_floor_of_folds_and_a_biased_P_are_called_so() -> None:
+    train, test = world(300, seed=1)["good"], world(200, seed=2)["good"]
+    (floor, *_) = evaluate(train, folds=3).notes[1:]
+    assert floor.startswith(
+        f"floor: a constant P, the share of same in the votes of the other folds ({train.share:.3f} in all), has an NLL"
+    )
+    none = replace(test, n=0 * test.n)
+    (sentence, *_) = next(iter(evaluate(train, none).goodness.values())).sentences()
+    assert sentence.startswith("P is too high, by ")
+    assert "underconfident" not in sentence
 
 
 def test_the_floor_is_told(evaluated: Any) -> None:

@@ -9,8 +9,8 @@ from twoafc.cli.options import Json, Quiet, Rename, renaming
 from twoafc.cli.show import changed_tables, print_json, say
 
 LOOKED_AT = (
-    "looked for flipped votes, similarities, shuffled rows, constant, repeated and tied values, other units, repeated "
-    "and shared triplets and references, one-sided choices"
+    "looked for flipped votes, similarities, {shuffled}constant, repeated and tied values, other units, repeated "
+    "and shared {row}s and references, one-sided choices"
 )
 
 
@@ -45,7 +45,9 @@ def check(
         print_json([asdict(finding) for finding in findings])
     elif not quiet:
         sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
-        say(*map(str, findings) if findings else (*sizes, f"Nothing wrong was found; {LOOKED_AT}."))
+        row = tables[0].row
+        looked_at = LOOKED_AT.format(row=row, shuffled="shuffled rows, " if row == "triplet" else "")
+        say(*map(str, findings) if findings else (*sizes, f"Nothing wrong was found; {looked_at}."))
         scored, caveats = [*given][-1], clustering_of(tables[-1]).caveats()
         say(*(f"note: {scored}: {caveat}" for caveat in caveats))
     if strict and any(finding.level == "warning" for finding in findings):

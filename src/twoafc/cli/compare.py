@@ -55,8 +55,9 @@ def compare(
         for name in measures:
             for table in compared.matrices(name):
                 print_table(table.caption, table.header, table.rows)
+        corrected = ", Holm" * any(record["tests"] > 1 for record in compared.comparisons)
         say(
             *compared.sentences(measures[0]),
-            "Cells: how far the row is behind the column; * significant (paired test, Holm, 5 %).",
+            f"Cells: how far the row is behind the column; * significant (paired test{corrected}, 5 %).",
         )
     say(*(f"note: {note}" for note in compared.notes))

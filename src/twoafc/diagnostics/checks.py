@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.diagnostics.design import choices, design, unlike_votes
-from twoafc.diagnostics.direction import relation_to_votes
+from twoafc.diagnostics.design import choices, design, one_answer, unlike_votes
+from twoafc.diagnostics.direction import direction_of_pairs, relation_to_votes
 from twoafc.diagnostics.findings import Finding
 from twoafc.diagnostics.overlap import duplicates, shared
 from twoafc.diagnostics.profile import Profile, profile_of
@@ -53,7 +53,8 @@ def _findings(profiles: list[Profile]) -> Iterator[Finding]:
     if triplets:
         yield from relation_to_votes(profiles)
     for profile in profiles:
-        for check_table in (values, duplicates, design, *((sides, choices) if triplets else ())):
+        own = (sides, choices) if triplets else (direction_of_pairs, one_answer)
+        for check_table in (values, duplicates, design, *own):
             yield from check_table(profile)
     if len(profiles) == 2:
         for check_both in (units, shared, unlike_votes):

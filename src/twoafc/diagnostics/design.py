@@ -138,6 +138,18 @@ def _one_sided(profile: Profile) -> Iterator[Finding]:
     yield Finding("one_sided", level, profile.role, None, message, evidence, remedy)
 
 
+def one_answer(profile: Profile) -> Iterator[Finding]:
+    """Find pairs that are all called same, or all different."""
+    side, n, votes = profile.one_sided, int(profile.table.n.sum()), int(profile.table.M.sum())
+    if side is None or len(profile.table) < MIN_ROWS:
+        return
+    answer, chosen = ("same", n) if side == "x1" else ("different", votes - n)
+    message = f"{'all' if chosen == votes else 'nearly all'} votes are {answer}: no distance can explain much"
+    remedy = "check that n counts the people who see no difference"
+    evidence = f"{share_of(chosen, votes)} votes"
+    yield Finding("one_sided", "warning", profile.role, None, message, evidence, remedy)
+
+
 def _scores(profile: Profile, names: list[str]) -> str:
     scores = [profile.relations[name].score for name in names]
     span = f"{scores[0]:.1f} %" if len(scores) == 1 else f"{min(scores):.1f}..{max(scores):.1f} %"

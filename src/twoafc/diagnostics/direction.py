@@ -12,6 +12,7 @@ import polars as pl
 from twoafc.diagnostics.findings import Finding, Level, join_names
 from twoafc.diagnostics.profile import Column, Profile, Relation
 from twoafc.diagnostics.values import kolmogorov
+from twoafc.inference import clustering_of, p_value
 from twoafc.table import Votes
 
 State = Literal["agrees", "disagrees", "turns", "unclear"]
@@ -71,6 +72,44 @@ def relation_to_votes(profiles: list[Profile]) -> Iterator[Finding]:
         if finding.table not in mixed:
             yield finding
     yield from in_groups
+
+
+def direction_of_pairs(profile: Profile) -> Iterator[Finding]:
+    """Find distances of pairs that rise where people see no difference: similarities, or flipped votes."""
+    table = profile.table
+    same = table.n / table.M
+    clustering = clustering_of(table)
+    weight, sampling = clustering.rows.shares(), clustering.rows.sampling
+    if len(table) < MIN_UNITS or not float(np.std(same)):
+        return
+    p = {}
+    for name, column in profile.varying.items():
+        u = column.u[0] - np.average(column.u[0], weights=sampling)
+        products = u * (same - np.average(same, weights=sampling))
+        value = float(np.average(products, weights=sampling))
+        se = float(clustering.standard_errors(((products - value) * weight)[:, None], weight)[0, 0])
+        p[name] = np.sign(value) * p_value(value, se, float(clustering.units(weight)[0]))
+    against = [name for name, signed in p.items() if 0 < signed < P_SCORE]
+    agreeing = [name for name, signed in p.items() if -P_SCORE < signed < 0]
+    if not against:
+        return
+    names = join_names(against)
+    verb, noun = ("is", "a similarity") if len(against) == 1 else ("are", "similarities")
+    message = f"{names} {verb} {noun}: more people see no difference at large values"
+    remedy = "give a distance, which is 0 where images are the same: 1 - similarity, say"
+    if not agreeing:
+        message = f"the votes are flipped (n must count same), or {message}"
+        remedy = f"give M - n, or {remedy}"
+    evidence = f"rank correlation with the share of same is positive, p < {P_SCORE:g}"
+    yield Finding(
+        "direction",
+        "warning",
+        profile.role,
+        against[0] if agreeing and len(against) == 1 else None,
+        message,
+        evidence,
+        remedy,
+    )
 
 
 def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | None]]:

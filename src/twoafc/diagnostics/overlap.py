@@ -127,10 +127,10 @@ def _shared_references(train: Votes, test: Votes) -> Iterator[Finding]:
     count = f"{len(names)} of {asked.n_unique()} references of test are"
     evidence = f"{count} in train ({join_names(names, 3)}), in {share_of(len(met), len(asked))} {rows}"
     remedy = (
-        "the scores are for new triplets of these references; for new references split by reference "
+        f"the scores are for new {test.row}s of these references; for new references split by reference "
         "(one table: --folds does so)"
     )
-    caveat = f"{count} also in train: scores are for new triplets of these, not for new references"
+    caveat = f"{count} also in train: scores are for new {test.row}s of these, not for new references"
     if len(met) < MOST_MET * len(asked):
         caveat = ""
     yield Finding("shared_references", "note", "both", None, message, evidence, remedy, caveat)

@@ -167,7 +167,7 @@ def evaluate_tables(
     # Records of the scores with their error bars, then what needs several of them.
     scores, means_over_seeds = _with_error_bars(scored, method, clusterings, settings)
     papers = _papers_density(plan, data, settings)
-    notes += [*_notes_on_fits(data, plan), *_notes_on_scores(train, scores), *_density_note(scores, papers)]
+    notes += [*_notes_on_fits(data, plan), *_notes_on_scores(data, scores), *_density_note(scores, papers)]
     scores += means_over_seeds
     comparisons = (
         [] if counted else keep_planned(_comparisons(unseen, clustering, method), plan.comparisons, COMPARED[train.k])
@@ -328,17 +328,19 @@ def _notes_on_fits(data: Data, plan: Plan) -> list[str]:
     return notes
 
 
-def _notes_on_scores(train: Votes, scores: Sequence[Record]) -> list[str]:
+def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
     """The floor of pairs, and what is unknown or infinite."""
     notes = []
-    if train.k == 1:
+    if data.train.k == 1:
         record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
         precision = record["average_precision_floor"]
         ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
-        notes.append(
-            f"floor: the constant P = {train.share:.3f}, the share of same in the training votes, has an NLL of "
-            f"{record['nll_floor']:.4f} ({record['nll_per_vote_floor']:.4f} per vote){ranked}"
-        )
+        share = f"{data.train.share:.3f}"
+        constant = f"the constant P = {share}, the share of same in the training votes,"
+        if data.test is None:
+            constant = f"a constant P, the share of same in the votes of the other folds ({share} in all),"
+        nll = f"{record['nll_floor']:.4f} ({record['nll_per_vote_floor']:.4f} per vote)"
+        notes.append(f"floor: {constant} has an NLL of {nll}{ranked}")
     return [*notes, *dict.fromkeys(warnings(scores))]
 
 

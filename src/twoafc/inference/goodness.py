@@ -25,6 +25,8 @@ MOST_BINS, BIN_SIZE = 20, 50
 """Largest number of calibration bins, and the least number of triplets in each."""
 CLIP = 1e-9
 """P is kept this far from 0 and 1 where its logit is taken."""
+BIASED = 0.8
+"""Share of the calibration error that a bias of P must have to be named as its cause."""
 MAX_SLOPE = 20.0
 """A larger slope has no maximum: all votes agree with P, or all disagree."""
 MAX_SHIFT = 10.0
@@ -84,7 +86,7 @@ class Goodness:
 
     def sentences(self) -> list[str]:
         """Describe the result in words, one sentence for each attribute."""
-        sentences = [self.calibration.sentence(), self._unexplained()]
+        sentences = [self.calibration.sentence(biased=self.row == "pair"), self._unexplained()]
         if self.residuals is not None:
             worst = self.residuals.worst()
             misfit = (
@@ -176,8 +178,8 @@ class Calibration:
         """Convert to plain values."""
         return asdict(self) | {"slope": self.slope._asdict()}
 
-    def sentence(self) -> str:
-        """Describe the slope in words, and where it is off the loss."""
+    def sentence(self, *, biased: bool = False) -> str:
+        """Describe the slope in words, and where it is off the loss; P of pairs may be biased instead."""
         slope, _, low, high = self.slope
         if not np.isfinite(low):
             return "the calibration slope of P cannot be estimated"
@@ -185,7 +187,11 @@ class Calibration:
         if not self.is_off:
             return f"no over- or underconfidence of P is detected ({figures})"
         problem = "P is overconfident" if slope < 1 else "P is underconfident"
-        if low <= 0:
+        votes = np.array([each.votes for each in self.bins], dtype=np.float64)
+        bias = float(votes @ [each.share - each.P for each in self.bins] / votes.sum())
+        if biased and abs(bias) > BIASED * self.ece:
+            problem = f"P is too {'low' if bias > 0 else 'high'}, by {100 * abs(bias):.0f} % of the votes on average"
+        elif low <= 0:
             problem = "P does not predict these votes" if high >= 0 else "P is reversed: it is high where few chose x1"
         loss = f"; this costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
         return f"{problem} ({figures}){loss if self.calibration > 0 and np.isfinite(self.calibration_se) else ''}"

@@ -104,14 +104,19 @@ def p_value(difference: float, se: float, units: float) -> float:
 
 
 def p_text(p: float) -> str:
-    """Write a p-value.
+    """Write a p-value, with so many digits that it is below 0.05 as written where it is.
 
     Examples
     --------
-    >>> p_text(1e-9), p_text(0.0312), p_text(0.6)
-    ('p < 0.0001', 'p = 0.031', 'p = 0.60')
+    >>> p_text(1e-9), p_text(0.0312), p_text(0.6), p_text(0.0497), p_text(0.0503)
+    ('p < 0.0001', 'p = 0.031', 'p = 0.60', 'p = 0.0497', 'p = 0.05')
     """
-    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if p < 0.1 else f"p = {p:.2f}"
+    if p < 1e-4 or not p < 0.1:
+        return "p < 0.0001" if p < 1e-4 else f"p = {p:.2f}"
+    digits = 2
+    while digits < 9 and (float(f"{p:.{digits}g}") < 1 - LEVEL) != (p < 1 - LEVEL):
+        digits += 1
+    return f"p = {p:.{digits}g}"
 
 
 def places(error: float) -> int:

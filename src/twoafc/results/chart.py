@@ -12,6 +12,7 @@ import polars as pl
 from twoafc import plots
 from twoafc.core import Uniform
 from twoafc.inference import Record
+from twoafc.inference import p_text as text_of
 from twoafc.results.tables import key_of
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def p_text(record: Record) -> str:
     p = record["p_holm"]
     if p is None:
         return ""
-    text = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if p < 0.1 else f"p = {p:.2f}"
-    return text if record.get("tests", 2) == 1 else f"{text} (Holm)"
+    return text_of(p) + " (Holm)" * bool(record.get("tests", 2) > 1)
 
 
 def _number(value: float | None) -> float:
