@@ -164,6 +164,11 @@ def test_seeds_give_a_record_each_and_a_summary() -> None:
     assert len([r for r in found.scores if r["estimator"] == "density" and r["split"] == "test"]) == 1
 
 
+def test_folds_beside_a_test_table_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^folds cross-validate a single table; there is a test table too$"):
+        evaluate(wide(60, 1), wide(50, 2), folds=3)
+
+
 def test_intervals_over_seeds_do_not_depend_on_other_estimators() -> None:
     bars = []
     for names in (["network"], ["network", "auto"], ["auto", "network"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -271,8 +272,8 @@ def status(
 
 def _require_other_files(written: Sequence[Path | None], read: Sequence[Path]) -> None:
     """Refuse to replace a table that is read: a pool is needed for the next batch."""
-    known = {path.resolve() for path in read}
-    same = next((path for path in written if path is not None and path.resolve() in known), None)
+    known = {os.path.realpath(path) for path in read}
+    same = next((path for path in written if path is not None and os.path.realpath(path) in known), None)
     if same is not None:
         raise ValueError(f"{same} is read; write to another file")
 

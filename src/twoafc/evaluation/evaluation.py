@@ -116,6 +116,8 @@ def evaluate(
     >>> result.frame().filter(split="test", group="all")["triplets"].item()
     500
     """
+    if test is not None and changes.get("folds") is not None:
+        raise ValueError("folds cross-validate a single table; there is a test table too")
     settings = changed_settings("evaluate", settings, changes)
     chosen, distances = _estimators(estimators), [distances] if isinstance(distances, str) else distances
     if _are_counts(train) or _are_counts(test):
