@@ -118,10 +118,10 @@ def size(
         rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
         print_table("Studies that are large enough", [shown[name] for name in kept], rows)
     parts, errors = estimate.components, estimate.errors
-    texts = {
-        name: f"{getattr(parts, name):.2g}{f' ± {errors[name]:.1g}' if errors else ''}"
-        for name in ("references", "triplets", "votes", "observers", "intraclass")
-    }
+    names = ("references", "triplets", "votes", "observers", "intraclass")
+    # A component that is cut off at 0 whichever references are left out is not known exactly.
+    spread = {name: f" ± {errors[name]:.1g}" if errors.get(name) else " or a little more" for name in names if errors}
+    texts = {name: f"{getattr(parts, name):.2g}{spread.get(name, '')}" for name in names}
     people = "people are not known" if parts.per_observer is None else f"{texts['observers']} between people"
     say(
         f"Variance of a vote: {texts['references']} between references, {texts['triplets']} between triplets, "
