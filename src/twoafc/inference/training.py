@@ -8,11 +8,11 @@ Over K splits,
 
 and the variance that training adds is f (R - I), or f R where the training table is cross-validated. I is the
 interaction of row and fit, which the variance over test rows already has. f is 1/4 for the NLL: half a table has
-twice the noise, and the NLL, flat around its best surface, feels it to second order. So do measures of the choice
-where there is little noise; where there is more, 0.4 was found. How much there is in a difference, I over its variance
-V over test rows tells: f is I / 2V, within 1/4 and 0.4. Fits of cross-validation share rows with each other and with
-those tested; f was found to be 1/8 for the NLL there, and 1/2 otherwise. All this was chosen on simulated worlds, and
-confirmed on others: see `benchmarks/verdicts.py`.
+twice the noise, and the NLL, flat around its best surface, feels it to second order. For measures of the choice f
+grows with the noise: for a difference with variance V over test rows it is I / 2V, at least 1/4 and at most 0.4; for a
+score it is 0.4. In cross-validation fits share rows with each other and with the rows tested: f is 1/8 for the NLL and
+1/2 for the others. Apart from the first, these factors were chosen by simulation and confirmed on other simulated
+tables (`benchmarks/verdicts.py`).
 """
 
 from __future__ import annotations
