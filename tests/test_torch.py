@@ -92,6 +92,22 @@ def test_a_fit_may_be_a_file(table: Triplets, fit: Any, tmp_path: Path) -> None:
     assert torch.equal(VoteLoss(tmp_path / "m.npz").probability(*d), VoteLoss(fit).probability(*d))
 
 
+def test_certain_votes_and_many_of_them() -> None:
+    """A certain P that is right costs nothing, and the coefficient of many votes is exact in single precision."""
+
+    class Given(torch.nn.Module):
+        def forward(self, d0: torch.Tensor, d1: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return d0.log(), (1 - d0).log()
+
+    P, M = torch.tensor([1.0, 0.0, 0.5, 0.3]), torch.tensor([5, 5, 100_000, 1000])
+    n = torch.tensor([5, 0, 50_100, 290])
+    found = VoteLoss(Given(), reduction="none")(P, P, n, M)
+    expected = [metrics.nll([k], [m], [p]) for k, m, p in zip(n.tolist(), M.tolist(), P.tolist(), strict=True)]
+    assert found.tolist() == pytest.approx(expected, abs=0.01)
+    assert found[:2].tolist() == [0.0, 0.0]
+    assert found[3].item() == pytest.approx(expected[3], abs=1e-4)
+
+
 @pytest.mark.parametrize("psychometric", ["learnable", "fitted"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_is_the_nll_of_the_metrics(psychometric: str, weighted: bool, fit: Any) -> None:

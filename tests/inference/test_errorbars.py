@@ -626,3 +626,16 @@ def test_a_difference_that_is_the_same_everywhere_has_an_interval_that_agrees_wi
     assert record["p"] == pytest.approx(2.0 ** (1 - rows))
     assert (record["p"] < 0.05) == different == (record["high"] < 0)
     assert len(record["sentence"]) < 130  # no sixteen digits
+
+
+def test_differences_include_the_spread_over_seeds() -> None:
+    """By hand: the variance of the mean over rows, and that of the seeds' mean differences, with Satterthwaite's df."""
+    rng = np.random.default_rng(8)
+    columns = {name: [rng.normal(size=(60, len(MEASURES[2]))) + shift for shift in rng.normal(size=4)] for name in "ab"}
+    M = np.full(60, 3)
+    runs = {name: mean_values([Values(MEASURES[2], each, M) for each in given]) for name, given in columns.items()}
+    (record, *_) = compare(runs, Clustering(Dependence(60, (), "")), estimator="e")
+    apart = np.array([a[:, 0] - b[:, 0] for a, b in zip(columns["a"], columns["b"], strict=True)])
+    rows, seeds = apart.mean(axis=0).var(ddof=1) / 60, apart.mean(axis=1).var(ddof=1) / 4
+    assert record["se"] == pytest.approx(np.sqrt(rows + seeds))
+    assert record["df"] == pytest.approx((rows + seeds) ** 2 / (rows**2 / 59 + seeds**2 / 3))

@@ -205,7 +205,7 @@ def test_the_command(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_distance_that_raises_is_told_as_it_is_here(client: Any) -> None:
     said = refused(["dask_distances:trapped"], client=client, batch_size=24)
     assert said == refused(["dask_distances:trapped"], batch_size=24)
-    assert said == "trapped raised RuntimeError: a trap, on SOME; finished values are kept"
+    assert said == "trapped raised RuntimeError: a trap, on SOME; values finished before it are kept"
     assert processes(client) == [0, 0]
 
 

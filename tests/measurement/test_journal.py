@@ -123,7 +123,7 @@ def test_what_is_finished_is_not_measured_again(here: Path) -> None:
     data = twoafc.datasets.open_dataset("table.csv")
     image = data.images([30])[1]
     Path("trap").write_text(repr(float(image.mean(axis=(1, 2, 3))[0])))
-    said = "^trapped raised RuntimeError: a trap, on triplet t30; finished values are kept$"
+    said = "^trapped raised RuntimeError: a trap, on triplet t30; values finished before it are kept$"
     with pytest.raises(ValueError, match=said):
         measure(["slow_distances:trapped"])
     Path("trap").unlink()

@@ -478,7 +478,7 @@ def test_a_value_that_is_wrong_in_the_middle_is_named(here: Path) -> None:
     culprit = worst.filter(pl.col("rmse_d0") == most).row(0, named=True)
     said = (
         f"a distance must be finite and at least 0; spoilt gave nan, on triplet {culprit['triplet']} "
-        f"({culprit['x0']}); finished values are kept"
+        f"({culprit['x0']}); values finished before it are kept"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         measure("table.csv", {"spoilt": spoilt}, "u.csv", batch_size=4)

@@ -322,6 +322,8 @@ def test_bins_too_wide_are_warned_of(kind: str, per_octave: int, told: str) -> N
     counts = {"distance": counts_of(drawn_world(kind, 5_000, 1), per_octave=per_octave)}
     (warned,) = (note for note in evaluate(counts, counts).notes if note.startswith("warning"))
     assert re.fullmatch(f"warning: distance: {told}", warned)
+    sound = {"distance": counts_of(drawn_world(SOUND[0], 5_000, 2), per_octave=per_octave)}
+    assert warned in evaluate(sound, counts).notes  # of the test table
 
 
 @pytest.mark.parametrize("kind", SOUND)

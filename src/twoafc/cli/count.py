@@ -75,4 +75,5 @@ def count(
         rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in written]
         print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
         notes = dict.fromkeys(note for counts in files.values() for note in counts.vote_notes)
-        say(*map(str, changed), *(f"note: {note}" for note in notes), f"Counts: {out}")
+        wide = [note for counts in files.values() for note in counts.bin_notes if note.startswith("warning: ")]
+        say(*map(str, changed), *(f"note: {note}" for note in notes), *wide, f"Counts: {out}")

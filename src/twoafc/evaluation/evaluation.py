@@ -461,7 +461,10 @@ def _evaluate_counts(
         for run in results[-1].runs:
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
-    of_bins = [note for name in names for note in train[name].bin_notes]
+    # Of the two tables the one whose bins are wider for its distances.
+    tables = [table for table in (train, test) if table]
+    widest = [max((table[name] for table in tables), key=lambda each: max(each.widest, each.beyond)) for name in names]
+    of_bins = [note for counts in widest for note in counts.bin_notes]
     wide = [note.removeprefix("warning: ") for note in of_bins if note.startswith("warning: ")]
     papers = {
         name: np.inf if nll is None else nll

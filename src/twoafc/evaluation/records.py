@@ -264,8 +264,11 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, ...], FloatArr
         for place, name in enumerate(_measures(summary)):
             se_of_runs = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
             sd = summary.get(f"{name}_sd") or 0.0
-            se = np.sqrt(np.mean(np.square(se_of_runs)) + sd**2 / len(finished)) if se_of_runs else np.nan
-            summary |= bar(name, summary.get(name), float(se), 0.0 if of_units is None else float(of_units[place]))
+            rows = np.mean(np.square(se_of_runs), keepdims=True) if se_of_runs else np.array([np.nan])
+            of_seeds = np.array([sd**2 / max(len(finished), 1)])
+            known = np.zeros(1) if of_units is None else of_units[[place]]
+            combined = combined_units(rows, known, of_seeds, max(len(finished) - 1, 1))
+            summary |= bar(name, summary.get(name), float(np.sqrt(rows + of_seeds)[0]), float(combined[0]))
         records.append(summary)
     return records
 

@@ -331,9 +331,9 @@ def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering)
 SWEEP_FOLDER = OutputFolder("sweep.json", "sweeps")
 SWEEP_READING = "± standard error; best: least NLL, chosen by the tested votes themselves, which flatters it a little"
 CHOSEN = {
-    False: "automatic: chosen by triplets left out in turn from the training table",
-    True: "automatic: chosen by triplets left out in turn from the whole table; its NLL is that of choosing anew in "
-    "each fold, without the triplets that are scored",
+    False: "automatic: chosen by leaving out triplets, or references, of the training table in turn",
+    True: "automatic: chosen by leaving out triplets, or references, of the whole table in turn; its NLL is that of "
+    "choosing anew in each fold, without the triplets that are scored",
 }
 """What the automatic sigma is, with a test table and where the table is cross-validated."""
 DRAWN_MEASURES: tuple[Measure, ...] = ("nll", "agreement")

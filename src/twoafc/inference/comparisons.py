@@ -118,6 +118,7 @@ def compare(
                 if refitted is not None:
                     replicates = refitted[a][:, k] - refitted[b][:, k]
                     difference = difference.plus(float(spread(replicates)) ** 2, len(replicates) - 1)
+                difference = _with_seeds(difference, values[a].runs, values[b].runs, k, sampling)
                 interval, p = difference_interval(*difference), p_value(*difference)
                 known = bool(np.isfinite(interval).all())
                 figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
@@ -267,6 +268,22 @@ def _with_training(
         means[:, None], variance[:, None], [measure], crossed=halves.crossed, rows=difference.se**2
     )
     return difference.plus(float(training[0]), halves.df)
+
+
+def _with_seeds(
+    difference: Difference,
+    one: Sequence[FloatArray],
+    other: Sequence[FloatArray],
+    k: int,
+    sampling: FloatArray | None,
+) -> Difference:
+    """Add the variance of a mean over seeds to the error of a difference; the seeds of two distances are paired."""
+    first, second = (np.array([np.average(run[:, k], weights=sampling) for run in runs]) for runs in (one, other))
+    parts = [first - second] if len(one) == len(other) else [first, second]
+    for part in parts:
+        if len(part) > 1:
+            difference = difference.plus(float(np.var(part, ddof=1)) / len(part), len(part) - 1)
+    return difference
 
 
 def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:

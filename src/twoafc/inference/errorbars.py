@@ -183,6 +183,7 @@ class Values:
     M: IntArray
     vote_effects: FloatArray | None = None
     halves: HalfScores | None = None
+    runs: tuple[FloatArray, ...] = ()  # columns of each seed, where these are means over seeds
 
     @property
     def per_vote(self) -> list[str]:
@@ -253,7 +254,8 @@ def mean_values(runs: Sequence[Values]) -> Values:
     effects = None
     if first.vote_effects is not None:
         effects = np.mean([run.vote_effects for run in runs if run.vote_effects is not None], axis=0)
-    return replace(first, columns=np.mean([run.columns for run in runs], axis=0), vote_effects=effects, halves=None)
+    columns = tuple(run.columns for run in runs)
+    return replace(first, columns=np.mean(columns, axis=0), vote_effects=effects, halves=None, runs=columns)
 
 
 def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:

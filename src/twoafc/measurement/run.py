@@ -452,7 +452,7 @@ def _described(plan: Plan) -> Iterator[None]:
         block, error = failed.block, failed.error
         if isinstance(error, DistanceError) and block is not None:
             where = plan.named(block.items[error.items], error.image)
-            raise ValueError(f"{error.message}, on {where}; finished values are kept") from failed
+            raise ValueError(f"{error.message}, on {where}; values finished before it are kept") from failed
         had = "" if block is None else f", while it had {plan.named(block.items)}"
         message = f"{error}{had}; finished values are kept, and the same command resumes the run"
         raise type(error)(message) from failed

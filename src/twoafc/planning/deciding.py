@@ -248,4 +248,5 @@ def _per_vote(values: Values, weight: FloatArray, measure: str, votes: Ballots |
     if values.vote_effects is not None and votes is not None:
         own = values.vote_effects[:, values.measures.index(measure)]
         effects = over_votes(measure, own, M[votes.row])[:, None] / mean
-    return Values((measure,), linear(values.columns), M, effects, halves)
+    runs = tuple(linear(columns) for columns in values.runs)
+    return Values((measure,), linear(values.columns), M, effects, halves, runs)

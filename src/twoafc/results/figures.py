@@ -48,7 +48,7 @@ class Figures:
         return figure
 
     def surfaces(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
-        """P(d0, d1) over the plane of the two distances, each mapped to [0, 1] by its own distribution."""
+        """P(d0, d1) over the plane of the two distances, both mapped to [0, 1] by the distribution of all of them."""
         self._require("triplet", "surfaces")
         runs = self._runs(*self._asked(distances, estimator))
         return _drawn(plots.surfaces(surfaces_of(runs, NODES, rows=self._result.triplets)), "surface")

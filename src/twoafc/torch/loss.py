@@ -85,9 +85,12 @@ class VoteLoss(torch.nn.Module):
         """
         n, M, weight = votes_of({"d0": d0, "d1": d1}, n, M, weight)
         log_p, log_q = self._log_chances(d0, d1)
+        coefficient = _log_coefficient(n, M).to(log_p.dtype)
         n, M = n.to(log_p.dtype), M.to(log_p.dtype)
-        coefficient = torch.lgamma(M + 1) - torch.lgamma(n + 1) - torch.lgamma(M - n + 1)
-        nll = -(coefficient + n * log_p + (M - n) * log_q)
+        # A choice that nobody made counts nothing, even where its logarithm is minus infinity.
+        zero = torch.zeros_like(log_p)
+        chosen, others = torch.where(n > 0, log_p, zero), torch.where(n < M, log_q, zero)
+        nll = -(coefficient + n * chosen + (M - n) * others)
         weight = torch.ones_like(nll) if weight is None else weight.to(nll.dtype)
         if self.reduction == "mean":
             over = weight * M if self.measure == "nll_per_vote" else weight
@@ -104,6 +107,12 @@ class VoteLoss(torch.nn.Module):
         with torch.autocast(d0.device.type, enabled=False):
             log_p, log_q = self.psychometric(d0, d1)
         return log_p, log_q
+
+
+def _log_coefficient(n: Tensor, M: Tensor) -> Tensor:
+    """Log of the binomial coefficient, in double precision where the device has it: large terms cancel."""
+    n, M = (votes.to(torch.float32 if votes.device.type == "mps" else torch.float64) for votes in (n, M))
+    return torch.lgamma(M + 1) - torch.lgamma(n + 1) - torch.lgamma(M - n + 1)
 
 
 def _as(d: Tensor, value: Tensor) -> Tensor:
