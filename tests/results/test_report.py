@@ -539,6 +539,9 @@ def test_the_command_writes_the_page_and_lists_it(finished: Path, images: Path, 
     assert json.loads(capsys.readouterr().out) == {"report": str(written), "bytes": written.stat().st_size}
     assert "data:image/jpeg" in (folder / "report.html").read_text()
     assert sorted(os.listdir(folder)) == sorted(os.listdir(finished))
+    (tmp_path / "empty").mkdir()
+    main(["report", str(folder), "--images", str(tmp_path / "empty")])
+    assert re.match(rf"note: (\d+) of \1 images are not in {tmp_path}/empty \(", capsys.readouterr().out)
 
 
 def test_mistakes_get_one_line(finished: Path, tmp_path: Path, capsys: Any) -> None:

@@ -414,6 +414,11 @@ def test_the_ceiling_of_counts_is_that_of_all_their_distances() -> None:
             assert shares[0] == pytest.approx(shares[1], abs=0.3)
 
 
+def test_counts_of_one_distance_need_no_mapping(tables: tuple[Triplets, Triplets]) -> None:
+    train, test = (count(table["good"]) for table in tables)
+    assert evaluate(train["good"], test["good"]).scores == evaluate(train, test).scores
+
+
 def test_counts_without_references_are_not_clustered(tables: tuple[Triplets, Triplets]) -> None:
     train, test = (count(table["good"]) for table in tables)
     found = evaluate(train, test, estimators=("network",), settings=Settings(seeds=2))

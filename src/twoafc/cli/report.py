@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet
-from twoafc.cli.show import print_json
+from twoafc.cli.show import print_json, say
 
 
 def report(results: Path, *, images: Path | None = None, json: Json = False, quiet: Quiet = False) -> None:
@@ -18,10 +18,15 @@ def report(results: Path, *, images: Path | None = None, json: Json = False, qui
     images
         Folder of the images that the tested table names, to show triplets with their images.
     """
-    from twoafc.results import Result, write_report
+    from twoafc.results import Pictures, Result, missing_images, write_report
 
-    path = write_report(Result.read(results), images)
+    result = Result.read(results)
+    notes = []
+    if images is not None:
+        notes = missing_images(result.rows.iter_rows(named=True), Pictures(images))
+    path = write_report(result, images)
     if json:
-        print_json({"report": str(path), "bytes": path.stat().st_size})
+        print_json({"report": str(path), "bytes": path.stat().st_size} | ({"notes": notes} if notes else {}))
     elif not quiet:
+        say(*(f"note: {note}" for note in notes))
         print(f"Report: {path} ({path.stat().st_size / 1000:,.0f} kB)")

@@ -120,6 +120,7 @@ def evaluate(
         raise ValueError("folds cross-validate a single table; there is a test table too")
     settings = changed_settings("evaluate", settings, changes)
     chosen, distances = _estimators(estimators), [distances] if isinstance(distances, str) else distances
+    train, test = ({given.distance: given} if isinstance(given, Counts) else given for given in (train, test))
     if _are_counts(train) or _are_counts(test):
         if not _are_counts(train) or not (test is None or _are_counts(test)):
             raise TypeError("train and test must both be tables, or both counts of distances")

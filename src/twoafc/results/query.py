@@ -213,7 +213,7 @@ def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None)
     if pictures is None:
         return []
     names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
-    absent = [name for name in names if pictures.path(name) is None]
+    absent = pictures.missing(names)
     return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []
 
 

@@ -75,7 +75,7 @@ def with_error(value: float, error: float | None) -> str:
     >>> with_error(1.34821, 0.0526), with_error(73.529, 1.57), with_error(1.5, None)
     ('1.348 ± 0.053', '73.5 ± 1.6', '1.5000')
     """
-    if error is None or not error > 0:
+    if error is None or not error > 1e-9 * abs(value):
         return f"{value:.4f}"
     places = decimals(error)
     return f"{value:.{places}f} ± {error:.{places}f}"
