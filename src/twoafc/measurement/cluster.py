@@ -21,6 +21,7 @@ import sysconfig
 import time
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -43,6 +44,8 @@ AHEAD = 2
 """Blocks sent for each thread of the workers, so that no thread waits for its next block."""
 RETRIES = 2
 """How often a block is tried again if its process has died; Dask itself tolerates the loss of some workers."""
+UNDONE = ("pending", "lost", "cancelled")
+"""States of a block whose result is gone, without an error of its own."""
 TRIALS = 3
 """How often to wait for new workers, if all leave while they are prepared."""
 IDLE = 60.0
@@ -106,7 +109,7 @@ class ClusterExecutor:
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished."""
         distributed: Any = require("distributed", extra="cluster")
-        waiting, sent = iter(blocks), dict[Any, Block]()
+        waiting, sent, resent = iter(blocks), dict[Any, Block](), Counter[int]()
         results = distributed.as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
 
         def send(block: Block) -> None:
@@ -126,6 +129,12 @@ class ClusterExecutor:
                 failed: BlockError | None = None
                 for future, result in self._wait(lambda: results.next_batch(block=False)):
                     block = sent.pop(future)
+                    if future.status in UNDONE and resent[int(block.items[0])] < RETRIES:
+                        # The worker was lost after it had finished, before its result arrived.
+                        self._require_scheduler()
+                        resent[int(block.items[0])] += 1
+                        send(block)
+                        continue
                     worker, outcome = result if future.status == "finished" else ("", self._lost(future))
                     if isinstance(outcome, Exception):
                         failed = failed or BlockError(block, outcome)
