@@ -203,6 +203,9 @@ def test_single_votes_are_told_of_wherever_their_counts_go(capsys: pytest.Captur
 
 
 def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "merge", "votes.csv", "votes.npz", "--out", "both.npz") == (
+        "votes.csv is a table; count it first (twoafc count)"
+    )
     main(["count", "b.parquet", "--out", "fine", "--per-octave", "256", "--quiet"])
     twoafc.Density().fit(Triplets.read("a.parquet")).save("plain.npz")
     fit_counts(twoafc.Density(), Counts.load("a/distance.npz")).save("model.npz")

@@ -27,6 +27,9 @@ def merge(*files: Path, out: Path, json: Json = False, quiet: Quiet = False) -> 
         raise ValueError(f"merged counts and models are written as .npz; found {out.name}")
     if not out.parent.is_dir():
         raise OSError(f"no such folder: {out.parent}")
+    table = next((path for path in files if path.suffix in (".csv", ".parquet")), None)
+    if table is not None:
+        raise ValueError(f"{table} is a table; count it first (twoafc count)")
     merged = merge_files(files)
     merged.made.save(out)
     counts = merged.counts

@@ -138,7 +138,7 @@ class NothingToDrawError(DataError):
 
 def _drawn(figure: Figure | None, what: str) -> Figure:
     if figure is None:
-        raise NothingToDrawError(f"there is no {what} to draw: none was kept, or every run diverged")
+        raise NothingToDrawError(f"there is no {what} to draw: none was kept, every run diverged, or the results are of counts")
     return figure
 
 
