@@ -138,7 +138,8 @@ class NothingToDrawError(DataError):
 
 def _drawn(figure: Figure | None, what: str) -> Figure:
     if figure is None:
-        raise NothingToDrawError(f"there is no {what} to draw: none was kept, every run diverged, or the results are of counts")
+        reason = "none was kept, every run diverged, or the results are of counts"
+        raise NothingToDrawError(f"there is no {what} to draw: {reason}")
     return figure
 
 
