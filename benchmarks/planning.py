@@ -224,14 +224,14 @@ def as_table(votes: pl.DataFrame) -> tuple[Triplets, list[np.ndarray]]:
     return table, [expit(SLOPE * np.log(table[name].d0)) for name in ("a", "b")]
 
 
-def compared(table: Triplets, P: Sequence[np.ndarray], level: float = 0.95) -> dict[str, Any]:
+def compared(table: Triplets, P: Sequence[np.ndarray]) -> dict[str, Any]:
     """The record of a paired test of the NLL, a less b, with `units`."""
     clustering = clustering_of(table)
     values = {
         name: values_of(table[name], p, values_per_row(table[name], p), clustering)
         for name, p in zip("ab", P, strict=True)
     }
-    found = next(each for each in compare(values, clustering, estimator="", level=level) if each["measure"] == "nll")
+    found = next(each for each in compare(values, clustering, estimator="") if each["measure"] == "nll")
     return found | {"value": found["difference"] * (1 if found["a"] == "a" else -1), "units": found["df"] + 1}
 
 
