@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,8 @@ def test_printed_limits_lie_on_the_side_of_the_margin_that_decides(result: twoaf
         line = str(twoafc.gate(result, result, max_loss=margin, distance=names))
         printed = float(line.partition(word)[2].partition(",")[0])
         assert (printed < margin) == (word == "at most "), line
+    equal = replace(exact, outcome="undecided", loss=0.0, low=0.0, high=0.0, max_loss=0.0)
+    assert "between 0.000 and 0.000, which includes the margin 0 " in str(equal)
 
 
 def test_exit_codes_one_line_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,16 @@ def test_nothing_else_is_given(tree: Path, name: str) -> None:
     assert Pictures(tree).path(name) is None
 
 
+def test_few_and_many_names_miss_the_same(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = Pictures(tree)
+    inside = [path.relative_to(tree).as_posix() for path in tree.rglob("*.png")]
+    names = [*inside, *(name.removesuffix(".png") for name in inside), "none", "a/none.png"]
+    few = pictures.missing(names)
+    monkeypatch.setattr("twoafc.results.image_folder.MANY", 0)
+    assert inside
+    assert pictures.missing(names) == few == ["none", "a/none.png"]
+
+
 def test_absolute_paths_are_refused_even_inside(tree: Path) -> None:
     assert Pictures(tree).path(str(tree / "plum.jpg")) is None
 

@@ -63,7 +63,7 @@ class Clustering:
         elif self.one_observer:
             words.append("for this one observer alone")
         if self.votes is not None or len(self.rows.kinds) > 1:
-            words.append("tests may be a little cautious")  # since variances of several kinds are added, or the largest
+            words.append("tests may be a little cautious")  # the variance is a sum, or the largest, of several
         return "; ".join(words)
 
     @property

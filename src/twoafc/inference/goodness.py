@@ -86,7 +86,7 @@ class Goodness:
 
     def sentences(self) -> list[str]:
         """Describe the result in words, one sentence for each attribute."""
-        sentences = [self.calibration.sentence(biased=self.row == "pair"), self._unexplained()]
+        sentences = [self.calibration.sentence(of_pairs=self.row == "pair"), self._unexplained()]
         if self.residuals is not None:
             worst = self.residuals.worst()
             misfit = (
@@ -178,7 +178,7 @@ class Calibration:
         """Convert to plain values."""
         return asdict(self) | {"slope": self.slope._asdict()}
 
-    def sentence(self, *, biased: bool = False) -> str:
+    def sentence(self, *, of_pairs: bool = False) -> str:
         """Describe the slope in words, and where it is off the loss; P of pairs may be biased instead."""
         slope, _, low, high = self.slope
         if not np.isfinite(low):
@@ -189,10 +189,11 @@ class Calibration:
         problem = "P is overconfident" if slope < 1 else "P is underconfident"
         votes = np.array([each.votes for each in self.bins], dtype=np.float64)
         bias = float(votes @ [each.share - each.P for each in self.bins] / votes.sum())
-        if biased and abs(bias) > BIASED * self.ece:
+        if of_pairs and abs(bias) > BIASED * self.ece:
             problem = f"P is too {'low' if bias > 0 else 'high'}, by {100 * abs(bias):.0f} % of the votes on average"
         elif low <= 0:
-            problem = "P does not predict these votes" if high >= 0 else "P is reversed: it is high where few chose x1"
+            chose = "see no difference" if of_pairs else "chose x1"
+            problem = "P does not predict these votes" if high >= 0 else f"P is reversed: it is high where few {chose}"
         loss = f"; this costs {self.calibration:.4f} ± {self.calibration_se:.4f} nats per triplet"
         return f"{problem} ({figures}){loss if self.calibration > 0 and np.isfinite(self.calibration_se) else ''}"
 

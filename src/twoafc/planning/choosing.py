@@ -20,7 +20,7 @@ probability, and the weights sum to nearly the size of the pool. With a cap for 
 references: one with the expected number e, which the cap limits, gets e triplets, rounded down or up, and weights are
 as exact.
 
-Batches are drawn from the triplets that have not been drawn before. The estimator over batches is that of Des Raj
+Batches are drawn from the triplets that have no votes yet. The estimator over batches is that of Des Raj
 (Journal of the American Statistical Association 51, 1956): each batch gives an estimate that is unbiased whatever was
 learnt from the batches before it, the triplets of these plus those of the batch divided by their probabilities, and the
 estimates are averaged by their numbers of triplets n_b. Of a batch of N_b triplets n_b may have been judged so far, at
@@ -291,7 +291,7 @@ def read_judged(judged: Any) -> pl.DataFrame:
             f"batch={'nothing' if row[1] is None else f'{row[1]:g}'}, inclusion={row[2]} ({len(wrong)} of {len(whole)} "
             "rows)"
         )
-    whole = whole.with_columns(pl.col("batch").cast(pl.Int64))
+    whole = whole.with_columns(pl.col("^batch(_size)?$").cast(pl.Int64))
     triplets = whole.select("triplet", "batch", "inclusion").unique(maintain_order=True)
     if triplets["triplet"].is_duplicated().any():
         twice = triplets.filter(pl.col("triplet").is_duplicated())["triplet"][0]
@@ -312,7 +312,7 @@ def study_weights(judged: pl.DataFrame) -> pl.DataFrame:
     return judged.drop("weight", strict=False).join(weights, on="triplet", how="left", maintain_order="left")
 
 
-def batch_weights(batch: IntArray, inclusion: FloatArray, drawn: IntArray | FloatArray | None = None) -> FloatArray:
+def batch_weights(batch: IntArray, inclusion: FloatArray, drawn: IntArray | None = None) -> FloatArray:
     """Sampling weights of triplets that were drawn in batches, without replacement (Des Raj).
 
     `drawn` is the number of triplets of each one's batch, of which some may not have been judged; default all were.
@@ -337,7 +337,7 @@ def unanswered(judged: pl.DataFrame) -> list[str]:
         return []
     found = judged.group_by("batch").agg(pl.col("triplet").n_unique(), pl.col("batch_size").max()).sort("batch")
     return [
-        f"batch {batch}: {some} of {size:.0f} triplets have votes; the others are taken to be missing at random"
+        f"batch {batch}: {some} of {size} triplets have votes; the others are taken to be missing at random"
         for batch, some, size in found.filter(pl.col("triplet") < pl.col("batch_size")).rows()
     ]
 

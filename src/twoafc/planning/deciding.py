@@ -87,7 +87,7 @@ class Gate:
         if self.low is None or self.high is None:
             return f"{self.outcome}: the loss {against} is {self.loss:g} nats per vote, without known limits"
         digits = max(places(self.high - self.low), 3)
-        limits = (self.low, self.high)
+        limits = [x for x in (self.low, self.high) if x != self.max_loss]
         # Enough digits that the printed limits are on the same side of the margin.
         while digits < 12 and any((round(x, digits) - self.max_loss) * (x - self.max_loss) <= 0 for x in limits):
             digits += 1

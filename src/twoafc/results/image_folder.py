@@ -22,6 +22,8 @@ MOST_BYTES = 64 * 2**20
 """Size of the largest file that is read."""
 IMAGES = ("x0", "ref", "ref0", "ref1", "x1", "x")
 """Labels that name images, in the order in which they are shown."""
+MANY = 1000
+"""Names from which on the files of a folder are listed, instead of each being looked up."""
 FORMS = tuple(form for ending in ENDINGS for form in (ending, ending.upper(), ending.title()))
 """Endings as they are written."""
 
@@ -48,7 +50,10 @@ class Pictures:
         return next((path for place in _places(name, own) if (path := self._inside(place))), None)
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Return which of these images are not in the folder; its files are listed once."""
+        """Return which of these images are not in the folder; for many of them its files are listed once."""
+        names = list(names)
+        if len(names) < MANY:
+            return [name for name in names if self.path(name) is None]
         root, known = os.path.realpath(self.folder), set()
         for folder, _, files in os.walk(root):
             inside = os.path.relpath(folder, root)
