@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 import twoafc
@@ -207,7 +207,7 @@ def test_probabilities_follow_the_formula() -> None:
     distances = {name: (table[f"{name}_d0"].to_numpy(), table[f"{name}_d1"].to_numpy()) for name in "ab"}
     a, b = planning.predict(distances, None).values()
     r = np.corrcoef(logit(a.P), logit(b.P))[0, 1]
-    p = (a.P + b.P) / 2
+    p = expit((logit(a.P) + logit(b.P)) / 2)
     error = a.error**2 + b.error**2 - 2 * r * a.error * b.error
     size = np.sqrt(((logit(a.P) - logit(b.P)) ** 2 + error) * p * (1 - p) + 0.02**2)
     expected = 40 * (0.9 * size / size.sum() + 0.1 / 400)
@@ -306,8 +306,8 @@ def test_mistakes(tmp_path: Path) -> None:
 
 
 def test_votes_change_what_ranks_predict_by_as_much_as_they_tell() -> None:
-    """No votes: the ranks alone; many: the fit alone; the slope in between is the penalised likelihood's."""
-    from twoafc.planning.choosing import SLOPE, SLOPE_ERROR, _slope
+    """No votes: the ranks alone; many: the fit alone; the trend in between is the penalised likelihood's."""
+    from twoafc.planning.choosing import TREND, TREND_ERROR, _logistic
 
     rng = np.random.default_rng(2)
     z0, z1 = rng.normal(size=(2, 4000))
@@ -322,10 +322,28 @@ def test_votes_change_what_ranks_predict_by_as_much_as_they_tell() -> None:
         errors.append(float(np.abs(logit(predicted.P) - logit(P)).mean()))
         assert predicted.error.mean() < (0.5, 0.25, 0.15)[len(errors) - 1]
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
-    some, x = table.at(np.arange(100))["a"], (z0 - z1)[:100]
+    some, x = table.at(np.arange(100))["a"], np.stack([z0 - z1, z0**2 - z1**2], axis=1)[:100]
 
-    def loss(slope: float) -> float:
-        likelihood = some.n * np.log(expit(slope * x)) + (1 - some.n) * np.log(expit(-slope * x))
-        return float(-likelihood.sum() + ((slope - SLOPE) / SLOPE_ERROR) ** 2 / 2)
+    def loss(trend: Any) -> float:
+        likelihood = some.n * np.log(expit(x @ trend)) + (1 - some.n) * np.log(expit(-x @ trend))
+        return float(-likelihood.sum() + (((trend - TREND) / TREND_ERROR) ** 2).sum() / 2)
 
-    assert _slope(some, x)[0] == pytest.approx(minimize_scalar(loss, bracket=(0, 2)).x, abs=1e-5)
+    trend, covariance = _logistic(some, x, TREND, TREND_ERROR**-2)
+    assert trend == pytest.approx(minimize(loss, TREND, tol=1e-10).x, abs=1e-4)
+    assert (np.diag(covariance) < TREND_ERROR**2).all()
+
+
+def test_votes_show_which_distance_to_believe() -> None:
+    """The P of all distances together follows the one that people follow, and is their middle without votes."""
+    from twoafc.planning.choosing import Predicted, _together
+
+    rng = np.random.default_rng(4)
+    good, poor = (rng.normal(size=3000).astype(np.float32) for _ in range(2))
+    table = Triplets.from_frame(
+        {"n": rng.binomial(1, expit(good)), "M": np.ones(3000, dtype=int), "d0": np.ones(3000), "d1": np.ones(3000)}
+    )
+    predicted = {
+        name: Predicted(expit(x), np.zeros_like(x), expit(x)) for name, x in {"good": good, "poor": poor}.items()
+    }
+    assert logit(_together(None, predicted)) == pytest.approx((good + poor) / 2, abs=1e-5)
+    assert np.abs(logit(_together(table, predicted)) - good).mean() < 0.15

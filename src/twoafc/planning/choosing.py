@@ -6,9 +6,10 @@ if a triplet is chosen with a probability in proportion to the spread of what it
     NLL     s^2 = ((logit P_a - logit P_b)^2 + e_a^2 + e_b^2 - 2 r e_a e_b) p (1 - p),
     2AFC    s = 100 % where a and b choose different images, else 0,
 
-with p the mean P of all distances, e the standard errors of the logits, and r the correlation of the logits over the
-pool, which stands for that of their errors, since both are fitted to the same votes: few votes tell little of where
-distances differ, and the choice is then more even.
+with p the P of all distances together, e the standard errors of the logits, and r the correlation of the logits over
+the pool, which stands for that of their errors, since both are fitted to the same votes: few votes tell little of where
+distances differ, and the choice is then more even. The logit of p is a sum of those of the distances, with
+coefficients by the votes so far: what a poor distance predicts counts little.
 
 Weights of chosen triplets sum to a random number, by which scores are divided: with the difference D itself, as far as
 votes tell it, the spread is the root of s^2 + D^2. For several pairs it is the root of a weighted sum of squares of
@@ -56,9 +57,11 @@ if TYPE_CHECKING:
 
 UNIFORM, REPEATS = 0.1, 0.1
 """Share of the choice that is uniform, and of the triplets that get two votes."""
-SLOPE, SLOPE_ERROR, DOUBT = 1.3, 0.25, 0.2
-"""Without votes, logit P is the slope times the difference of the two normal scores of a distance, with these errors of
-the slope and of the logit itself."""
+TREND, TREND_ERROR, DOUBT = np.array([1.3, 0.0]), np.array([0.25, 0.1]), 0.2
+"""Without votes, logit P has these coefficients of z0 - z1 and of z0^2 - z1^2, where z are the normal scores of a
+distance, with these errors of the coefficients and of the logit itself."""
+BLEND = 20.0
+"""Information of the prior, in which all distances count alike, on the coefficients of p."""
 BINS = 64
 """Quantiles of a distance at which its P is computed; between them it is that of the nearest."""
 SAMPLE = 10_000
@@ -213,7 +216,7 @@ def choose(
     names = [*distances]
     places = [(names.index(a), names.index(b)) for a, b in compared]
     apart = [_apart(table, predicted, pair, measure) for pair in compared]
-    worth = _worth(distances, predicted, places, apart, measure, left, seed)
+    worth = _worth(distances, predicted, table, places, apart, measure, left, seed)
     batch = 1 if design is None else 1 + max(design["batch"].to_list())
     rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
     references = _references(frame, per_reference)
@@ -353,10 +356,9 @@ class Predicted(NamedTuple):
 def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Triplets | None) -> dict[str, Predicted]:
     """Predict the votes on every triplet of the pool, and on those that were judged, by every distance.
 
-    Without votes by the ranks of the distance. A fit to the votes so far is combined with these, and with the slope by
-    which the votes follow the ranks, by the squares of their errors: few votes alone would leave the choice worse than
-    ranks do. P is computed at quantiles of the distance, and is that of the nearest one elsewhere: it only steers the
-    choice.
+    Without votes by the ranks of the distance. A fit to the votes so far is combined with the trend of the votes along
+    these ranks, by the squares of their errors: few votes alone would leave the choice worse than ranks do. P is
+    computed at quantiles of the distance, and is that of the nearest one elsewhere: it only steers the choice.
     """
     lacking = next((name for name in distances if judged is not None and name not in judged.distances), None)
     if judged is not None and lacking is not None:
@@ -376,19 +378,24 @@ def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predi
     def score(d: FloatArray) -> FloatArray:
         return np.asarray(ndtri(np.clip(uniform(d), 0.005, 0.995)))
 
-    apart = score(nodes)[:, None] - score(nodes)
-    slope, error = (SLOPE, SLOPE_ERROR) if judged is None else _slope(judged, score(judged.d0) - score(judged.d1))
-    logits, variance = slope * apart, DOUBT**2 + (error * apart) ** 2
+    def terms(d0: FloatArray, d1: FloatArray) -> FloatArray:
+        z0, z1 = score(d0), score(d1)
+        return np.stack([z0 - z1, z0**2 - z1**2], axis=1)
+
+    grid = [array.ravel() for array in np.meshgrid(nodes, nodes, indexing="ij")]
+    x, trend, covariance = terms(*grid), TREND, np.diag(TREND_ERROR**2)
     if judged is not None:
-        grid = [array.ravel() for array in np.meshgrid(nodes, nodes, indexing="ij")]
+        trend, covariance = _logistic(judged, terms(*judged.columns), TREND, TREND_ERROR**-2)
+    logits, variance = x @ trend, DOUBT**2 + np.einsum("tk,kl,tl->t", x, covariance, x)
+    if judged is not None:
         fit = Spline().fit(judged)
-        P = np.clip(fit.probability(*grid), LEAST, 1 - LEAST).reshape(apart.shape)
-        spread = (fit.standard_error(*grid).reshape(apart.shape) / (P * (1 - P))) ** 2
+        P = np.clip(fit.probability(*grid), LEAST, 1 - LEAST)
+        spread = (fit.standard_error(*grid) / (P * (1 - P))) ** 2
         logits = (logits * spread + logit(P) * variance) / (spread + variance)
         variance = variance * spread / (spread + variance)
     middles = (nodes[1:] + nodes[:-1]) / 2
     P = np.clip(expit(logits), LEAST, 1 - LEAST)
-    surfaces = [surface.astype(np.float32) for surface in (P, np.sqrt(variance))]
+    surfaces = [surface.reshape(len(nodes), len(nodes)).astype(np.float32) for surface in (P, np.sqrt(variance))]
 
     def nearest(columns: tuple[FloatArray, ...]) -> list[NDArray[np.float32]]:
         i, j = (np.searchsorted(middles, column) for column in columns)
@@ -399,16 +406,28 @@ def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predi
     return Predicted(of_pool, errors, nearest(seen)[0])
 
 
-def _slope(judged: Triplets, x: FloatArray) -> tuple[float, float]:
-    """Slope of logit P along x and its standard error, with `SLOPE` as prior; by Newton's method."""
+def _logistic(
+    judged: Triplets, x: FloatArray, prior: FloatArray, precision: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of logit P along the columns of x, with a normal prior, and their covariance; by Newton's method."""
     weight = np.ones(len(x)) if judged.weight is None else judged.weight / judged.weight.mean()
-    slope, information = SLOPE, SLOPE_ERROR**-2
+    coefficients, information = prior, np.diag(precision)
     for _ in range(10):
-        P = expit(slope * x)
-        information = SLOPE_ERROR**-2 + float(weight @ (judged.M * P * (1 - P) * x**2))
-        step = float(weight @ ((judged.n - judged.M * P) * x)) - (slope - SLOPE) * SLOPE_ERROR**-2
-        slope += step / information
-    return slope, information**-0.5
+        P = expit(x @ coefficients)
+        information = np.diag(precision) + (x * (weight * judged.M * P * (1 - P))[:, None]).T @ x
+        step = x.T @ (weight * (judged.n - judged.M * P)) - precision * (coefficients - prior)
+        coefficients = coefficients + np.linalg.solve(information, step)
+    return coefficients, np.asarray(np.linalg.inv(information), dtype=np.float64)
+
+
+def _together(judged: Triplets | None, predicted: Mapping[str, Predicted]) -> NDArray[np.float32]:
+    """P of every triplet of the pool by all distances together."""
+    shares = np.full(len(predicted), 1 / len(predicted))
+    if judged is not None:
+        x = np.stack([logit(prediction.judged.astype(np.float64)) for prediction in predicted.values()], axis=1)
+        shares, _ = _logistic(judged, x, shares, np.full(len(shares), BLEND))
+    logits = np.stack([logit(prediction.P) for prediction in predicted.values()])
+    return np.asarray(expit(shares.astype(np.float32) @ logits))
 
 
 def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tuple[str, str], measure: str) -> float:
@@ -451,6 +470,7 @@ class _Worth:
 def _worth(
     distances: Mapping[str, tuple[FloatArray, FloatArray]],
     predicted: Mapping[str, Predicted],
+    judged: Triplets | None,
     places: Sequence[tuple[int, int]],
     apart: Sequence[float],
     measure: str,
@@ -460,8 +480,8 @@ def _worth(
     if measure == "nll":
         values = np.stack([logit(prediction.P) for prediction in predicted.values()])
         errors = np.stack([prediction.error for prediction in predicted.values()])
-        mean = np.mean([prediction.P for prediction in predicted.values()], axis=0)
-        variance = mean * (1 - mean)
+        P = _together(judged, predicted)
+        variance = P * (1 - P)
     else:
         values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
         errors, variance = np.zeros_like(values), np.ones(len(left), dtype=np.float32)
