@@ -60,12 +60,7 @@ class Dependence:
     @cached_property
     def sharings(self) -> tuple[csr_array, ...]:
         """Sets of rows that share one label, two labels, three, ...: triplets of each row in each set, (sets, T)."""
-        if not self.kinds:
-            return (self._alone,)
         row, times = self.parts or (np.arange(self.size), self.times)
-        if len(self.kinds) == 1:
-            sets = distinct_numbers(self.kinds[0] - self.kinds[0].min())[1]
-            return (_triplets_in(sets, row, times, self.size),)
         labels = np.sort(np.stack(self.kinds) - min(int(labels.min()) for labels in self.kinds), axis=0)
         # The same label twice in a row (a reference shown against itself) is one thing.
         again = np.zeros(labels.shape, dtype=np.bool_)
@@ -96,18 +91,13 @@ class Dependence:
         >>> Dependence(3, (), "").shares(), Dependence(3, (), "", sampling=np.array([1.0, 1.0, 2.0])).shares()
         (array([0.33333333, 0.33333333, 0.33333333]), array([0.25, 0.25, 0.5 ]))
         """
-        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
+        stratum = self.together if stratum is None else stratum
         return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
 
     @property
-    def _independent(self) -> IntArray | None:
-        """Number of independent triplets of each row, where rows stand for several and none are clustered."""
-        return None if self.kinds else self.count
-
-    @cached_property
-    def _alone(self) -> csr_array:
-        rows = np.arange(self.size)
-        return _triplets_in(rows, rows, self.times, self.size)
+    def together(self) -> IntArray:
+        """One stratum of all rows."""
+        return np.zeros(self.size, dtype=np.int64)
 
     def variance(
         self, influence: FloatArray, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1
@@ -128,39 +118,36 @@ class Dependence:
         label that it shares, less V_2, V_3, ... The variance is the largest of these and of that of independent rows,
         since each may fall far below the truth by chance where labels are few.
         """
-        if self._independent is not None:
-            squares = _by_stratum((self._independent * weight**2)[:, None], stratum, strata)
-            spread = squares[0, 0] if stratum is None else squares[stratum, 0]
-            with np.errstate(divide="ignore"):
-                factor = np.where(weight < 1 - 1e-12, self._independent / (1 - 2 * weight + spread), np.nan)
-            if stratum is None:
-                return np.asarray(np.einsum("t,tk,tk->k", factor, influence, influence))[None, :]
-            return _by_stratum(factor[:, None] * influence**2, stratum, strata)
         columns = np.column_stack([influence, weight])
-        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
-        if len(self.kinds) <= 1:
-            return _one_kind(_sums(self.sharings[0], columns, stratum, strata), strata)
-        alone = _one_kind(_sums(self._alone, columns, stratum, strata), strata)
-        return np.fmax(self._several_kinds(columns, stratum, strata), alone)
-
-    def products(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
-        """Sum of products of influences over all pairs of dependent rows, shape (strata, k)."""
-        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
-        sets = [_sums(sharing, influence, stratum, strata) for sharing in self.sharings]
-        return _sharing_at_least(1, [_by_stratum(summed.sums**2, summed.stratum, strata) for summed in sets])
-
-    def _several_kinds(self, columns: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
-        """Largest of V_1, V_2, ... and H: see `variance`; the last column holds the weights."""
-        sets = [_sums(sharing, columns, stratum, strata) for sharing in self.sharings]
-        squares = [_by_stratum(summed.sums**2, summed.stratum, strata) for summed in sets]
+        first, *further = self._sets(columns, stratum, strata)
+        if not further:
+            return _one_kind(first, strata)
+        squares = [sets.total(sets.sums**2, strata) for sets in (first, *further)]
         parts = []
         for k in range(1, len(squares) + 1):
             pairs = _sharing_at_least(k, squares)
             left = 1 - pairs[:, -1:]
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts.append(np.where(left > 1e-9, pairs[:, :-1] / left, np.nan))
-        candidates = [*parts, self._jackknife(sets[0], strata) - np.nansum(parts[1:], axis=0)]
-        return np.asarray(np.fmax.reduce(candidates), dtype=np.float64)
+        jackknife = self._jackknife(first, strata) - np.nansum(parts[1:], axis=0)
+        alone = _one_kind(self._each_row(columns, stratum), strata)
+        return np.asarray(np.fmax.reduce([*parts, jackknife, alone]), dtype=np.float64)
+
+    def products(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+        """Sum of products of influences over all pairs of dependent rows, shape (strata, k)."""
+        sets = self._sets(influence, stratum, strata)
+        return _sharing_at_least(1, [each.total(each.sums**2, strata) for each in sets])
+
+    def _sets(self, columns: FloatArray, stratum: IntArray | None, strata: int) -> list[Sets]:
+        """Sum columns over the sets of rows that share one label, two, ..., within strata."""
+        if not self.kinds:
+            return [self._each_row(columns, stratum)]
+        return [_sums(sharing, columns, stratum, strata) for sharing in self.sharings]
+
+    def _each_row(self, columns: FloatArray, stratum: IntArray | None) -> Sets:
+        """Each triplet as a set of its own."""
+        stratum = self.together if stratum is None else stratum
+        return Sets(stratum, np.arange(self.size), columns, self.times)
 
     def _jackknife(self, sets: Sets, strata: int) -> FloatArray:
         """Variance from leaving out one label at a time, for images and for observers, summed."""
@@ -184,13 +171,13 @@ class Dependence:
         variances; weights sum to 1 over all groups.
         """
         total = np.bincount(stratum, self.times * weight, minlength=strata)
-        own = influence / total[stratum, None]
-        of_groups = self.variance(own, weight / total[stratum], stratum, strata)
-        plain = self.variance(own, np.zeros(self.size), stratum, strata)
-        pooled = self.variance(influence, np.zeros(self.size))
-        corrected, uncorrected = (total**2 @ of_groups, total**2 @ plain)
+        own, none = influence / total[stratum, None], np.zeros(self.size)
+        corrected, uncorrected = (
+            total**2 @ self.variance(own, weights, stratum, strata) for weights in (weight / total[stratum], none)
+        )
         ratio = np.divide(corrected, uncorrected, out=np.full(corrected.shape, np.nan), where=uncorrected > 0)
-        return np.asarray(pooled * np.where((uncorrected == 0) & (corrected == 0), 1.0, ratio))
+        ratio = np.where((uncorrected == 0) & (corrected == 0), 1.0, ratio)
+        return np.asarray(self.variance(influence, none) * ratio)
 
     def skewness(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
         """Skewness of weighted means, from the influence of each row on them, shape (strata, k).
@@ -198,15 +185,11 @@ class Dependence:
         It is 0 where images recur in several places: estimated from sums over images it made intervals cover less.
         """
         variance = self.variance(influence, np.zeros(self.size), stratum, strata)
-        if self._independent is not None:
-            # Products, not a power, which numpy takes by way of logarithms.
-            sums = _by_stratum(self._independent[:, None] * influence * influence * influence, stratum, strata)
-            return np.divide(sums, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
-        if len(self.sharings) > 1:
+        if len(self.kinds) > 1:
             return np.zeros(variance.shape)
-        every = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
-        sets = _sums(self.sharings[0], influence, every, strata)
-        cubes = _by_stratum(sets.sums * sets.sums * sets.sums, sets.stratum, strata)
+        (sets,) = self._sets(influence, stratum, strata)
+        # Products, not a power, which numpy takes by way of logarithms.
+        cubes = sets.total(sets.sums * sets.sums * sets.sums, strata)
         return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
     def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
@@ -217,27 +200,23 @@ class Dependence:
         less certain: there are then at most as many units as it has degrees of freedom (Bell and McCaffrey, Survey
         Methodology 28, 2002).
         """
-        if self._independent is not None:
-            total = _by_stratum((self._independent * weight**2)[:, None], stratum, strata)[:, 0]
-            return np.asarray(1 / np.maximum(total, TINY))
         units = np.asarray(self._units(weight, stratum, strata)[1].min(axis=1))
         if self.sampling is None:
             return units
+        stratum = self.together if stratum is None else stratum
         freedom, plain = (_freedom(weights, stratum, strata) for weights in (weight, weight / self.sampling))
         return np.asarray(np.where(freedom < plain, np.clip(freedom, np.minimum(units, 2.0), units), units))
 
     def _units(self, weight: FloatArray, stratum: IntArray | None, strata: int) -> tuple[FloatArray, FloatArray]:
         """Numbers of observers and images in each stratum, and how many they are in effect: shapes (strata, 2)."""
-        stratum = np.zeros(self.size, dtype=np.int64) if stratum is None else stratum
-        sets = _sums(self.sharings[0], weight[:, None], stratum, strata)
-        place, share = self._families(sets), sets.sums[:, 0]
-        whole, squares, labels = (
-            np.bincount(place, column, minlength=2 * strata) for column in (share, share**2, share > 0)
-        )
+        sets = self._sets(weight[:, None], stratum, strata)[0]
+        share = sets.sums[:, 0]
+        columns = np.stack([share, share**2, share > 0], axis=1) * np.reshape(sets.times, (-1, 1))
+        whole, squares, labels = _by_stratum(columns, self._families(sets), 2 * strata).T
         units = np.full(2 * strata, np.inf)
         np.divide(whole**2, np.maximum(squares, TINY), out=units, where=labels > 0)
         units = np.where(labels > 1, np.maximum(units, 2.0), units)
-        return labels.reshape(strata, 2).astype(np.float64), units.reshape(strata, 2)
+        return labels.reshape(strata, 2), units.reshape(strata, 2)
 
     def units_by_family(self, weight: FloatArray) -> dict[str, tuple[int, float]]:
         """Number of observers, and of images or references, and how many they are in effect; only what rows share."""
@@ -253,17 +232,37 @@ class Dependence:
         return Dependence(len(rows), tuple(labels[rows] for labels in kinds), self.description)
 
 
-def _by_stratum(columns: FloatArray, stratum: IntArray | None, strata: int) -> FloatArray:
+class Sets(NamedTuple):
+    """Sums over sets of rows, within strata: the stratum and number of each set, the sums (sets, k), and how many."""
+
+    stratum: IntArray
+    number: IntArray
+    sums: FloatArray
+    times: IntArray | int = 1
+
+    def total(self, columns: FloatArray, strata: int) -> FloatArray:
+        """Sum columns over the sets of each stratum: shape (strata, k)."""
+        return _by_stratum(columns * np.reshape(self.times, (-1, 1)), self.stratum, strata)
+
+
+def _by_stratum(columns: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
     """Sum columns over the rows of each stratum: shape (strata, k)."""
-    if stratum is None:
-        return np.asarray(columns.sum(axis=0))[None, :]
     return np.stack([np.bincount(stratum, column, minlength=strata) for column in columns.T], axis=1)
 
 
-def _freedom(weight: FloatArray, stratum: IntArray | None, strata: int) -> FloatArray:
+def _freedom(weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
     """Degrees of freedom of the variance of a mean of independent rows: (sum of w^2)^2 / (sum of w^4), by stratum."""
     squares, fourth = _by_stratum(np.stack([weight**2, weight**4], axis=1), stratum, strata).T
     return np.asarray(np.divide(squares**2, fourth, out=np.ones(strata), where=fourth > 0))
+
+
+def _one_kind(sets: Sets, strata: int) -> FloatArray:
+    """Variance where every row belongs to one set; the last column holds the weights."""
+    share = sets.sums[:, -1]
+    spread = np.bincount(sets.stratum, sets.times * share**2, minlength=strata)[sets.stratum]
+    with np.errstate(divide="ignore"):
+        factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
+    return sets.total(factor[:, None] * sets.sums[:, :-1] ** 2, strata)
 
 
 def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
@@ -286,6 +285,17 @@ def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> tuple[I
     return np.concatenate(rows), sets
 
 
+def _sums(sharing: csr_array, columns: FloatArray, stratum: IntArray | None, strata: int) -> Sets:
+    """Sum columns over the triplets of each set, within strata."""
+    sets = sharing.shape[0]
+    if stratum is None:
+        return Sets(np.zeros(sets, dtype=np.int64), np.arange(sets), sharing @ columns)
+    entries = sharing.tocoo()
+    combined, place = distinct_numbers(stratum[entries.col] * sets + entries.row)
+    within = _triplets_in(place, entries.col, entries.data, sharing.shape[1])
+    return Sets(combined // sets, combined % sets, within @ columns)
+
+
 def _triplets_in(sets: NDArray[Any], rows: NDArray[Any], times: NDArray[Any], size: int) -> csr_array:
     """Numbers of triplets of each row in each set, from lists of them."""
     shape = (int(sets.max(initial=-1)) + 1, size)
@@ -299,35 +309,6 @@ def distinct_numbers(code: IntArray) -> tuple[IntArray, IntArray]:
         return distinct, place
     used = np.bincount(code) > 0
     return np.flatnonzero(used), (np.cumsum(used) - 1)[code]
-
-
-class Sets(NamedTuple):
-    """Sums over sets of rows, within strata: the stratum and number of each set, and the sums (sets, k)."""
-
-    stratum: IntArray
-    number: IntArray
-    sums: FloatArray
-
-
-def _one_kind(sets: Sets, strata: int) -> FloatArray:
-    """Variance where every row belongs to one set; the last column holds the weights."""
-    share = sets.sums[:, -1]
-    spread = np.bincount(sets.stratum, share**2, minlength=strata)[sets.stratum]
-    with np.errstate(divide="ignore"):
-        factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
-    return _by_stratum(factor[:, None] * sets.sums[:, :-1] ** 2, None if strata == 1 else sets.stratum, strata)
-
-
-def _sums(sharing: csr_array, columns: FloatArray, stratum: IntArray, strata: int) -> Sets:
-    """Sum columns over the triplets of each set, within strata."""
-    sets = sharing.shape[0]
-    of, number = np.zeros(sets, dtype=np.int64), np.arange(sets)
-    if strata > 1:
-        entries = sharing.tocoo()
-        combined, place = distinct_numbers(stratum[entries.col] * sets + entries.row)
-        of, number = combined // sets, combined % sets
-        sharing = _triplets_in(place, entries.col, entries.data, sharing.shape[1])
-    return Sets(of, number, sharing @ columns)
 
 
 NOT_KEPT = "the counts keep no references"
