@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 import twoafc
@@ -101,10 +100,7 @@ def _relative(described: Mapping[str, Any], read_from: Path | None, folder: str 
     if "path" not in described:
         return dict(described)
     path = os.path.join(os.path.abspath(read_from or ""), described["path"])
-    try:
-        return {**described, "path": Path(os.path.relpath(path, os.path.abspath(folder))).as_posix()}
-    except ValueError:  # on another drive
-        return {name: value for name, value in described.items() if name != "path"}
+    return {**described, "path": os.path.relpath(path, os.path.abspath(folder))}
 
 
 def write_report(result: Result, images: str | Path | None = None) -> Path:
@@ -174,26 +170,27 @@ def plain(name: str) -> str:
 def read_result(folder: Path) -> dict[str, Any]:
     """Read scores.json of a folder as the arguments of `Result`; a `DataError` if no evaluation has written it."""
     content = read_json(folder)
+    card = content["card"]
     try:
-        card = content["card"]
         return {
             "scores": [_with_infinity(record) for record in content["scores"]],
-            "notes": card.get("notes") or [],
+            "notes": card.get("notes", []),
             "comparisons": content["comparisons"],
             "goodness": {
-                (record["distance"], record["estimator"]): _goodness(record) for record in content.get("goodness") or []
+                (record["distance"], record["estimator"]): restored(Goodness, record)
+                for record in content.get("goodness", [])
             },
             "error_bars": card["error_bars"],
             "ceiling": restored(Ceiling | None, content.get("ceiling")),
             "findings": [
                 Finding(**{field.name: record[field.name] for field in fields(Finding) if field.name in record})
-                for record in content.get("findings") or []
+                for record in content.get("findings", [])
             ],
             "row": "pair" if card.get("kind") == "pairs" else "triplet",
             "card": card,
             "folder": folder,
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise _not_a_result(folder, f"its values do not fit ({error})", content) from error
 
 
@@ -205,6 +202,7 @@ def read_json(folder: Path) -> Any:
         raise DataError(f"{folder} is not a folder of results; it has no {RESULTS.name}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()  # Python reads more than JSON allows
     except (OSError, ValueError, RecursionError) as error:
         raise _not_a_result(folder, "it is not JSON that can be read") from error
     if wrong := problem(content):
@@ -224,18 +222,6 @@ def _not_a_result(folder: Path, problem: str, content: Any = None) -> DataError:
     )
 
 
-def read_rows(path: Path, needed: set[str]) -> pl.DataFrame | None:
-    """Read a frame of the folder; None if there is none, a `DataError` if no evaluation has written it."""
-    if not path.is_file():
-        return None
-    frame, _ = read_frame(path)
-    if missing := ", ".join(sorted(needed - set(frame.columns))):
-        raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
-    if wrong := frame_problem(frame):
-        raise DataError(f"{path} was not written by twoafc evaluate; {wrong}; run it again")
-    return frame
-
-
 def _with_infinity(record: Record) -> Record:
     """Restore an infinite NLL, for which JSON has null; if all runs diverged, the NLL is unknown."""
     if tables.all_diverged(record):
@@ -243,143 +229,35 @@ def _with_infinity(record: Record) -> Record:
     return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
 
 
-def _goodness(record: Record) -> Goodness:
-    maps = record.get("residuals")
-    if maps and len({np.shape(maps[name]) for name in ("residual", "se", "p", "triplets")}) > 1:
-        raise ValueError("maps of residuals have one shape")
-    goodness: Goodness = restored(Goodness, record)
-    return goodness
+# What the package relies on in scores.json. A form is a type, [form] for a list, or a record of names and forms, where
+# a name with "?" may be missing, and "..." is the form of all names that are not listed. Without "..." they may be
+# anything, so that what later versions add is accepted.
 
-
-# The form of the files. In scores.json a form is a tuple of types, [form] for a list, a mapping of names to forms for a
-# record, or OrNull of one of these. A name that ends in "?" may be missing. OTHERS is the form of all names that are
-# not listed; without it they may be anything, so that what later versions add is accepted.
-
-TEXT, COUNT, NUMBER, FLAG, NULL = (str,), (int,), (int, float), (bool,), (type(None),)
-MAYBE = (*NUMBER, *NULL)
-"""A number; null stands for one that is not finite, for which JSON has no form."""
-SCALAR = (*TEXT, *NUMBER, *FLAG, *NULL)
-OTHERS = "..."
-NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
-DEEPEST, LARGEST = 32, 2**63
-"""Levels of lists and records, of which results have some ten; and a whole number that no count reaches."""
-
-
-class OrNull(NamedTuple):
-    """A form that may also be null."""
-
-    form: Any
-
-
-def numbers(*names: str) -> dict[str, Any]:
-    """Return the form of a record of numbers."""
-    return dict.fromkeys(names, MAYBE)
-
-
-NAMED = {"distance": TEXT, "estimator": TEXT}
-SCORE = {
-    **NAMED,
-    **dict.fromkeys(("split", "group"), TEXT),
-    **dict.fromkeys(("triplets?", "pairs?", "votes?", "diverged?"), COUNT),
-    **dict.fromkeys(("seed", "runs?"), (*COUNT, *NULL)),
-    OTHERS: SCALAR,
+SCALAR, NUMBER = str | int | float | None, int | float | None
+NAMED = {"distance": str, "estimator": str}
+FORM: dict[str, Any] = {
+    "card": {
+        "settings": {"ties": str, "seed?": int, "...": SCALAR},
+        "error_bars": str,
+        "notes?": [str],
+        "files?": [str],
+        "data?": {"...": {}},
+        "fits?": [NAMED],
+        "planned?": [[str]],
+    },
+    "scores": [{**NAMED, "split": str, "group": str, "seed": int | None, "...": SCALAR}],
+    "comparisons": [
+        {
+            **dict.fromkeys(("a", "b", "estimator", "measure", "sentence"), str),
+            **dict.fromkeys(("difference", "se", "low", "high", "p", "p_holm"), NUMBER),
+            "different": bool,
+            "...": SCALAR,
+        }
+    ],
+    "ceiling?": dict | None,
+    "findings?": [{}],
+    "goodness?": [NAMED],
 }
-COMPARISON = {
-    **dict.fromkeys(("a", "b", "estimator", "measure", "sentence"), TEXT),
-    **numbers("difference", "se", "low", "high", "p", "p_holm"),
-    "different": FLAG,
-    OTHERS: SCALAR,
-}
-INTERVAL = numbers("value", "se", "low", "high")
-CALIBRATION = {
-    "bins": [numbers("triplets", "votes", "P", "share", "se", "low", "high")],
-    "slope": INTERVAL,
-    **numbers("ece", "ece_by_chance", "rmse", "floor", "sharpness", "calibration", "calibration_se"),
-}
-RESIDUALS = {**{name: [[MAYBE]] for name in ("residual", "se", "p")}, "triplets": [[COUNT]], "edges": [NUMBER]}
-GOODNESS = {
-    **NAMED,
-    "calibration": CALIBRATION,
-    "intraclass?": OrNull(INTERVAL),
-    "residuals?": OrNull(RESIDUALS),
-    "asymmetry?": OrNull({"shown": FLAG, "sentence": TEXT, **numbers("value", "se", "low", "high", "p")}),
-    "lapses?": OrNull({"sentence": TEXT, **numbers("high", "votes")}),
-    "row": TEXT,
-}
-BOUNDS = [MAYBE]
-CEILING = {
-    "by_votes": [{"M": COUNT, "triplets": COUNT, "nll": BOUNDS, "gain": BOUNDS, "score_2afc": BOUNDS, OTHERS: SCALAR}],
-    "known": FLAG,
-    "note": TEXT,
-    OTHERS: MAYBE,
-}
-FINDING = {
-    **dict.fromkeys(("code", "level", "table", "message", "evidence", "remedy"), TEXT),
-    "distance?": OrNull(TEXT),
-    "caveat?": TEXT,
-}
-CARD = {
-    "kind?": TEXT,
-    "versions?": {OTHERS: TEXT},
-    "settings": {"ties": TEXT, "seed?": COUNT, OTHERS: SCALAR},
-    "error_bars": TEXT,
-    "notes?": [TEXT],
-    "files?": [TEXT],
-    "data?": {OTHERS: {}},
-    "fits?": [NAMED],
-    "baseline?": OrNull(TEXT),
-    "planned?": [[TEXT]],
-}
-FORM = {
-    "card": CARD,
-    "scores": [SCORE],
-    "comparisons": [COMPARISON],
-    "ceiling?": OrNull(CEILING),
-    "findings?": [FINDING],
-    "goodness?": [GOODNESS],
-}
-
-
-class ColumnForm(NamedTuple):
-    """The form of a column of single triplets or votes: in words, by its type, and by its values."""
-
-    words: str
-    is_kind: Callable[[pl.DataType], bool]
-    is_right: Callable[[pl.Expr], pl.Expr] = pl.Expr.is_not_null
-
-
-WHOLE, DECIMAL = (lambda kind: kind.is_integer()), (lambda kind: kind.is_float())
-COLUMN_FORMS = {
-    **dict.fromkeys(
-        (*LABELS, *PAIR_LABELS, "distance", "estimator"), ColumnForm("text", lambda kind: kind == pl.String)
-    ),
-    **dict.fromkeys(("diverged", "swapped"), ColumnForm("true or false", lambda kind: kind == pl.Boolean)),
-    **dict.fromkeys(("d", "d0", "d1"), ColumnForm("finite numbers", DECIMAL, pl.Expr.is_finite)),
-    "seed": ColumnForm("whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
-    "choice": ColumnForm("0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
-    "M": ColumnForm(f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
-    "n": ColumnForm("whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
-    "weight": ColumnForm("positive numbers", DECIMAL, lambda weight: weight.is_finite() & (weight > 0)),
-    "P": ColumnForm("numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
-    "nll": ColumnForm("numbers", DECIMAL, pl.Expr.is_not_nan),
-}
-
-
-def frame_problem(frame: pl.DataFrame) -> str | None:
-    """Name a column of single triplets or votes whose values are not of its form; None if there is none.
-
-    Examples
-    --------
-    >>> frame_problem(pl.DataFrame({"M": [2, 3], "n": [2, 4]}))
-    'n must be whole numbers from 0 to M'
-    """
-    for name, column in COLUMN_FORMS.items():
-        if name in frame.columns and not (
-            column.is_kind(frame.schema[name])
-            and frame.select(column.is_right(pl.col(name)).fill_null(False).all()).item()
-        ):
-            return f"{name} must be {column.words}"
-    return None if len(frame) else "it has no rows"
 
 
 def problem(content: Any) -> str | None:
@@ -387,59 +265,63 @@ def problem(content: Any) -> str | None:
 
     Examples
     --------
-    >>> problem({"card": {"settings": {"ties": 1}}, "scores": [], "comparisons": []})
+    >>> problem({"card": {"settings": {"ties": "half"}}, "scores": [], "comparisons": []})
     'card has no error_bars'
     >>> problem([])
     'it must be a record, found []'
     """
-    return _unsound(content) or _difference(content, FORM, "") or (None if content["scores"] else "it has no scores")
-
-
-def _unsound(content: Any) -> str | None:
-    """Describe what no version of a result contains; without recursion, whose depth is limited."""
-    level: list[Any] = [content]
-    for _ in range(DEEPEST):
-        inner: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                inner += [*value, *value.values()]
-            elif isinstance(value, list):
-                inner += value
-            elif isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
-                return f"it has half a character in {value[:20]!r}"
-            elif isinstance(value, float) and not math.isfinite(value):
-                return "it has a number that is not finite"
-            elif isinstance(value, int) and abs(value) >= LARGEST:
-                return "it has a number that is too large"
-        level = inner
-    return f"it has more than {DEEPEST} levels" if level else None
+    return _difference(content, FORM, "") or (None if content["scores"] else "it has no scores")
 
 
 def _difference(value: Any, form: Any, place: str) -> str | None:
-    if isinstance(form, OrNull):
-        return None if value is None else _difference(value, form.form, place)
-    if isinstance(form, tuple):
-        fits = isinstance(value, form) and (not isinstance(value, bool) or bool in form)
-        return None if fits else _must_be(" or ".join(dict.fromkeys(map(NAMES.__getitem__, form))), value, place)
+    kind, words = form, getattr(form, "__name__", str(form))
+    if isinstance(form, list | dict):
+        kind, words = type(form), "a list" if isinstance(form, list) else "a record"
+    if not isinstance(value, kind):
+        return f"{place or 'it'} must be {words}, found {repr(value)[:20]}"
+    parts: list[tuple[Any, Any, str]] = []
     if isinstance(form, list):
-        if not isinstance(value, list):
-            return _must_be("a list", value, place)
-        parts = ((item, form[0], f"{place}[{number}]") for number, item in enumerate(value))
-    else:
-        if not isinstance(value, dict):
-            return _must_be("a record", value, place)
-        missing = next((name for name in form if name != OTHERS and name[-1] != "?" and name not in value), None)
-        if missing is not None:
-            return f"{place or 'it'} has no {missing}"
-        listed = {name.rstrip("?"): inner for name, inner in form.items() if name != OTHERS}
-        parts = (
-            (item, listed.get(name, form.get(OTHERS)), f"{place}.{name}".lstrip("."))
-            for name, item in value.items()
-            if name in listed or OTHERS in form
-        )
+        parts = [(item, form[0], f"{place}[{number}]") for number, item in enumerate(value)]
+    elif isinstance(form, dict):
+        missing = [name for name in form if name not in value and name != "..." and name[-1] != "?"]
+        if missing:
+            return f"{place or 'it'} has no {missing[0]}"
+        forms = {name.rstrip("?"): inner for name, inner in form.items()}
+        listed = [name for name in value if name in forms or "..." in forms]
+        parts = [(value[name], forms.get(name, forms.get("...")), f"{place}.{name}".lstrip(".")) for name in listed]
     return next((issue for part in parts if (issue := _difference(*part))), None)
 
 
-def _must_be(what: str, value: Any, place: str) -> str:
-    shown = repr(value)
-    return f"{place or 'it'} must be {what}, found {shown if len(shown) <= 20 else f'{shown[:20]}...'}"
+WHOLE, DECIMAL = (lambda kind: kind.is_integer()), (lambda kind: kind.is_float())
+COLUMNS: list[tuple[tuple[str, ...], str, Callable[[pl.DataType], bool], Callable[[pl.Expr], pl.Expr]]] = [
+    ((*LABELS, *PAIR_LABELS, "distance", "estimator"), "text", lambda kind: kind == pl.String, pl.Expr.is_not_null),
+    (("diverged", "swapped"), "true or false", lambda kind: kind == pl.Boolean, pl.Expr.is_not_null),
+    (("d", "d0", "d1"), "finite numbers", DECIMAL, pl.Expr.is_finite),
+    (("seed",), "whole numbers", lambda kind: kind.is_integer() or kind == pl.Null, lambda _: pl.lit(True)),
+    (("choice",), "0 or 1", WHOLE, lambda choice: choice.is_between(0, 1)),
+    (("M",), f"whole numbers from 1 to {MOST_VOTES:.0e}", WHOLE, lambda M: M.is_between(1, MOST_VOTES)),
+    (("n",), "whole numbers from 0 to M", WHOLE, lambda n: n.is_between(0, pl.col("M"))),
+    (("weight",), "positive numbers", DECIMAL, lambda weight: weight.is_finite() & (weight > 0)),
+    (("P",), "numbers in [0, 1]", DECIMAL, lambda P: P.is_between(0, 1)),
+    (("nll",), "numbers", DECIMAL, pl.Expr.is_not_nan),
+]
+"""The form of columns of single triplets or votes: names, the form in words, whether a type is right, and values."""
+
+
+def read_rows(path: Path, needed: set[str]) -> pl.DataFrame | None:
+    """Read a frame of the folder; None if there is none, a `DataError` if no evaluation has written it."""
+    if not path.is_file():
+        return None
+    frame, _ = read_frame(path)
+    if missing := ", ".join(sorted(needed - set(frame.columns))):
+        raise DataError(f"{path} lacks {missing}; it was not written by twoafc evaluate")
+    wrong = None if len(frame) else "it has no rows"
+    for names, words, is_kind, is_right in COLUMNS:
+        for name in frame.columns:
+            right = name not in names or (
+                is_kind(frame.schema[name]) and frame.select(is_right(pl.col(name)).fill_null(False).all()).item()
+            )
+            wrong = wrong or (None if right else f"{name} must be {words}")
+    if wrong:
+        raise DataError(f"{path} was not written by twoafc evaluate; {wrong}; run it again")
+    return frame
