@@ -31,8 +31,8 @@ from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
 from twoafc.results import Pictures, Result, check_folder, report_page, summary_table, surprising
-from twoafc.results.chart import chart
-from twoafc.results.report import sections, svg
+from twoafc.results.figures import chart
+from twoafc.results.report import page, svg
 from twoafc.results.report.page import card_lines, heading, render
 from twoafc.results.verdict import ranking, verdict, with_error
 from twoafc.table import Triplets
@@ -310,7 +310,7 @@ def test_the_chart_has_all_distances_against_the_leader(result: Result) -> None:
     first = ranked[0]["nll"]
     assert shown.reference["P = 1/2"] == pytest.approx(ceiling.floor_nll - first)
     assert shown.reference["ceiling"] == pytest.approx((ceiling.nll_lowest - first, ceiling.nll_highest - first))
-    assert [line["name"] for line in sections.brief(result, ranked)["lines"]] == order
+    assert [line["name"] for line in page.brief(result, ranked)["lines"]] == order
 
 
 def test_intervals_that_belong_to_the_corrected_p_are_drawn_where_there_are_any(result: Result) -> None:
@@ -348,7 +348,7 @@ def test_planned_comparisons_are_drawn_and_nothing_else(result: Result) -> None:
     assert [set(row.name.split(" – ")) for row in single.rows] == pairs[1:]
     assert [["(Holm)" in p for p in each.p.values()] for each in (shown, single)] == [[True, True], [False]]
     for each in (against, planned(pairs), planned(pairs[1:])):
-        assert sections.matrices(each, ranked) == []
+        assert page.matrices(each, ranked) == []
         assert "All pairs" not in body(report_page(each))
     scores = chart(result.replace(comparisons=[]), ranked)
     assert [row[:4] for row in scores.rows] == [(r["distance"], r["nll"], r["nll_low"], r["nll_high"]) for r in ranked]
@@ -356,7 +356,7 @@ def test_planned_comparisons_are_drawn_and_nothing_else(result: Result) -> None:
 
 def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked = ranking(result)
-    (shown,) = sections.matrices(result, ranked)
+    (shown,) = page.matrices(result, ranked)
     order = [record["distance"] for record in ranked]
     assert [name for name, _ in shown["rows"]] == order
     scores = {record["distance"]: record for record in ranked}
@@ -374,9 +374,9 @@ def test_the_matrix_says_how_far_the_better_placed_is_ahead(result: Result, monk
             pair = {better, other}
             (record,) = [r for r in result.comparisons if r["measure"] == measure and {r["a"], r["b"]} == pair]
             assert cell["differ"] == record["different"]
-    assert sections.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
-    monkeypatch.setattr(sections, "NAMED_CELLS", 5)
-    (marked,) = sections.matrices(result, ranked)
+    assert page.matrices(result.replace(comparisons=result.comparisons[1:]), ranked) == []
+    monkeypatch.setattr(page, "NAMED_CELLS", 5)
+    (marked,) = page.matrices(result, ranked)
     for (_, cells), (_, marks) in zip(shown["rows"], marked["rows"], strict=True):
         assert [each and "●○"[not each["differ"]] for each in cells] == [each and each["text"] for each in marks]
 
@@ -409,22 +409,21 @@ def test_no_row_is_said_to_explain_less_than_nothing_or_more_than_all(result: Re
 
 def test_groups_are_ranked_whatever_their_number(result: Result) -> None:
     ranked = ranking(result)
-    shown = sections.groups(result, ranked)
+    shown = page.groups(result, ranked)
     assert shown is not None
     best = ranked[0]["distance"]
     of = [
         r for r in result.scores if (r["split"], r["distance"]) == ("test", best) and r["group"] not in ("all", "mean")
     ]
     assert [line[0] for line in shown["lines"]] == [r["group"] for r in sorted(of, key=lambda r: r["nll"])]
-    assert shown["crowd"] is None
+    assert shown["between"] == 0
     assert shown["lines"][0][3].count('class="other"') == 5
     one = [record for record in result.scores if record["group"] != SCRIPT]
-    assert sections.groups(result.replace(scores=one), ranked) is None
+    assert page.groups(result.replace(scores=one), ranked) is None
     many = [r | {"group": f"g{k}", "nll": r["nll"] + k} for k in range(300) for r in of]
-    shown = sections.groups(result.replace(scores=[*result.scores, *many]), ranked)
+    shown = page.groups(result.replace(scores=[*result.scores, *many]), ranked)
     assert shown is not None
     assert (shown["count"], len(shown["lines"]), shown["between"]) == (302, 16, 286)
-    assert shown["crowd"].count("<circle") == 286
 
 
 def test_caveats_and_warnings_stand_before_the_chart(result: Result) -> None:
@@ -442,7 +441,7 @@ def test_caveats_and_warnings_stand_before_the_chart(result: Result) -> None:
 def test_three_triplets_are_a_success_a_failure_and_a_disagreement(result: Result) -> None:
     ranked = ranking(result)
     success, failure, apart = (
-        each | {"triplet": each["name"].removeprefix("triplet ")} for each in sections.examples(result, ranked, None)
+        each | {"triplet": each["name"].removeprefix("triplet ")} for each in page.examples(result, ranked, None)
     )
     rows = {name: result.outcomes(name, "density") for name in (r["distance"] for r in ranked[:2])}
     first, second = rows.values()
@@ -609,7 +608,7 @@ def test_three_pairs_are_a_success_a_failure_and_a_disagreement(tmp_path: Path) 
     votes = {"n": rng.binomial(4, 1 - d[0]), "M": [4] * 120, "a_d": d[0], "b_d": d[1]}
     Image.new("RGB", (40, 30), "red").save(tmp_path / "r.png")
     result = evaluate(pl.DataFrame(names | votes), folds=2)
-    success, failure, apart = sections.examples(result, ranking(result), Pictures(tmp_path))
+    success, failure, apart = page.examples(result, ranking(result), Pictures(tmp_path))
     rows = {name: result.outcomes(name).with_row_index() for name in ("a", "b")}
     n, P = rows["a"]["n"].to_numpy(), rows["a"]["P"].to_numpy()
     floor = n.sum() / 480

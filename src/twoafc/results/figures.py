@@ -1,20 +1,24 @@
-"""The figures of a result, one method each; its folder holds all of them."""
+"""The figures of a result, one method each, and what its chart shows; its folder holds all of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from twoafc import plots
 from twoafc.arrays import FloatArray
+from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.inference import Goodness
-from twoafc.results.chart import NODES, chart, map_of
+from twoafc.inference import Goodness, Record
+from twoafc.inference import p_text as text_of
 from twoafc.results.compare import look_up
+from twoafc.results.tables import key_of
 from twoafc.results.verdict import ranking
 from twoafc.table import Pairs
 
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from twoafc.results.result import Result, Run
+
+NODES = 61
+"""Nodes of a surface along each axis."""
 
 
 class Figures:
@@ -49,15 +56,13 @@ class Figures:
 
     def surfaces(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(d0, d1) over the plane of the two distances, both mapped to [0, 1] by the distribution of all of them."""
-        self._require("triplet", "surfaces")
-        runs = self._runs(*self._asked(distances, estimator))
+        runs = self._runs(*self._asked(distances, estimator, "triplet", "surfaces"))
         return _drawn(plots.surfaces(surfaces_of(runs, NODES, rows=self._result.triplets)), "surface")
 
     def curves(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """P(same | d) of pairs, with the tested pairs."""
-        self._require("pair", "curves")
         values: dict[str, plots.Curve] = {}
-        for run in self._runs(*self._asked(distances, estimator)):
+        for run in self._runs(*self._asked(distances, estimator, "pair", "curves")):
             if run.distance not in values:
                 rows = self._result.rows.filter(distance=run.distance, estimator=run.estimator)
                 values[run.distance] = plots.curve_values(run.fit, Pairs.from_frame(rows.select("n", "M", "d")))
@@ -71,8 +76,7 @@ class Figures:
 
     def residuals(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
         """Where over the plane people chose x1 more or less often than P says."""
-        self._require("triplet", "residuals")
-        goodness = self._goodness(*self._asked(distances, estimator))
+        goodness = self._goodness(*self._asked(distances, estimator, "triplet", "residuals"))
         maps = {name: value.residuals for name, value in goodness.items() if value.residuals is not None}
         return _drawn(plots.residual_maps(maps), "map of residuals")
 
@@ -113,8 +117,11 @@ class Figures:
             other = "reliability, curves, differences" if row == "triplet" else "reliability, surfaces, differences"
             raise DataError(f"{what} are drawn of {row}s; this result has {self._result.row}s: {other}")
 
-    def _asked(self, distances: str | Sequence[str] | None, estimator: str | None) -> tuple[str, list[str]]:
-        """Return the estimator that is asked for, and the distances, the best first."""
+    def _asked(
+        self, distances: str | Sequence[str] | None, estimator: str | None, row: str = "", what: str = ""
+    ) -> tuple[str, list[str]]:
+        """Return the estimator that is asked for, and the distances, the best first, for a figure of one kind of row."""
+        self._require(row or self._result.row, what)
         labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
         label = labels[0] if estimator is None else look_up("estimator", estimator, labels, self._result.name)
         scored = [record["distance"] for record in ranking(self._result) if record["estimator"] == label]
@@ -157,3 +164,101 @@ def surfaces_of(runs: Sequence[Run], size: int = 101, rows: pl.DataFrame | None 
             if uniform is not None:
                 surfaces[run.distance] = plots.surface_values(run.fit.probability, uniform, size)
     return surfaces
+
+
+def map_of(fit: Any, rows: pl.DataFrame | None) -> Uniform | None:
+    """Return the map of a fit to the uniformised plane; if it has none, that of the tested rows, if these are known."""
+    uniform = getattr(fit, "uniform", None)
+    if isinstance(uniform, Uniform):
+        return uniform
+    return None if rows is None else Uniform.learn(rows["d0"].to_numpy(), rows["d1"].to_numpy())
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Paired differences of NLL to the leader or a baseline, or of planned pairs; or scores, if nothing was compared.
+
+    ``rows`` are what `plots.forest` draws, the best distance first; ``reference`` has floor and ceiling; ``to`` is the
+    distance that the others are compared with, and ``p`` has the p-values of the rows.
+    """
+
+    kind: Literal["differences", "pairs", "scores"]
+    label: str
+    rows: list[plots.ForestRow]
+    reference: dict[str, plots.Reference] = field(default_factory=dict)
+    to: str | None = None
+    p: dict[str, str] = field(default_factory=dict)
+
+
+def chart(result: Result, ranked: Sequence[Record]) -> Chart:
+    """Choose what the chart of a result shows, and compute its rows."""
+    best = of_leading_estimator(ranked)
+    unit = f"nats per {result.row}"
+    if len(best) < len(set(map(key_of, ranked))):
+        unit = f"by {ranked[0]['estimator']}, {unit}"
+    compared = [
+        (record, {record["a"], record["b"]})
+        for record in result.comparisons
+        if (record["measure"], record["estimator"]) == ("nll", ranked[0]["estimator"])
+        if {record["a"], record["b"]} <= set(best) and record["difference"] is not None
+    ]
+    if not compared:
+        rows = [plots.ForestRow(name, *interval_of(record, "nll")) for name, record in best.items()]
+        return Chart("scores", f"NLL, {unit}", rows, _references(result, ranked[0]))
+    to = str(result.card.get("baseline") or next(iter(best)))
+    if result.card.get("planned") and not all(to in pair for _, pair in compared):
+        mine = {f"{record['a']} – {record['b']}": record for record, _ in compared}
+        rows = [_difference(record, record["a"], name) for name, record in mine.items()]
+        return Chart("pairs", f"difference of NLL, {unit}", rows, p={name: p_text(r) for name, r in mine.items()})
+    mine = {next(iter(pair - {to})): record for record, pair in compared if to in pair}
+    rows = [
+        _difference(mine[name], name, name) if name != to else plots.ForestRow(name, 0.0, math.nan, math.nan)
+        for name in best
+        if name in mine or name == to
+    ]
+    p = {name: p_text(record) for name, record in mine.items()}
+    reference = _references(result, best[to], float(best[to]["nll"]))
+    return Chart("differences", f"difference of NLL from {to}, {unit}", rows, reference, to, p)
+
+
+def of_leading_estimator(ranked: Sequence[Record]) -> dict[str, Record]:
+    """Return the scores under the estimator of the best, by distance."""
+    return {record["distance"]: record for record in ranked if record["estimator"] == ranked[0]["estimator"]}
+
+
+def _difference(record: Record, first: str, name: str) -> plots.ForestRow:
+    """Return a comparison as a row: the first distance minus the other, with the corrected interval."""
+    sign = 1 if record["a"] == first else -1
+    low, high = sorted(sign * _number(record.get(f"{end}_holm", record[end])) for end in ("low", "high"))
+    return plots.ForestRow(name, sign * record["difference"], low, high)
+
+
+def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str, plots.Reference]:
+    """Return floor and ceiling of the NLL, less the NLL of the distance that the others are compared with."""
+    ceiling = result.ceiling
+    if ceiling is None:
+        floor = _number(record.get("nll_floor"))
+        return {"constant P": floor - origin} if math.isfinite(floor) else {}
+    best = {"ceiling": (ceiling.nll_lowest - origin, ceiling.nll_highest - origin)} if ceiling.known else {}
+    return {**best, "P = 1/2": ceiling.floor_nll - origin}
+
+
+def p_text(record: Record) -> str:
+    """Write the p-value of a comparison; corrected where there was more than one test.
+
+    Examples
+    --------
+    >>> p_text({"p_holm": 0.00002, "tests": 45}), p_text({"p_holm": 0.031, "tests": 1}), p_text({"p_holm": None})
+    ('p < 0.0001 (Holm)', 'p = 0.031', '')
+    """
+    p = record["p_holm"]
+    return "" if p is None else text_of(p) + " (Holm)" * bool(record.get("tests", 2) > 1)
+
+
+def interval_of(record: Record, name: str) -> tuple[float, float, float]:
+    """Return a score with the ends of its interval; NaN for unknown ones."""
+    return _number(record[name]), _number(record.get(f"{name}_low")), _number(record.get(f"{name}_high"))
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -78,20 +78,11 @@ class Axis:
 def interval(axis: Axis, ends: Sequence[float], label: str, others: Iterable[float] = ()) -> Markup:
     """Draw one line of a chart: value, low and high of an interval, and values of others as small ticks."""
     drawn = [f'<line class="other" x1="{x}" x2="{x}" y1="30%" y2="70%"/>' for x in _shares(axis, others)]
-    return _image("line", "".join([*_marks(axis), *drawn, _bar(axis, ends, "50%", "bar", 3.5)]), label)
-
-
-def crowd(axis: Axis, rows: Sequence[Sequence[float]], height: float, label: str) -> Markup:
-    """Draw many unnamed lines (value, low and high) in a total height in pixels."""
-    places = [f"{(place + 0.5) * 100 / len(rows):.2f}%" for place in range(len(rows))]
-    drawn = [_bar(axis, ends, y, "hair", 1.2) for ends, y in zip(rows, places, strict=True)]
-    return _image("crowd", "".join([*_marks(axis), *drawn]), label, f' style="height: {height:.0f}px"')
-
-
-def _bar(axis: Axis, ends: Sequence[float], y: str, kind: str, radius: float) -> str:
-    middle, around = _shares(axis, ends[:1]), _shares(axis, ends[1:])
-    line = f'<line class="{kind}" x1="{around[0]}" x2="{around[1]}" y1="{y}" y2="{y}"/>' if len(around) == 2 else ""
-    return line + "".join(f'<circle class="dot" cx="{x}" cy="{y}" r="{radius:g}"/>' for x in middle)
+    around = _shares(axis, ends[1:])
+    if len(around) == 2:
+        drawn.append(f'<line class="bar" x1="{around[0]}" x2="{around[1]}" y1="50%" y2="50%"/>')
+    drawn += [f'<circle class="dot" cx="{x}" cy="50%" r="3.5"/>' for x in _shares(axis, ends[:1])]
+    return _image("line", "".join([*_marks(axis), *drawn]), label)
 
 
 def scale(axis: Axis) -> Markup:
