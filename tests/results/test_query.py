@@ -171,7 +171,10 @@ def test_images_are_looked_for_and_their_absence_is_told(folder: Path, capsys: p
         ("RES --triplet 9", "no triplet '9' in RES; it has 80, named cnn/0, cnn/1, cnn/2 and so on"),
         ("RES --triplet cnn/3 --distance c", "no distance 'c' in RES; it has a, b"),
         ("RES --triplet cnn/3 --estimator c", "no estimator 'c' in RES; it has density"),
-        ("RES --triplet cnn/3 --out card.jpg", "a card is written as .svg, .pdf, .png; found card.jpg"),
+        (
+            "RES --triplet cnn/3 --out card.jpg",
+            "figures are written as svg, pdf, png; found 'card.jpg'; change its suffix",
+        ),
         ("RES --triplet cnn/3 --images none", "no such folder of images: none"),
         (
             "RES --triplet cnn/3 --votes 3",

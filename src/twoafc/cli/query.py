@@ -133,7 +133,6 @@ def _ask_results(
     from twoafc.results import (
         Result,
         ask_triplet,
-        check_ending,
         draw_card,
         missing_images,
         pictures_of,
@@ -146,8 +145,6 @@ def _ask_results(
     pictures = pictures_of(result, images)
     if out is None and not json:
         out = Path(f"triplet-{plain(triplet)}.svg")
-    if out is not None:
-        check_ending(out)
     asked = ask_triplet(result, triplet, names=names, estimator=estimator)
     drawn = {name: asked["answers"][name] for name in names or list(asked["answers"])[:1]}
     if out is not None:

@@ -31,7 +31,6 @@ from .query import TELLING as TELLING
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
 from .query import best_distance as best_distance
-from .query import check_ending as check_ending
 from .query import draw_card as draw_card
 from .query import missing_images as missing_images
 from .query import pictures_of as pictures_of

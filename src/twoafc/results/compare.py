@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from twoafc.inference import (
     values_per_row,
 )
 from twoafc.results.folder import HALVES
-from twoafc.results.tables import Table, column_of, shown
+from twoafc.results.tables import Table, column_of, key_of, shown
 from twoafc.table import ENDS, LABELS, PAIR_LABELS, Pairs, Triplets, Votes, to_native
 
 if TYPE_CHECKING:
@@ -161,68 +161,45 @@ def compare_results(
         Compare every distance with one, or these pairs, instead of all with each other; p-values and intervals are
         then corrected for these comparisons only.
     """
-    first, measures = results[0], COMPARED[results[0].k]
+    measures = COMPARED[results[0].k]
     folders = [os.path.realpath(result.folder) for result in results if result.folder is not None]
     if len(set(folders)) < len(folders) or len({*map(id, results)}) < len(results):
         raise DataError("a folder of results is given twice")
-    if len(results) == 1:
-        own = _own(first, baseline, pairs)
-        if own is not None:
-            return own
+    own = _own(results[0], baseline, pairs) if len(results) == 1 else None
+    if own is not None:
+        return own
     shared = shared_rows(results)
-    parts, notes, table = shared.parts, [*shared.notes], shared.table
-    names = [*dict.fromkeys(name for name, _ in parts)]
+    if len({result.ties for result in results}) > 1:
+        raise DataError("folders must have one rule for ties; found half and x0: evaluate them alike")
+    names = [*dict.fromkeys(name for name, _ in shared.parts)]
     planned = planned_pairs(names, *known_names(names, baseline, pairs))
-    dependence = clustering_of(table)
-    notes += [shared.description, *_training_sizes(results), *dependence.caveats()]
+    dependence = clustering_of(shared.table)
+    notes = [*shared.notes, shared.description, *_training_sizes(results), *dependence.caveats()]
     notes += [
         f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces"
         for method in dict.fromkeys(result.error_bar_method for result in results)
         if method in ("bootstrap", "refit")
     ]
-    if len({result.ties for result in results}) > 1:
-        raise DataError("folders must have one rule for ties; found half and x0: evaluate them alike")
     comparisons: list[Record] = []
-    letters: list[Record] = []
-    for label in dict.fromkeys(estimator for _, estimator in parts):
-        values = {name: shared.values(name, label) for name, estimator in parts if estimator == label}
-        compared = keep_planned(compare(values, dependence, estimator=label), planned, measures)
-        comparisons += compared
+    scores: dict[tuple[str, str], dict[str, float]] = {}
+    for label in dict.fromkeys(estimator for _, estimator in shared.parts):
+        values = {name: shared.values(name, label) for name, estimator in shared.parts if estimator == label}
+        comparisons += keep_planned(compare(values, dependence, estimator=label), planned, measures)
         for measure in measures:
-            means = {
-                name: float(np.average(value.columns[:, value.measures.index(measure)], weights=table.weight))
+            scores[label, measure] = {
+                name: float(np.average(value.columns[:, value.measures.index(measure)], weights=shared.table.weight))
                 for name, value in values.items()
             }
-            letters += _lettered([] if planned else compared, means, label, measure, first.k)
-    _require(comparisons, list(parts))
-    return Comparison(comparisons, letters, notes, bool(planned))
+    return _comparison(comparisons, scores, notes, bool(planned), results[0].k, shared.parts)
 
 
 def _training_sizes(results: Sequence[Result]) -> list[str]:
     """Note that training tables differ in size, because a difference of NLLs then depends on that too."""
-    sizes = [(result.card.get("data") or {}).get("train", {}).get(f"{result.row}s") for result in results]
+    sizes = [result.card.get("data", {}).get("train", {}).get(f"{result.row}s") for result in results]
     if None in sizes or len(set(sizes)) == 1:
         return []
     listed = " and ".join(str(size) for size in sizes)
     return [f"fitted to {listed} training {results[0].row}s: differences of NLL are also those of the training tables"]
-
-
-def _require(comparisons: Sequence[Record], known: Sequence[tuple[str, str]]) -> None:
-    if not comparisons:
-        listed = ", ".join(f"{name} ({estimator})" for name, estimator in known)
-        raise DataError(f"two distances under one estimator are needed to compare; found {listed}")
-
-
-def _lettered(
-    comparisons: Sequence[Record], means: Mapping[str, float], label: str, measure: str, k: int
-) -> list[Record]:
-    """Return the scores under one measure, the best first, with letters if all pairs were compared."""
-    letters = lettered(comparisons, means, measure, better=COMPARED[k][measure].better)
-    head = {"estimator": label, "measure": measure}
-    return [
-        {"distance": name, **head, "value": means[name], "letters": letter if comparisons else None}
-        for name, letter in letters.items()
-    ]
 
 
 def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]]) -> Comparison | None:
@@ -236,22 +213,39 @@ def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]])
                 "must be asked for in twoafc evaluate"
             )
         return None
-    measures = COMPARED[result.k]
-    comparisons = keep_planned(result.comparisons, asked, measures)
-    planned = bool(asked or result.card.get("planned"))
-    letters: list[Record] = []
-    for label in dict.fromkeys(record["estimator"] for record in comparisons):
-        own = [record for record in comparisons if record["estimator"] == label]
-        compared = {name for record in result.comparisons for name in (record["a"], record["b"])}
-        for measure in measures:
-            means = {
-                r["distance"]: r[measure]
-                for r in shown(result.scores)
-                if r["estimator"] == label and r["distance"] in compared and r[measure] is not None
-            }
-            letters += _lettered([] if planned else own, means, label, measure, result.k)
-    _require(comparisons, list(dict.fromkeys((r["distance"], r["estimator"]) for r in result.scores)))
+    comparisons = keep_planned(result.comparisons, asked, COMPARED[result.k])
+    scores = {
+        (label, measure): {
+            r["distance"]: r[measure]
+            for r in shown(result.scores)
+            if r["estimator"] == label and r["distance"] in set().union(*compared) and r[measure] is not None
+        }
+        for label in dict.fromkeys(record["estimator"] for record in comparisons)
+        for measure in COMPARED[result.k]
+    }
     notes = [f"{result.rows.select(result.row).n_unique()} {result.row}s; {result.error_bars}", *result.caveats]
+    known = dict.fromkeys(map(key_of, result.scores))
+    return _comparison(comparisons, scores, notes, bool(asked or result.card.get("planned")), result.k, known)
+
+
+def _comparison(
+    comparisons: list[Record],
+    scores: Mapping[tuple[str, str], Mapping[str, float]],
+    notes: list[str],
+    planned: bool,
+    k: int,
+    known: Iterable[tuple[str, str]],
+) -> Comparison:
+    """Order the scores of every estimator and measure, the best first, with letters if all pairs were compared."""
+    if not comparisons:
+        listed = ", ".join(f"{name} ({estimator})" for name, estimator in known)
+        raise DataError(f"two distances under one estimator are needed to compare; found {listed}")
+    letters = []
+    for (label, measure), values in scores.items():
+        own = [] if planned else [record for record in comparisons if record["estimator"] == label]
+        for name, letter in lettered(own, values, measure, better=COMPARED[k][measure].better).items():
+            named = {"distance": name, "estimator": label, "measure": measure, "value": values[name]}
+            letters.append(named | {"letters": letter if own else None})
     return Comparison(comparisons, letters, notes, planned)
 
 

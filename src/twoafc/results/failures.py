@@ -62,18 +62,11 @@ def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
 
 
 def most_surprising(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``: the first of `surprising`.
-
-    The mid p-value is at least half the probability of the observed count, so the surprise is at most 1 + nll / ln 2
-    bits: rows with a smaller NLL need not be considered, but for those of `MANY` votes, for which it is approximate.
-    """
+    """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``: the first of `surprising`."""
     n, M, P, nll = (rows[name].to_numpy() for name in ("n", "M", "P", "nll"))
-    largest = int(np.argmax(nll))
-    least = surprise(n[largest], M[largest], P[largest])
-    near = np.flatnonzero((1 + nll / np.log(2) >= least - ALIKE) | (M > MANY))
-    bits = surprise(n[near], M[near], P[near])
-    best = near[np.lexsort((-nll[near], -bits))[0]]
-    return rows.row(int(best), named=True) | {"surprise": float(bits[near == best][0])}
+    bits = surprise(n, M, P)
+    best = int(np.lexsort((-nll, -bits))[0])
+    return rows.row(best, named=True) | {"surprise": float(bits[best])}
 
 
 def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
@@ -207,14 +200,12 @@ def _require(top: int) -> None:
 
 def failure_cards(result: Result, rows: pl.DataFrame, pictures: Pictures | None) -> Iterator[tuple[str, Figure]]:
     """Draw the card of each row of `surprising` or `disagreements`, with a name for its file."""
-    sides = ("",) if "distance" in rows.columns else ("_a", "_b")
-    columns = ("distance",) if sides == ("",) else ("a", "b")
-    names = [rows[column][0] for column in columns]
-    fits = [result.model(name, rows["estimator"][0]) for name in names]
+    sides = {"": "distance"} if "distance" in rows.columns else {"_a": "a", "_b": "b"}
+    fits = {side: result.model(rows[column][0], rows["estimator"][0]) for side, column in sides.items()}
     for place, row in enumerate(rows.iter_rows(named=True), start=1):
         answers = {
-            name: answer(row | {key: row[f"{key}{side}"] for key in ("d0", "d1", "P", "nll")}, fit)
-            for name, side, fit in zip(names, sides, fits, strict=True)
+            row[column]: answer(row | {key: row[f"{key}{side}"] for key in ("d0", "d1", "P", "nll")}, fits[side])
+            for side, column in sides.items()
         }
         remark = f"surprise {row['surprise']:.1f} bits" if "surprise" in row else f"P differs by {row['apart']:.2f}"
         figure = draw_card(row, answers, pictures, remark=remark)

@@ -32,7 +32,6 @@ DPI = 160
 """Dots per inch of cards."""
 MOST_COUNTS = 1000
 """Steps between the counts that are listed."""
-ENDINGS = (".svg", ".pdf", ".png")
 Image = NDArray[np.uint8]
 Answer = dict[str, Any]
 """P, its standard error if known, d0, d1, votes, and for each count j its probability and NLL."""
@@ -118,7 +117,16 @@ def ask_triplet(
     answers: dict[str, Answer] = {}
     head: dict[str, Any] = {}
     for name in result.distances if names is None else names:
-        row = _row(result, triplet, name, estimator)
+        rows = result.outcome_rows(name, estimator)
+        named = rows.filter(triplet=triplet)
+        if len(named) > 1:
+            raise DataError(
+                f"{len(named)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name"
+            )
+        if named.is_empty():
+            some = ", ".join(rows["triplet"].head(3))
+            raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")
+        row = named.row(0, named=True)
         head = {label: row[label] for label in (*LABELS, "n", "M", "estimator") if label in row}
         answers[name] = answer(row, result.model(name, row["estimator"]))
     return head | {"answers": answers}
@@ -133,17 +141,6 @@ def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
         "standard_error": None if fit is None else _error(fit, d0, d1),
         "counts": count_table(row["P"], row["M"], row["n"]),
     }
-
-
-def _row(result: Result, triplet: str, distance: str, estimator: str | None) -> dict[str, Any]:
-    rows = result.outcome_rows(distance, estimator)
-    named = rows.filter(triplet=triplet)
-    if len(named) > 1:
-        raise DataError(f"{len(named)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name")
-    if named.is_empty():
-        some = ", ".join(rows["triplet"].head(3))
-        raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")
-    return named.row(0, named=True)
 
 
 def draw_card(
@@ -187,16 +184,15 @@ def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list
     """
     if pictures is None:
         return [None, None, None]
-    read = {name: _image(pictures, labels.get(name)) for name in IMAGES}
-    ref, other = (read["ref"], None) if read["ref"] is not None else (read["ref0"], read["ref1"])
-    if ref is not None and other is not None and len(ref) == len(other):
-        ref = np.concatenate([ref, other], axis=1)
-    return [read["x0"], ref, read["x1"]]
-
-
-def _image(pictures: Pictures, name: str | None) -> Image | None:
-    image = pictures.thumbnail(name, LARGEST) if name else None
-    return None if image is None else np.asarray(image)
+    read: dict[str, Image] = {}
+    for part in IMAGES:
+        image = pictures.thumbnail(labels[part], LARGEST) if labels.get(part) else None
+        if image is not None:
+            read[part] = np.asarray(image)
+    ref = read.get("ref", read.get("ref0"))
+    if {"ref0", "ref1"} <= set(read) and len(read["ref0"]) == len(read["ref1"]):
+        ref = np.concatenate([read["ref0"], read["ref1"]], axis=1)
+    return [read.get("x0"), ref, read.get("x1")]
 
 
 def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
@@ -217,13 +213,6 @@ def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None)
     return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []
 
 
-def check_ending(path: Path) -> None:
-    """Raise a `ValueError` unless a card can be written to a file of this name."""
-    if path.suffix not in ENDINGS:
-        raise ValueError(f"a card is written as {', '.join(ENDINGS)}; found {path.name}")
-
-
 def save_card(figure: Figure, path: Path) -> None:
     """Write a card as SVG, PDF or PNG, by the ending of its name."""
-    check_ending(path)
     plots.save(figure, path, dpi=DPI)
