@@ -18,13 +18,13 @@ def report(results: Path, *, images: Path | None = None, json: Json = False, qui
     images
         Folder of the images that the tested table names, to show triplets with their images.
     """
-    from twoafc.results import Pictures, Result, missing_images, write_report
+    from twoafc.results import REPORT, Pictures, Result, missing_images
 
     result = Result.read(results)
     notes = []
     if images is not None:
         notes = missing_images(result.rows.iter_rows(named=True), Pictures(images))
-    path = write_report(result, images)
+    path = result.report(results / REPORT, images)
     if json:
         print_json({"report": str(path), "bytes": path.stat().st_size} | ({"notes": notes} if notes else {}))
     elif not quiet:

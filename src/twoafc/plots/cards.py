@@ -93,7 +93,7 @@ def triplet_card(
     figure, panels, (ax,) = _card(images, labels, 1, title)
     d0, d1 = (answer.get("d0") if d0 is None else d0), (answer.get("d1") if d1 is None else d1)
     panels[1].set_xlabel(_probability(answer), fontsize=SMALL)
-    _show_votes(answer, panels, (_distance("0", d0), _distance("1", d1)))
+    _show_votes(answer, panels, _distances(d0, d1))
     counts_nll(answer, ax)
     return figure
 
@@ -116,20 +116,24 @@ def disagreement_card(
         Of `twoafc.results.ask`, with the distances d0 and d1 of each.
     right : str, optional
         The name of the distance that was right, or "" if the votes cannot decide; default the one under which the
-        observed votes are most likely.
+        observed votes are most likely, if there is one.
     """
-    if right is not None and right and right not in answers:
+    if right and right not in answers:
         raise ValueError(f"right must name one of {', '.join(answers)}, or be empty; found {right!r}")
     figure, panels, axes = _card(images, labels, len(answers), title)
     _show_votes(next(iter(answers.values())), panels, ("", ""))
-    best = _most_likely(answers) if right is None else right
+    best = right
+    if right is None:
+        nll = {name: c["nll"] for name, answer in answers.items() for c in answer["counts"] if c["observed"]}
+        likeliest = [name for name in nll if nll[name] == min(nll.values())]
+        best = likeliest[0] if len(likeliest) == 1 else ""
     if right == "":
         panels[1].set_xlabel("the votes cannot\ntell which is right", fontsize=SMALL)
     top = max(counts_nll(answer, ax).get_ylim()[1] for answer, ax in zip(answers.values(), axes, strict=True))
     for ax, (name, answer) in zip(axes, answers.items(), strict=True):
         ax.set_ylim(0, top)
-        distances = [_distance("0", answer.get("d0")), _distance("1", answer.get("d1"))]
-        lines = [ax.get_xlabel(), ", ".join(filter(None, distances)), _probability(answer)]
+        distances = ", ".join(filter(None, _distances(answer.get("d0"), answer.get("d1"))))
+        lines = [ax.get_xlabel(), distances, _probability(answer)]
         ax.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
         ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")
         verbatim(ax.set_title(f"{name}: right" if name == best else name, fontsize=LABEL))
@@ -140,7 +144,7 @@ def disagreement_card(
 def _card(
     images: Sequence[Image | None], labels: Sequence[str], beside: int, title: str
 ) -> tuple[Figure, list[Axes], list[Axes]]:
-    """Lay out three images and, beside them, a number of panels."""
+    """Lay out three images, with grey boxes for missing ones, and beside them a number of panels."""
     from matplotlib.figure import Figure
 
     if len(images) != 3:
@@ -150,29 +154,24 @@ def _card(
     axes = list(figure.subplots(1, len(widths), width_ratios=widths))
     shapes = [image.shape for image in images if image is not None]
     for ax, image, label in zip(axes[:3], images, labels, strict=True):
-        _image(image, ax, shape=shapes[0] if shapes else (1, 1))
+        if image is None:
+            ax.set(facecolor=UNKNOWN, box_aspect=shapes[0][0] / shapes[0][1] if shapes else 1)
+            ax.text(0.5, 0.5, "no image", fontsize=SMALL, color="0.3", ha="center", va="center", transform=ax.transAxes)
+        elif image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+            raise ValueError(f"an image must be of uint8 and shape (H, W, 3); found {image.dtype} and {image.shape}")
+        else:
+            # Large images are resampled to the resolution of the figure.
+            ax.imshow(image, interpolation="none" if max(image.shape) <= SMALL_IMAGE else "auto")
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_linewidth(0.6)
         verbatim(ax.set_title(label, fontsize=LABEL))
     if title:
         verbatim(figure.suptitle(title, fontsize=LABEL, weight="bold", x=0.01, ha="left"))
     return figure, axes[:3], axes[3:]
 
 
-def _image(image: Image | None, ax: Axes, *, shape: tuple[int, ...]) -> None:
-    """Show an image, or a grey box of the given shape if there is none."""
-    if image is None:
-        ax.set(facecolor=UNKNOWN, box_aspect=shape[0] / shape[1])
-        ax.text(0.5, 0.5, "no image", fontsize=SMALL, color="0.3", ha="center", va="center", transform=ax.transAxes)
-    elif image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise ValueError(f"an image must be of uint8 and shape (H, W, 3); found {image.dtype} and {image.shape}")
-    else:
-        # Large images are resampled to the resolution of the figure.
-        ax.imshow(image, interpolation="none" if max(image.shape) <= SMALL_IMAGE else "auto")
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_linewidth(0.6)
-
-
-def _distance(which: str, d: float | None) -> str:
-    return "" if d is None else f"d{which} = {d:.3g}"
+def _distances(*d: float | None) -> list[str]:
+    return ["" if value is None else f"d{which} = {value:.3g}" for which, value in enumerate(d)]
 
 
 def _probability(answer: Answer) -> str:
@@ -182,7 +181,7 @@ def _probability(answer: Answer) -> str:
     return f"P = {answer['P']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
 
-def _show_votes(answer: Answer, panels: Sequence[Axes], texts: tuple[str, str]) -> None:
+def _show_votes(answer: Answer, panels: Sequence[Axes], texts: Sequence[str]) -> None:
     """Write texts and numbers of votes below x0 and x1, and frame the one with a majority."""
     M = len(answer["counts"]) - 1
     observed = next((count["j"] for count in answer["counts"] if count["observed"]), None)
@@ -191,10 +190,3 @@ def _show_votes(answer: Answer, panels: Sequence[Axes], texts: tuple[str, str]) 
         panel.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
         if observed is not None and 2 * n > M:
             panel.spines[:].set(color=MARK, linewidth=1.6)
-
-
-def _most_likely(answers: Mapping[str, Answer]) -> str:
-    """Name the distance under which the observed votes are most likely; empty at a tie, or if none were observed."""
-    nll = {name: c["nll"] for name, answer in answers.items() for c in answer["counts"] if c["observed"]}
-    best = [name for name in nll if nll[name] == min(nll.values())]
-    return best[0] if len(best) == 1 else ""

@@ -47,8 +47,6 @@ ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Contours of the standard error."""
 VALLEY = 0.1
 """Contours of the standard error end this far from the diagonal, where it falls to 0 and they would crowd."""
-SPECK, MARGIN = 0.2, 0.08
-"""Contours smaller than this are left out; numbers are no nearer to an edge."""
 DENSITIES = {0.5: (0, (1, 1.2)), 2.0: (0, (4, 1.5))}
 """Contours of the density of triplets, as multiples of the mean density, and their dashes."""
 INK = "0.55"
@@ -59,8 +57,6 @@ BEHIND = "0.8"
 """Grey behind points, since an undecided triplet is white."""
 CURVE_BINS = 20
 """Points of votes along a curve, at most."""
-OTHER_PANELS = 6
-"""Panels of the worked example besides those of the M + 1 counts."""
 
 
 def surface_values(function: Callable[..., Any], uniform: Uniform, size: int = 101) -> FloatArray:
@@ -137,15 +133,12 @@ def _draw_density(density: FloatArray, ax: Axes) -> None:
 
 
 def rectangles(cells: BoolArray) -> Path:
-    """Outline the chosen cells of [0, 1]^2, with one rectangle for each run along d1."""
+    """Outline the chosen cells of [0, 1]^2."""
     from matplotlib.path import Path
 
-    steps = np.diff(np.pad(cells, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    (row, start), (_, end) = np.nonzero(steps == 1), np.nonzero(steps == -1)
-    x, y = (np.stack(edges, axis=1) / len(cells) for edges in ((row, row + 1), (start, end)))
-    corners = np.stack([x[:, [0, 1, 1, 0, 0]], y[:, [0, 0, 1, 1, 0]]], axis=2).reshape(-1, 2)
-    codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(row))
-    return Path(corners, codes)
+    square: Any = Path.unit_rectangle()
+    corners = (np.argwhere(cells)[:, None] + square.vertices) / len(cells)
+    return Path(corners.reshape(-1, 2), np.tile(square.codes, len(corners)))
 
 
 def standard_error(se: FloatArray, ax: Axes) -> Axes:
@@ -163,34 +156,18 @@ def standard_error(se: FloatArray, ax: Axes) -> Axes:
 
     most = float(np.nanmax(se, initial=GUESS))
     pixels(se, ax, cmap="Purples", norm=PowerNorm(0.5, vmin=0, vmax=most))
-    for place, level in enumerate(ERRORS, start=1):
-        _draw_contour(se, level, ax, number_at=place / (len(ERRORS) + 1))
+    nodes = np.linspace(0, 1, len(se))
+    shown = np.ma.masked_invalid(np.where(abs(nodes[:, None] - nodes) < VALLEY, np.nan, se))
+    levels = [level for level in ERRORS if shown.count() and shown.min() < level < shown.max()]
+    if levels:
+        lines = ax.contour(nodes, nodes, shown.T, levels=levels, colors="black", linewidths=0.5)
+        ax.clabel(lines, fmt="%g", fontsize=SMALL, inline_spacing=2)
     return uniform_axes(ax)
 
 
 def standard_errors(named: Mapping[str, FloatArray], *, across: int = 5) -> Figure | None:
     """Draw several standard errors side by side under their names, with one colour bar; None if there are none."""
     return side_by_side(named, standard_error, "standard error of P", across=across)
-
-
-def _draw_contour(se: FloatArray, level: float, ax: Axes, *, number_at: float) -> None:
-    """Draw the lines of one level that are long enough to see, and its number at a share of the longest."""
-    from matplotlib.collections import LineCollection
-
-    nodes = np.linspace(0, 1, len(se))
-    near = abs(nodes[:, None] - nodes) < VALLEY
-    shown = np.ma.masked_invalid(np.where(near, np.nan, se))
-    if not (shown.count() and shown.min() < level < shown.max()):
-        return
-    contour = ax.contour(nodes, nodes, shown.T, levels=[level])
-    lines = sorted((line for line in contour.allsegs[0] if len(line) and np.ptp(line, axis=0).max() > SPECK), key=len)
-    contour.remove()
-    ax.add_collection(LineCollection(lines, colors="black", linewidths=0.5))
-    inside = [line[((line > MARGIN) & (line < 1 - MARGIN)).all(axis=1)] for line in lines[-1:]]
-    for line in filter(len, inside):
-        x, y = line[int(number_at * len(line))]
-        behind = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
-        ax.text(x, y, f"{level:g}", fontsize=SMALL, ha="center", va="center", bbox=behind)
 
 
 def scatter(d0: FloatArray, d1: FloatArray, share: FloatArray, ax: Axes, *, uniform: bool = False) -> Axes:
@@ -240,17 +217,12 @@ def residual_map(found: ResidualMap, ax: Axes) -> Axes:
     found : ResidualMap
         Residuals and their p-values, each of shape (G, G).
     """
-    cells = len(found.residual)
-    percent = 100 * found.residual.T
-    extent = (0, 1, 0, 1)
-    ax.imshow(percent, origin="lower", extent=extent, cmap=COLOURS, vmin=-20, vmax=20, interpolation="nearest")
-    with np.errstate(invalid="ignore"):
-        clear = found.p < 0.05
-        for sign, marker in ((1, "+"), (-1, "_")):
-            i, j = np.nonzero(clear & (np.sign(found.residual) == sign))
-            at = ((i + 0.5) / cells, (j + 0.5) / cells)
-            for colour, width in (("white", 2.4), ("black", 0.9)):  # seen on dark cells, too
-                ax.plot(*at, color=colour, linestyle="", marker=marker, markersize=4.5, markeredgewidth=width)
+    colours: Any = {"cmap": COLOURS, "vmin": -20, "vmax": 20}
+    ax.imshow(100 * found.residual.T, origin="lower", extent=(0, 1, 0, 1), interpolation="nearest", **colours)
+    for sign, marker in ((1, "+"), (-1, "_")):
+        at = (np.argwhere((found.p < 0.05) & (np.sign(found.residual) == sign)) + 0.5) / len(found.p)
+        for colour, width in (("white", 2.4), ("black", 0.9)):  # seen on dark cells, too
+            ax.plot(*at.T, color=colour, linestyle="", marker=marker, markersize=4.5, markeredgewidth=width)
     ax.set_facecolor(UNKNOWN)
     return uniform_axes(ax)
 
@@ -271,8 +243,8 @@ def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]
         One for each panel: M + 6, so eight for two votes per triplet.
     """
     axes = list(np.ravel(np.asarray(axes, dtype=object)))
-    if len(axes) != steps.M + OTHER_PANELS:
-        raise ValueError(f"the steps need M + {OTHER_PANELS} = {steps.M + OTHER_PANELS} axes; found {len(axes)}")
+    if len(axes) != steps.M + 6:
+        raise ValueError(f"the steps need M + 6 = {steps.M + 6} axes; found {len(axes)}")
     top = 1.1 * max(steps.d0.max(), steps.d1.max())
     _draw_points(steps.d0, steps.d1, steps, axes[0])
     axes[0].plot([0, top], [0, top], color="0.6", linewidth=0.6, zorder=1)
@@ -349,13 +321,12 @@ def curve_values(fit: Fit, table: Pairs, *, size: int = 201) -> Curve:
     uniform, at = uniformise(table.d)
     u = np.linspace(0, 1, size)
     d = uniform.inverse(u)
-    error = getattr(fit, "standard_error", None)
     # Pairs at one distance are at one place, and so in one bin.
     cell = np.minimum((at * CURVE_BINS).astype(np.int64), CURVE_BINS - 1)
     points = np.array([_point(table.where(cell == k), at[cell == k]) for k in np.unique(cell)])
     middle, share, low, high = points.T
-    se, ticks = None if error is None else error(d), uniform.inverse([0, 0.25, 0.5, 0.75, 1])
-    return Curve(u, fit.probability(d), se, middle, share, low, high, ticks)
+    se = fit.standard_error(d) if hasattr(fit, "standard_error") else None
+    return Curve(u, fit.probability(d), se, middle, share, low, high, uniform.inverse([0, 0.25, 0.5, 0.75, 1]))
 
 
 def _point(table: Pairs, at: FloatArray) -> tuple[float, float, float, float]:

@@ -80,9 +80,16 @@ def forest(
     if better not in ("lower", "higher"):
         raise ValueError(f"better must be lower or higher; found {better!r}")
     lines = _ordered(rows, better)
-    for y, line in enumerate(lines):
-        if isinstance(line, ForestRow):
-            _draw_row(line, y, ax)
+    for y, row in enumerate(lines):
+        if not isinstance(row, ForestRow):
+            continue
+        if math.isfinite(row.value):
+            ends = [max(row.value - row.low, 0), max(row.high - row.value, 0)]
+            bar = [[end] for end in ends] if all(map(math.isfinite, ends)) else None
+            ax.errorbar(row.value, y, xerr=bar, fmt="o", color=DARK, markersize=3.5, linewidth=1.1)
+        if row.letters:
+            right = ax.get_yaxis_transform()
+            verbatim(ax.text(1.02, y, row.letters, transform=right, fontsize=SMALL, va="center"))
     for value in (reference or {}).values():
         if isinstance(value, tuple):
             ax.axvspan(*value, color=UNKNOWN, linewidth=0, zorder=0)
@@ -111,16 +118,6 @@ def _ordered(rows: Sequence[ForestRow], better: str) -> list[ForestRow | str]:
         members.sort(key=lambda row: sign * row.value if math.isfinite(row.value) else math.inf)
         lines += [group, *members] if group else members
     return lines
-
-
-def _draw_row(row: ForestRow, y: int, ax: Axes) -> None:
-    if math.isfinite(row.value):
-        ends = [max(row.value - row.low, 0), max(row.high - row.value, 0)]
-        bar = [[end] for end in ends] if all(map(math.isfinite, ends)) else None
-        ax.errorbar(row.value, y, xerr=bar, fmt="o", color=DARK, markersize=3.5, linewidth=1.1)
-    if row.letters:
-        right = ax.get_yaxis_transform()
-        verbatim(ax.text(1.02, y, row.letters, transform=right, fontsize=SMALL, va="center"))
 
 
 def _name_references(reference: Mapping[str, Reference], ax: Axes) -> None:

@@ -21,7 +21,6 @@ from .folder import check_folder as check_folder
 from .folder import file_names as file_names
 from .folder import model_files as model_files
 from .folder import plain as plain
-from .folder import write_report as write_report
 from .image_folder import Pictures as Pictures
 from .provenance import describe_counts as describe_counts
 from .provenance import describe_files as describe_files

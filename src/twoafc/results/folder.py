@@ -18,7 +18,7 @@ import twoafc
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import FusionFit, HeadsFit
-from twoafc.files import OutputFolder, legible, recover, restored, strict_json, write_text
+from twoafc.files import OutputFolder, legible, recover, restored
 from twoafc.inference import Ceiling, Goodness, Record
 from twoafc.results import tables
 from twoafc.table import LABELS, MOST_VOTES, PAIR_LABELS, read_frame, write_frame
@@ -101,22 +101,6 @@ def _relative(described: Mapping[str, Any], read_from: Path | None, folder: str 
         return dict(described)
     path = os.path.join(os.path.abspath(read_from or ""), described["path"])
     return {**described, "path": os.path.relpath(path, os.path.abspath(folder))}
-
-
-def write_report(result: Result, images: str | Path | None = None) -> Path:
-    """Write report.html into the folder of a result, replacing an earlier one, and return its path."""
-    from twoafc.results.report.page import report_page  # here, since it is slow to import
-
-    assert result.folder is not None
-    page = report_page(result, images)
-    content = read_json(result.folder)
-    files = content["card"].get("files", [])
-    if REPORT not in files:
-        # Listed before it is written: everything in the folder is among its files.
-        content["card"]["files"] = sorted([*files, REPORT])
-        write_text(strict_json(content, indent=1), result.folder / RESULTS.name)
-    write_text(page, result.folder / REPORT)
-    return result.folder / REPORT
 
 
 LONGEST = 200
