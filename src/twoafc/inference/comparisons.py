@@ -35,8 +35,6 @@ class Measure:
         1 where larger is better.
     verb, unit, decimals : str, str, int
         Words and decimals of the sentence; more decimals where the interval is narrower.
-    row : str
-        What is scored: a triplet, or a pair.
     same : str
         Words for two distances with the same value on every row.
     """
@@ -45,24 +43,23 @@ class Measure:
     verb: str
     unit: str
     decimals: int
-    row: str = "triplet"
     same: str = "have the same 2AFC score on every triplet"
+
+
+def _nll(row: str) -> Measure:
+    return Measure(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
 
 
 COMPARED = {
     2: {
-        "nll": Measure(
-            -1, "explains the votes better than", "nats per triplet", 2, same="have the same NLL on every triplet"
-        ),
+        "nll": _nll("triplet"),
         "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
         "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
     },
     1: {
-        "nll": Measure(
-            -1, "explains the votes better than", "nats per pair", 2, "pair", "have the same NLL on every pair"
-        ),
+        "nll": _nll("pair"),
         "average_precision": Measure(
-            1, "puts same pairs first better than", "% average precision", 1, "pair", "order the pairs alike"
+            1, "puts same pairs first better than", "% average precision", 1, "order the pairs alike"
         ),
     },
 }
@@ -188,9 +185,9 @@ def planned_pairs(
     for name in [*([] if baseline is None else [baseline]), *(name for pair in pairs for name in pair)]:
         if name not in names:
             raise ValueError(f"no distance {name!r} to compare; there are {', '.join(names)}")
-    alike = next((one for one, other in asked if one == other), None)
-    if alike is not None:
-        raise ValueError(f"a comparison needs two distances; got {alike} twice")
+    for one, other in asked:
+        if one == other:
+            raise ValueError(f"a comparison needs two distances; got {one} twice")
     if baseline is not None and not asked:
         raise ValueError(f"a baseline needs another distance to compare with; the table has {baseline} alone")
     return [*{frozenset(pair): pair for pair in asked}.values()]
@@ -256,26 +253,22 @@ def _with_training(
     clustering: Clustering,
 ) -> Difference:
     """Add the noise of training to the error of a difference, for the distances that have fits to halves."""
-    first, second = (one, other) if one is not None else (other, None)
-    if first is None:
+    known = [halves for halves in (one, other) if halves is not None]
+    if not known:
         return difference
-    halves = first.difference(second, k)
-    apart, rows = halves.apart[:, :, 0].T, clustering.rows
+    # Splits are paired; a distance without fits to halves adds no noise.
+    splits = min(len(halves.apart) for halves in known)
+    first, *second = (halves.apart[:splits, :, k].T for halves in known)
+    apart, rows = first - sum(second), clustering.rows
     means = np.average(apart, axis=0, weights=rows.sampling)
-    influence = (apart - means) * rows.weights[:, None] / rows.weights.sum()
-    variance = rows.variance(influence, rows.shares())[0]
-    training = training_variance(
-        means[:, None], variance[:, None], [measure], crossed=halves.crossed, rows=difference.se**2
-    )
-    return difference.plus(float(training[0]), halves.df)
+    variance = rows.variance((apart - means) * rows.shares()[:, None], rows.shares())[0]
+    crossed = all(halves.crossed for halves in known)
+    training = training_variance(means[:, None], variance[:, None], [measure], crossed=crossed, rows=difference.se**2)
+    return difference.plus(float(training[0]), min(halves.df for halves in known))
 
 
 def _with_seeds(
-    difference: Difference,
-    one: Sequence[FloatArray],
-    other: Sequence[FloatArray],
-    k: int,
-    sampling: FloatArray | None,
+    difference: Difference, one: Sequence[FloatArray], other: Sequence[FloatArray], k: int, sampling: FloatArray | None
 ) -> Difference:
     """Add the variance of a mean over seeds to the error of a difference; the seeds of two distances are paired."""
     first, second = (np.array([np.average(run[:, k], weights=sampling) for run in runs]) for runs in (one, other))
@@ -370,16 +363,13 @@ def compact_letters(names: Sequence[str], different: Collection[tuple[str, str]]
     """
     apart = {frozenset(pair) for pair in different}
     sets = [frozenset(names)]
-    for pair in (frozenset((a, b)) for i, a in enumerate(names) for b in names[i + 1 :]):
-        if pair not in apart:
-            continue
+    for pair in filter(apart.__contains__, map(frozenset, combinations(names, 2))):
         split = [
             kept for members in sets for kept in ([members - {one} for one in pair] if pair <= members else [members])
         ]
         distinct = list(dict.fromkeys(split))
         sets = [members for members in distinct if not any(members < other for other in distinct)]
-    place = {name: i for i, name in enumerate(names)}
-    ordered = sorted(sets, key=lambda members: sorted(place[name] for name in members))
+    ordered = sorted(sets, key=lambda members: sorted(map(names.index, members)))
     return {name: "".join(_letter(k) for k, members in enumerate(ordered) if name in members) for name in names}
 
 

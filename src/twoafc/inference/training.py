@@ -35,17 +35,6 @@ class HalfScores:
     crossed: bool  # whether the training table was cross-validated
     df: float  # degrees of freedom of the variance: K, or fewer where the training table has few references
 
-    def difference(self, other: HalfScores | None, measure: int) -> HalfScores:
-        """Halves of one measure's difference between two distances; splits are paired.
-
-        Without another, whose training table then adds no noise, they are those of the measure itself.
-        """
-        if other is None:
-            return HalfScores(self.apart[:, :, [measure]], self.crossed, self.df)
-        splits = min(len(self.apart), len(other.apart))
-        apart = self.apart[:splits, :, [measure]] - other.apart[:splits, :, [measure]]
-        return HalfScores(apart, self.crossed and other.crossed, min(self.df, other.df))
-
 
 def training_variance(
     means: FloatArray, variances: FloatArray, measures: list[str], *, crossed: bool, rows: float | None = None
