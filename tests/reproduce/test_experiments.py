@@ -8,7 +8,7 @@ import pytest
 
 from twoafc.errors import DataError
 from twoafc.reproduce.experiments import OURS, cached, choose_distances
-from twoafc.reproduce.printed import distances
+from twoafc.reproduce.printed import HEADINGS
 
 
 def test_distances_without_weights_are_left_out_unless_requested(
@@ -33,7 +33,7 @@ def test_variants_are_assigned_to_their_columns_in_the_paper() -> None:
         ("NLPD (nlpd_rgb)", "nlpd"),
     ]
     assert all(item.variant for item in chosen)
-    assert tuple(OURS) == distances()
+    assert list(OURS) == list(HEADINGS)
 
 
 def test_a_cached_result_is_computed_once(tmp_path: Path) -> None:

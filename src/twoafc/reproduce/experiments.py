@@ -25,6 +25,7 @@ from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
 from twoafc.files import strict_json, write_text
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates
+from twoafc.reproduce.printed import HEADINGS
 from twoafc.reproduce.sources import Source, sample
 from twoafc.results import Result, describe_table
 from twoafc.table import Triplets
@@ -34,10 +35,8 @@ ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}
 MOST_FITS, FIT_SECONDS = 10, 15.0
 """Fits of which the fastest is reported, as in the paper; none is started after this many seconds."""
 
-HEADINGS = {"euclidean": "Euclidean", "nlpd": "NLPD", "ssim": "SSIM", "pim": "PIM", "lpips": "LPIPS", "dists": "DISTS"}
-"""The paper's six distances, and their names in its tables."""
 OURS = {name: {"pim": "pim_1", "lpips": "lpips_alex"}.get(name, name) for name in HEADINGS}
-"""Our variant of each."""
+"""Our variant of each of the paper's six distances."""
 VARIANTS = {
     "euclidean": "square root of the summed squared differences, RGB",
     "rmse": "root mean squared difference, RGB: ranks images of one size as the Euclidean distance does",
@@ -89,38 +88,29 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
     """
     if requested is not None:
         names = [candidate.name for candidate in make_candidates(tuple(requested), "cpu", "fp32", {})]
-        return [PaperDistance(text, name, paper_name(name)) for text, name in zip(requested, names, strict=True)], []
+        # A variant, such as lpips_vgg, has the paper's name before its own.
+        papers = ["euclidean" if name == "rmse" else name.partition("_")[0] for name in names]
+        return [
+            PaperDistance(text, name, paper if paper in OURS else None)
+            for text, name, paper in zip(requested, names, papers, strict=True)
+        ], []
     chosen, notes = [], []
     for paper, name in OURS.items():
-        reason = "" if name not in DEEP else _why_missing(name) if deep else "generated sets use those without weights"
+        reason = ""
+        try:
+            if deep or name not in DEEP:
+                distance(name)
+            else:
+                reason = "generated sets use those without weights"
+        except ImportError as error:
+            reason = str(error)
+        except DataError:
+            reason = f"its weights are missing; run: twoafc fetch {name}"
         if reason:
             notes.append(f"{HEADINGS[paper]} ({name}) is left out: {reason}")
         else:
             chosen.append(PaperDistance(name, name, paper))
     return chosen, notes
-
-
-def _why_missing(name: str) -> str:
-    """Return why a distance cannot be measured here; empty if it can."""
-    try:
-        distance(name)
-    except ImportError as error:
-        return str(error)
-    except DataError:
-        return f"its weights are missing; run: twoafc fetch {name}"
-    return ""
-
-
-def paper_name(name: str) -> str | None:
-    """Return the paper's name for a distance or a variant of it; None if the paper has nothing like it.
-
-    Examples
-    --------
-    >>> paper_name("lpips_vgg"), paper_name("rmse"), paper_name("ms_ssim")
-    ('lpips', 'euclidean', None)
-    """
-    variants = {"rmse": "euclidean", "nlpd": "nlpd", "ssim": "ssim", "pim": "pim", "lpips": "lpips"}
-    return name if name in OURS else variants.get(name.partition("_")[0])
 
 
 def in_paper_order(chosen: Sequence[PaperDistance]) -> list[PaperDistance]:
@@ -138,13 +128,7 @@ def in_paper_order(chosen: Sequence[PaperDistance]) -> list[PaperDistance]:
 
 
 def digest(*parts: Any) -> str:
-    """Hash everything that a result depends on.
-
-    Examples
-    --------
-    >>> digest({"a": 1}) == digest({"a": 1}), digest({"a": 1}) == digest({"a": 2})
-    (True, False)
-    """
+    """Hash everything that a result depends on."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -313,10 +297,9 @@ def _time(estimator: Estimator, table: Triplets) -> Record:
 
 
 def _seconds_per_call(call: Callable[[], Any]) -> float:
-    """Time one call: the least mean of five rounds of at least a hundredth of a second each."""
-    timer, number = timeit.Timer(call), 1
-    while timer.timeit(number) < 0.01:
-        number *= 2
+    """Time one call: the least mean of five rounds of many calls each."""
+    timer = timeit.Timer(call)
+    number = max(timer.autorange()[0] // 10, 1)
     return min(timer.repeat(5, number)) / number
 
 

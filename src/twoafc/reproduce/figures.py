@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,36 +33,32 @@ EXAMPLES = {
 """The three kinds of triplets that the paper shows."""
 
 
-@dataclass(frozen=True)
-class PaperFigure:
-    """A figure: the stem of its files, which figure of the paper it is, what it shows, and how to draw it."""
+class PaperFigure(NamedTuple):
+    """A figure: the stem of its files, which figure of the paper it is, and what it shows."""
 
     name: str
     title: str
     caption: str
-    draw: Callable[[], Figure]
-
-    def save(self, folder: Path) -> Figure:
-        """Draw the figure and write it as NAME.svg and NAME.pdf; return it for the page."""
-        figure = self.draw()
-        plots.save(figure, *(folder / f"{self.name}.{ending}" for ending in ("svg", "pdf")), dpi=200)
-        figure.set_layout_engine("none")  # the page uses the same layout
-        return figure
+    drawn: Figure
 
 
 def example_figure() -> PaperFigure:
-    """Return the worked example, which needs no data."""
+    """Draw the worked example, which needs no data."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 3.9), layout="constrained")
+    plots.worked_example(worked_example(), list(figure.subplots(2, 4).ravel()))
     return PaperFigure(
         "worked-example",
         "Figure 1: the density estimator on five points",
         "Five triplets of two votes, step by step: the points, their kernels, the density, the probability of each "
         "count, P, and the log-likelihood. The paper draws other points, which it does not print.",
-        _draw_example,
+        figure,
     )
 
 
 def set_figures(data: Measured, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
-    """Return the figures of one data set: surfaces, triplets before and after uniformisation, votes, examples."""
+    """Draw the figures of one data set: surfaces, triplets before and after uniformisation, votes, examples."""
     name, label = data.name, SETS[data.name]
     for estimator in ESTIMATORS:
         which = "Figure 2" if name == "bapps" else "Appendix H"
@@ -73,57 +66,43 @@ def set_figures(data: Measured, results: Result, chosen: Sequence[PaperDistance]
             f"surfaces-{name}-{estimator}",
             f"{which}: surfaces of P, {METHODS[estimator].lower()}, {label}",
             "The probability P that x1 is chosen, over the plane of uniformised distances; the heavy line is P = 1/2.",
-            partial(_draw_surfaces, results, chosen, estimator),
+            _draw_surfaces(results, chosen, estimator),
         )
     yield PaperFigure(
         f"scatter-{name}",
         f"{'Appendix B' if name == 'bapps' else 'Appendix H'}: triplets before and after uniformisation, {label}",
         "Training triplets by their two distances, as measured (above) and uniformised (below); the colour is the "
         "share of votes for x1.",
-        partial(_draw_scatter, data.train, chosen),
+        _draw_scatter(data.train, chosen),
     )
-    if name == "clic":
-        yield PaperFigure(
-            "votes-clic",
-            "Appendix H: numbers of judgements, CLIC 2021",
-            "How many judgements M the triplets have (left, on a logarithmic scale) and, for each M, how many of them, "
-            "n, chose x1.",
-            partial(_draw_votes, data),
-        )
-    else:
+    if name == "bapps":
         yield from _example_cards(data, results, chosen)
+        return
+    yield PaperFigure(
+        "votes-clic",
+        "Appendix H: numbers of judgements, CLIC 2021",
+        "How many judgements M the triplets have (left, on a logarithmic scale) and, for each M, how many of them, n, "
+        "chose x1.",
+        _draw_votes(data.tables),
+    )
 
 
 def robustness_figures(swept: Sweep, chosen: Sequence[PaperDistance], label: str) -> Iterator[PaperFigure]:
-    """Return the figures of NLL and agreement against sigma and against the size of the grid."""
-    headings = {item.name: item.heading for item in chosen}
-    texts = {
-        "sigma": (
-            "width of the kernel",
-            "Scores against the width sigma of the kernel, on a grid of 100 x 100; diamonds mark the width that is "
-            "chosen automatically for each distance.",
-        ),
-        "grid_size": (
-            "size of the grid",
-            "Scores against the number of nodes along each axis, at sigma = 1/44; diamonds mark the number that the "
-            "automatic rule gives this width.",
-        ),
-    }
-    for parameter, (title, caption) in texts.items():
-        yield PaperFigure(
-            f"robustness-{parameter.replace('_size', '')}",
-            f"Figure 4: {title}, {label}",
-            f"{caption} Bands are 95 % intervals.",
-            partial(_draw_sweep, swept, headings, parameter),
-        )
-
-
-def _draw_example() -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 3.9), layout="constrained")
-    plots.worked_example(worked_example(), list(figure.subplots(2, 4).ravel()))
-    return figure
+    """Draw NLL and agreement against sigma and against the size of the grid."""
+    yield PaperFigure(
+        "robustness-sigma",
+        f"Figure 4: width of the kernel, {label}",
+        "Scores against the width sigma of the kernel, on a grid of 100 x 100; diamonds mark the width that is chosen "
+        "automatically for each distance. Bands are 95 % intervals.",
+        _draw_sweep(swept, chosen, "sigma", r"$\sigma$"),
+    )
+    yield PaperFigure(
+        "robustness-grid",
+        f"Figure 4: size of the grid, {label}",
+        "Scores against the number of nodes along each axis, at sigma = 1/44; diamonds mark the number that the "
+        "automatic rule gives this width. Bands are 95 % intervals.",
+        _draw_sweep(swept, chosen, "grid_size", "nodes along each axis"),
+    )
 
 
 def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: str) -> Figure:
@@ -151,14 +130,14 @@ def _draw_scatter(table: Triplets, chosen: Sequence[PaperDistance]) -> Figure:
     return figure
 
 
-def _draw_votes(data: Measured) -> Figure:
+def _draw_votes(tables: Mapping[str, Triplets]) -> Figure:
     """Draw for each split the distribution of M and beside it, in rows of panels, that of n for each M."""
     from matplotlib.figure import Figure
 
-    depths = [-(-len(np.unique(table.M)) // PANELS) for table in data.tables.values()]
+    depths = [-(-len(np.unique(table.M)) // PANELS) for table in tables.values()]
     figure = Figure(figsize=(7.2, 1.5 * sum(depths) + 0.5), layout="constrained")
     parts = figure.subfigures(len(depths), 1, height_ratios=depths, squeeze=False).ravel()
-    for part, depth, (split, table) in zip(parts, depths, data.tables.items(), strict=True):
+    for part, depth, (split, table) in zip(parts, depths, tables.items(), strict=True):
         part.suptitle(f"{split}, {len(table):,} triplets", fontsize=8)
         left, right = part.subfigures(1, 2, width_ratios=(1, 2.6))
         ax = plots.votes(table.n, table.M, left.subplots(), what="M")
@@ -168,46 +147,40 @@ def _draw_votes(data: Measured) -> Figure:
     return figure
 
 
-def _draw_sweep(swept: Sweep, headings: Mapping[str, str], parameter: Any) -> Figure:
+def _draw_sweep(swept: Sweep, chosen: Sequence[PaperDistance], parameter: Any, label: str) -> Figure:
     from matplotlib.figure import Figure
 
+    headings = {item.name: item.heading for item in chosen}
     figure = Figure(figsize=(6.8, 2.6), layout="constrained")
-    sigma = parameter == "sigma"
     measures: dict[Any, str] = {"nll": "NLL, nats", "agreement": "AJ, %"}
-    for ax, (measure, label) in zip(figure.subplots(1, 2), measures.items(), strict=True):
+    for ax, (measure, title) in zip(figure.subplots(1, 2), measures.items(), strict=True):
         plots.sweep(
             {headings[name]: curve for name, curve in swept.curves(parameter, measure).items()},
             ax,
-            label=r"$\sigma$" if sigma else "nodes along each axis",
-            measure=label,
-            chosen=1 / 44 if sigma else 20,
+            label=label,
+            measure=title,
+            chosen=float(getattr(swept.chosen, parameter)),
             automatic={headings[name]: value for name, value in swept.automatic_values(parameter).items()},
-            logarithmic=sigma,
+            logarithmic=parameter == "sigma",
         )
     return figure
 
 
 def _example_cards(data: Measured, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
-    """Return three triplets of the kinds that the paper shows, under DISTS, as there, if it was measured."""
+    """Draw three triplets of the kinds that the paper shows, under DISTS, as there, if it was measured."""
     item = next((item for item in chosen if item.paper == "dists"), chosen[-1])
     split = "test" if "test" in data.tables else "train"
     table = data.tables[split][item.name]
     fit = results.fit(item.name, "density")
     for (kind, description), row in zip(EXAMPLES.items(), find_examples(table, fit), strict=True):
-        triplet = str(table.labels["triplet"][row])
-        answer = ask(
-            fit, float(table.d0[row]), float(table.d1[row]), votes=int(table.M[row]), observed=int(table.n[row])
-        )
+        triplet, n, M = str(table.labels["triplet"][row]), int(table.n[row]), int(table.M[row])
+        answer = ask(fit, float(table.d0[row]), float(table.d1[row]), votes=M, observed=n)
         yield PaperFigure(
             f"triplet-{kind}",
             f"Figure 3 and appendix F: {description}",
             f"Triplet {triplet} under {item.heading}: the NLL of every count j of the votes, the observed one hatched.",
-            partial(_draw_card, data, split, triplet, answer),
+            plots.triplet_card(_images(data, split, triplet), answer),
         )
-
-
-def _draw_card(data: Measured, split: str, triplet: str, answer: Mapping[str, Any]) -> Figure:
-    return plots.triplet_card(_images(data, split, triplet), answer)
 
 
 def find_examples(table: Triplets, fit: Any) -> list[int]:
@@ -220,8 +193,8 @@ def find_examples(table: Triplets, fit: Any) -> list[int]:
     rows: list[int] = []
     clear = sharp + unanimous
     for worth in (clear - near, clear + far - abs(near - 0.5), near - 2 * sharp - unanimous):
-        order = np.argsort(-worth, kind="stable")
-        rows.append(next((int(row) for row in order if row not in rows), int(order[0])))
+        worth[rows] = -np.inf
+        rows.append(int(np.argmax(worth)))
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import numpy as np
 
 from twoafc.table import Triplets
 
+HEADINGS = {"euclidean": "Euclidean", "nlpd": "NLPD", "ssim": "SSIM", "pim": "PIM", "lpips": "LPIPS", "dists": "DISTS"}
+"""The paper's six distances, in the order of its tables, and their names there."""
 SETS = {"bapps": "BAPPS", "clic": "CLIC 2021"}
 SPLITS = {"train": "training set", "test": "test set"}
 TOLERANCE = 0.01
@@ -31,15 +33,15 @@ class Slip:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """One row of a printed table; its values are in the order of `distances`."""
+    """One row of a printed table; its values are in the order of `HEADINGS`."""
 
     estimator: str  # "distance" is none: the distance alone decides
     measure: str
     split: str
-    values: tuple[float, ...]
-    sd: tuple[float, ...]  # over the paper's ten runs; empty if none is printed
-    instead: tuple[float, ...]  # the right values, if the row is printed wrongly; otherwise empty
-    slips: Mapping[str, str]  # by distance, the id of a slip
+    values: list[float]
+    sd: list[float] | None = None  # over the paper's ten runs
+    instead: list[float] | None = None  # the right values, if the row is printed wrongly
+    slips: Mapping[str, str] = field(default_factory=dict)  # by distance, the id of a slip
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class PrintedTable:
     where: str
     set: str
     caption: str
-    rows: tuple[PrintedRow, ...]
+    rows: list[PrintedRow]
 
 
 @cache
@@ -59,30 +61,13 @@ def document() -> dict[str, Any]:
     return dict(json.loads(Path(__file__).with_name("printed.json").read_text(encoding="utf-8")))
 
 
-def distances() -> tuple[str, ...]:
-    """Name the paper's six distances, in its order.
-
-    Examples
-    --------
-    >>> distances()
-    ('euclidean', 'nlpd', 'ssim', 'pim', 'lpips', 'dists')
-    """
-    return tuple(document()["distances"])
-
-
 def slips() -> tuple[Slip, ...]:
     """List the slips, in the order of their numbers."""
     return tuple(Slip(**row) for row in document()["slips"])
 
 
 def slip_number(id: str) -> int:
-    """Number a slip, from 1.
-
-    Examples
-    --------
-    >>> slip_number("counts")
-    1
-    """
+    """Number a slip, from 1."""
     return [slip.id for slip in slips()].index(id) + 1
 
 
@@ -93,19 +78,14 @@ def printed_tables() -> dict[str, PrintedTable]:
     Examples
     --------
     >>> printed_tables()["bapps"].rows[2].values
-    (63.46, 63.31, 63.65, 70.09, 68.94, 69.12)
+    [63.46, 63.31, 63.65, 70.09, 68.94, 69.12]
     """
     return {
-        name: PrintedTable(name, table["where"], table["set"], table["caption"], tuple(map(_row, table["rows"])))
+        name: PrintedTable(
+            name, table["where"], table["set"], table["caption"], [PrintedRow(**r) for r in table["rows"]]
+        )
         for name, table in document()["tables"].items()
     }
-
-
-def _row(row: dict[str, Any]) -> PrintedRow:
-    """Read a row; a slip of the whole row is a slip of each distance."""
-    marks = row.get("slips", {}) | {name: row["slip"] for name in distances() if "slip" in row}
-    values, sd, instead = (tuple(row.get(key, ())) for key in ("values", "sd", "instead"))
-    return PrintedRow(row["estimator"], row["measure"], row["split"], values, sd, instead, marks)
 
 
 @dataclass(frozen=True)
@@ -136,7 +116,7 @@ def aggregates() -> list[Aggregate]:
         Aggregate(
             row["distance"],
             row["measure"],
-            first[row["measure"]][distances().index(row["distance"])],
+            first[row["measure"]][list(HEADINGS).index(row["distance"])],
             float(np.average(row["values"], weights=table["triplets"])),
             float(np.average(row["values"], weights=table["triplets_as_printed"])),
         )
@@ -173,42 +153,39 @@ class DataMatch:
 
 def match_data(name: str, tables: Mapping[str, Triplets], *, limited: bool = False) -> DataMatch:
     """Compare the numbers of triplets of bapps or clic with the paper's; under a limit, fewer need no warning."""
-    warnings = [_one_split_warning(name, *tables)] if len(tables) == 1 else []
-    splits, families = set(), frozenset[str]()
+    title, data = SETS[name], document()["data"][name]
+    train_M, test_M = data["train"]["M"], data["test"]["M"]
+    warnings = []
+    if "test" not in tables:
+        warnings.append(
+            f"{title} has no test set here: test scores are cross-validated on the training set (M = {train_M}, not "
+            f"{test_M}) and not compared with the paper's."
+        )
+    if "train" not in tables:
+        warnings.append(
+            f"{title} has no training set here: P is cross-validated on the test set, which also replaces the training "
+            f"set (M = {test_M}, not {train_M}); only the distance alone is compared with the paper's."
+        )
+    complete: dict[str, frozenset[str]] = {}
+    splits = set()
     for split, table in tables.items():
-        printed = document()["data"][name][split]
-        expected = printed.get("families", {})
-        labelled = "group" in table.labels.columns
-        counts = dict(table.labels["group"].value_counts().iter_rows()) if labelled else {}
-        complete = frozenset(family for family, count in expected.items() if _is_near(counts.get(family, 0), count))
-        families = complete if split == "test" else families
-        if len(complete) == len(expected) and _is_near(len(table), printed["count"]):
+        expected = data[split].get("families", {})
+        counts = dict(table.labels["group"].value_counts().iter_rows()) if "group" in table.labels.columns else {}
+        near = (family for family, count in expected.items() if _is_near(counts.get(family, 0), count))
+        complete[split] = frozenset(near)
+        if len(complete[split]) == len(expected) and _is_near(len(table), data[split]["count"]):
             splits.add(split)
             continue
         missing = [family for family in expected if family not in counts]
         if missing or not limited:
             lost = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; " if missing else ""
             warnings.append(
-                f"{SETS[name]}, {SPLITS[split]}: {lost}{len(table):,} of the paper's {printed['triplets']} triplets; "
+                f"{title}, {SPLITS[split]}: {lost}{len(table):,} of the paper's {data[split]['triplets']} triplets; "
                 "values that depend on it are not compared with the paper's."
             )
-    return DataMatch(frozenset(splits), families, tuple(warnings))
+    return DataMatch(frozenset(splits), complete.get("test", frozenset()), tuple(warnings))
 
 
 def _is_near(count: int, expected: int | None) -> bool:
     """Compare a number of triplets with the paper's; where that is not printed, there must be some."""
     return count > 0 if expected is None else abs(count - expected) <= TOLERANCE * expected
-
-
-def _one_split_warning(name: str, split: str) -> str:
-    printed = document()["data"][name]
-    M, other_M = printed[split]["M"], printed["test" if split == "train" else "train"]["M"]
-    if split == "train":
-        return (
-            f"{SETS[name]} has no test set here: test scores are cross-validated on the training set (M = {M}, not "
-            f"{other_M}) and not compared with the paper's."
-        )
-    return (
-        f"{SETS[name]} has no training set here: P is cross-validated on the test set, which also replaces the "
-        f"training set (M = {M}, not {other_M}); only the distance alone is compared with the paper's."
-    )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
 from twoafc.files import clear_partial, replaced, strict_json, write_text
 from twoafc.reproduce import experiments, figures
-from twoafc.reproduce.experiments import Measured, PaperDistance, choose_distances
-from twoafc.reproduce.figures import PaperFigure
+from twoafc.reproduce.experiments import choose_distances
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
-from twoafc.reproduce.sources import FETCH, Source, generate, open_source
+from twoafc.reproduce.sources import FETCH, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
 from twoafc.results import Result
 
@@ -121,7 +121,17 @@ def reproduce(
     chosen, notes = choose_distances(options.distances, deep=not synthetic)
     earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
     folders = {name: path for name in SETS if (path := (given | earlier).get(name))}
-    sources = _open(folders, earlier, out, progress)
+    sources = {}
+    for name, folder in folders.items():
+        try:
+            sources[name] = open_source(name, folder, progress=progress)
+        except DataError as error:
+            if name in given:
+                raise
+            raise DataError(
+                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; say where it is with "
+                f"--{name}, or name another output folder"
+            ) from error
     claim(out, {"limit": limit, "seed": seed, "synthetic": synthetic}, folders)
     if synthetic:
         for name in SETS:
@@ -154,46 +164,29 @@ def reproduce(
     }
     caution = caution_about(options, synthetic, matches)
     warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
-    tables = [
-        *score_tables({name: result.scores for name, result in results.items()}, chosen, matches),
-        cost_table(times),
-        arithmetic_table(),
-    ]
-    planned = [figures.example_figure()]
+    scores = {name: result.scores for name, result in results.items()}
+    tables = [*score_tables(scores, chosen, matches), cost_table(times), arithmetic_table()]
+    with replaced(out / "tables") as folder:
+        for table in tables:
+            table.write(folder, caution)
+    if progress:
+        progress(0, 1, "drawing the figures")
+    drawn = [figures.example_figure()]
     for name, data in measured.items():
-        planned += figures.set_figures(data, results[name], chosen)
-    planned += figures.robustness_figures(swept, chosen, SETS[main.name])
+        drawn += figures.set_figures(data, results[name], chosen)
+    drawn += figures.robustness_figures(swept, chosen, SETS[main.name])
+    with replaced(out / "figures") as folder:
+        for figure in drawn:
+            plots.save(figure.drawn, *(folder / f"{figure.name}.{ending}" for ending in ("svg", "pdf")), dpi=200)
     reproduction = Reproduction(out, tables, results, warning, notes, slips())
-    _write(reproduction, caution, planned, chosen, measured, progress)
+    shown = [(figure, out / "figures" / f"{figure.name}.svg") for figure in drawn]
+    splits = {name: data.tables for name, data in measured.items()}
+    write_text(page(reproduction, chosen, shown, splits), out / "index.html")
     return reproduction
 
 
-def _open(
-    folders: Mapping[str, Path], earlier: Mapping[str, Path], out: Path, progress: Progress | None
-) -> dict[str, Source]:
-    """Open data sets; the error says if one that an earlier run used has disappeared."""
-    sources = {}
-    for name, folder in folders.items():
-        try:
-            sources[name] = open_source(name, folder, progress=progress)
-        except DataError as error:
-            if name not in earlier:
-                raise
-            raise DataError(
-                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; say where it is with "
-                f"--{name}, or name another output folder"
-            ) from error
-    return sources
-
-
 def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataMatch]) -> list[str]:
-    """Return a caution about values from a sample or from generated sets; none if the data are the paper's.
-
-    Examples
-    --------
-    >>> caution_about(Options(limit=500), False, {"bapps": DataMatch()})[0].partition(":")[0]
-    'A quick look'
-    """
+    """Return a caution about values from a sample or from generated sets; none if the data are the paper's."""
     if synthetic:
         return [
             "These are generated sets: distorted photographs and simulated observers. Nothing here is evidence about "
@@ -205,31 +198,6 @@ def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataM
         f"A quick look: at most {options.limit:,} triplets of each split, drawn with seed {options.seed}. P is fitted "
         "to fewer votes than in the paper, so its values cannot be expected here."
     ]
-
-
-def _write(
-    reproduction: Reproduction,
-    caution: Sequence[str],
-    planned: Sequence[PaperFigure],
-    chosen: Sequence[PaperDistance],
-    measured: Mapping[str, Measured],
-    progress: Progress | None,
-) -> None:
-    """Write tables, figures and the page; each replaces an earlier one."""
-    out = reproduction.folder
-    with replaced(out / "tables") as folder:
-        for table in reproduction.tables:
-            table.write(folder, caution)
-    drawn = []
-    with replaced(out / "figures") as folder:
-        for place, figure in enumerate(planned):
-            if progress:
-                progress(place, len(planned), f"drawing {figure.name}")
-            drawn.append((figure, figure.save(folder)))
-    if progress:
-        progress(len(planned), len(planned), "writing the page")
-    splits = {name: data.tables for name, data in measured.items()}
-    write_text(page(reproduction, chosen, drawn, splits), out / "index.html")
 
 
 def earlier_sets(folder: Path) -> dict[str, Path]:
@@ -257,7 +225,17 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
     if foreign:
         raise DataError(f"{folder} has other files ({foreign[0]}); name a new folder, or one of an earlier run only")
     if entries:
-        _require_same(folder, settings)
+        try:
+            before = json.loads((folder / CARD).read_text(encoding="utf-8"))["settings"]
+            changed = [name for name in settings if before[name] != settings[name]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
+        for name in changed:
+            old, new = ("none" if value is None else value for value in (before[name], settings[name]))
+            raise DataError(
+                f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another "
+                "folder, or remove it"
+            )
         for parent in (folder, folder / "results", folder / "synthetic"):
             clear_partial(parent)
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,17 +243,3 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
     if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
         card = {"command": "twoafc reproduce", "settings": settings, "sets": sets}
         write_text(strict_json(card, indent=1), folder / CARD)
-
-
-def _require_same(folder: Path, settings: Mapping[str, Any]) -> None:
-    try:
-        before = json.loads((folder / CARD).read_text(encoding="utf-8"))["settings"]
-        changed = [name for name in settings if before[name] != settings[name]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
-    for name in changed:
-        old, new = ("none" if value is None else value for value in (before[name], settings[name]))
-        raise DataError(
-            f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another folder, or "
-            "remove it"
-        )

@@ -184,63 +184,49 @@ def generate(
     return folder
 
 
-def _generate_bapps(folder: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
+def _generate_bapps(root: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
     for number, (split, names) in enumerate(SUBSETS.items()):
-        total = limit or SIZES[split]
+        total, M = limit or SIZES[split], TWO_AFC.M[split]
         counts = allocate(np.ones(len(names), dtype=np.int64), total)
         for place, (name, count) in enumerate(zip(names, counts, strict=True)):
             if progress:
                 progress(int(counts[:place].sum()), total, f"making BAPPS-like photographs, {split}")
             rng = np.random.default_rng([seed, number, place])
-            _generate_subset(folder / "2afc" / split / name, int(count), TWO_AFC.M[split], FAMILIES[name], rng)
+            ref = _references(int(count), rng)
+            x0, x1 = (distort_each(ref, FAMILIES[name], rng)[0] for _ in range(2))
+            votes = observers(ref, x0, x1, votes=M, seed=int(rng.integers(2**31)))
+            folder = root / "2afc" / split / name
+            for kind, images in {"ref": ref, "p0": x0, "p1": x1}.items():
+                for row, image in enumerate(images):
+                    _save(image, folder / kind / f"{row:06d}.png")
+            (folder / "judge").mkdir()
+            for row, n in enumerate(votes.n):
+                np.save(folder / "judge" / f"{row:06d}.npy", np.array([n / M], dtype=np.float32))
 
 
-def _generate_subset(folder: Path, count: int, M: int, kinds: Sequence[str], rng: np.random.Generator) -> None:
-    ref = _references(count, rng)
-    x0, x1 = (distort_each(ref, kinds, rng)[0] for _ in range(2))
-    votes = observers(ref, x0, x1, votes=M, seed=int(rng.integers(2**31)))
-    for name, images in {"ref": ref, "p0": x0, "p1": x1}.items():
-        (folder / name).mkdir(parents=True)
-        for row, image in enumerate(images):
-            _save(image, folder / name / f"{row:06d}.png")
-    (folder / "judge").mkdir()
-    for row, n in enumerate(votes.n):
-        np.save(folder / "judge" / f"{row:06d}.npy", np.array([n / M], dtype=np.float32))
-
-
-def _references(count: int, rng: np.random.Generator) -> Images:
-    """Cut patches, rounded to 8 bits as they are saved, so that observers judge what is measured."""
-    ref, _ = cut_patches(rng.integers(len(PHOTOGRAPHS), size=count), rng)
-    return np.asarray(np.round(ref * 255) / np.float32(255), dtype=np.float32)
-
-
-def _generate_clic(folder: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
+def _generate_clic(root: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
     """Generate both sets of CLIC: originals recur, repeats are shown in either order, some choices are anchors."""
-    for place, (name, repeats) in enumerate(REPEATS.items()):
+    for place, (split, repeats) in enumerate(REPEATS.items()):
         if progress:
-            progress(place, len(REPEATS), f"making CLIC-like photographs, {name}")
-        (folder / name).mkdir()
-        _generate_answers(folder / name, limit or SIZES[name], repeats, np.random.default_rng([seed, 7, place]))
-
-
-def _generate_answers(folder: Path, total: int, repeats: Sequence[int], rng: np.random.Generator) -> None:
-    originals = ceil(total / 12)
-    ref = _references(originals, rng)
-    versions = np.stack([ref, *(distort_each(ref, FAMILIES["mix"], rng)[0] for _ in range(VERSIONS))])
-    names = [[f"{rng.bytes(16).hex()}.png" for _ in ref] for _ in range(VERSIONS + 2)]
-    for images, files in zip((ref, *versions), names, strict=True):
-        for image, name in zip(images, files, strict=True):
-            _save(image, folder / name)
-    o, a, b = _draw_pairs(originals, total, rng)
-    P = observers(ref[o], versions[a, o], versions[b, o], votes=1, seed=int(rng.integers(2**31))).P
-    lines = []
-    for row in range(len(o)):
-        for _ in range(rng.choice(repeats)):
-            choice, swapped = int(rng.random() < P[row]), bool(rng.integers(2))
-            pair = (a[row], b[row])[:: -1 if swapped else 1]
-            shown = [names[0][o[row]], *(names[1 + version][o[row]] for version in pair)]
-            lines.append(f"{','.join(shown)},{choice ^ swapped}\n")
-    (folder / "oracle.csv").write_text("".join(lines[place] for place in rng.permutation(len(lines))))
+            progress(place, len(REPEATS), f"making CLIC-like photographs, {split}")
+        total, rng = limit or SIZES[split], np.random.default_rng([seed, 7, place])
+        originals = ceil(total / 12)
+        ref = _references(originals, rng)
+        versions = np.stack([ref, *(distort_each(ref, FAMILIES["mix"], rng)[0] for _ in range(VERSIONS))])
+        names = [[f"{rng.bytes(16).hex()}.png" for _ in ref] for _ in range(VERSIONS + 2)]
+        for images, files in zip((ref, *versions), names, strict=True):
+            for image, file in zip(images, files, strict=True):
+                _save(image, root / split / file)
+        o, a, b = _draw_pairs(originals, total, rng)
+        P = observers(ref[o], versions[a, o], versions[b, o], votes=1, seed=int(rng.integers(2**31))).P
+        lines = []
+        for row in range(len(o)):
+            for _ in range(rng.choice(repeats)):
+                choice, swapped = int(rng.random() < P[row]), bool(rng.integers(2))
+                pair = (a[row], b[row])[:: -1 if swapped else 1]
+                shown = [names[0][o[row]], *(names[1 + version][o[row]] for version in pair)]
+                lines.append(f"{','.join(shown)},{choice ^ swapped}\n")
+        (root / split / "oracle.csv").write_text("".join(lines[line] for line in rng.permutation(len(lines))))
 
 
 def _draw_pairs(originals: int, total: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
@@ -254,5 +240,12 @@ def _draw_pairs(originals: int, total: int, rng: np.random.Generator) -> tuple[I
     return o, a[pair].astype(np.int64), b[pair].astype(np.int64)
 
 
+def _references(count: int, rng: np.random.Generator) -> Images:
+    """Cut patches, rounded to 8 bits as they are saved, so that observers judge what is measured."""
+    ref, _ = cut_patches(rng.integers(len(PHOTOGRAPHS), size=count), rng)
+    return np.asarray(np.round(ref * 255) / np.float32(255), dtype=np.float32)
+
+
 def _save(image: Images, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.round(image.transpose(1, 2, 0) * 255).astype(np.uint8)).save(path, compress_level=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_HALF_UP, Decimal
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +13,16 @@ import numpy as np
 import polars as pl
 
 import twoafc
-from twoafc import plots
 from twoafc.files import write_text
 from twoafc.inference import Record
-from twoafc.reproduce.experiments import HEADINGS, PaperDistance, in_paper_order
+from twoafc.reproduce.experiments import PaperDistance, in_paper_order
 from twoafc.reproduce.printed import (
+    HEADINGS,
     SETS,
     DataMatch,
     PrintedRow,
     PrintedTable,
     aggregates,
-    distances,
     document,
     printed_tables,
     slip_number,
@@ -34,8 +32,6 @@ from twoafc.results import REPORT, Table, bibtex, fill_template, latex, markdown
 from twoafc.table import Triplets, write_durably
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from twoafc.reproduce.figures import PaperFigure
     from twoafc.reproduce.run import Reproduction
 
@@ -90,7 +86,8 @@ class Cell:
         printed, ours, difference = "–", "–", "–"
         if self.printed is not None:
             sd = "" if self.printed_sd is None else f" ± {self.printed_sd:{printed_format}}"
-            printed = f"{_half_up(self.printed, printed_format)}{sd}{f' [{self.slip}]' if self.slip else ''}"
+            halves_up = self.printed * (1 + 1e-12)  # as the paper rounds: 63.095 is 63.10
+            printed = f"{halves_up:{printed_format}}{sd}{f' [{self.slip}]' if self.slip else ''}"
         if self.ours is not None:
             sd = "" if self.sd is None else f" ± {self.sd:{our_format}}"
             ours = f"{self.ours:{our_format}}{sd}{'' if self.se is None else f' (SE {self.se:{our_format}})'}"
@@ -98,19 +95,6 @@ class Cell:
             difference = f"{self.difference:+{our_format}}"
             difference = difference if float(difference) else difference[1:]  # a zero has no sign
         return printed, ours, difference
-
-
-def _half_up(value: float, format: str) -> str:
-    """Round halves up, as the paper does.
-
-    Examples
-    --------
-    >>> f"{63.095:.2f}", _half_up(63.095, ".2f")
-    ('63.09', '63.10')
-    """
-    if format != ".2f":
-        return f"{value:{format}}"
-    return str(Decimal(repr(value)).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
 @dataclass(frozen=True)
@@ -162,18 +146,15 @@ class PaperTable:
         """
         values = {"printed": "printed", "printed_sd": "printed_sd", "printed_corrected": "corrected"}
         values |= {"here": "ours", "here_se": "se", "here_sd": "sd", "difference": "difference"}
-        records: list[Record] = []
+        rows = []
         for row in self.rows:
-            head = {
-                "comparable": all(cell.compared for cell in row.cells),
-                **dict(zip(self.labels, row.labels, strict=True)),
-            }
+            comparable = all(cell.compared for cell in row.cells)
             for value, attribute in values.items():
                 numbers = [getattr(cell, attribute) for cell in row.cells]
                 if any(number is not None for number in numbers):
-                    records.append({**head, "value": value, **dict(zip(self.columns, numbers, strict=True))})
-        labels, numbers_ = dict.fromkeys((*self.labels, "value"), pl.String), dict.fromkeys(self.columns, pl.Float64)
-        return pl.DataFrame(records, schema={"comparable": pl.Boolean, **labels, **numbers_})
+                    rows.append((comparable, *row.labels, value, *numbers))
+        texts, numeric = dict.fromkeys((*self.labels, "value"), pl.String), dict.fromkeys(self.columns, pl.Float64)
+        return pl.DataFrame(rows, schema={"comparable": pl.Boolean, **texts, **numeric}, orient="row")
 
     def footnotes(self, remarks: Sequence[str] = ()) -> list[str]:
         """List the notes below the table: remarks on the data, its own notes, and the slips that it refers to."""
@@ -224,7 +205,7 @@ def _distance_cell(row: PrintedRow, item: PaperDistance, scores: Sequence[Record
     ours = _our_cell(scores, item.name, estimator, row.split, "all", row.measure)
     if item.paper is None:
         return ours
-    place = distances().index(item.paper)
+    place = list(HEADINGS).index(item.paper)
     slip = row.slips.get(item.paper)
     return replace(
         ours,
@@ -242,8 +223,7 @@ def family_table(scores: Sequence[Record], chosen: Sequence[PaperDistance], matc
     rows = []
     for item in in_paper_order(chosen):
         for measure in ("agreement", "nll", "score_2afc"):
-            printed = _printed_by_family(item, measure)
-            cells = []
+            cells, printed = [], _printed_by_family(item, measure)
             for group in (*table["columns"], *POOLED):
                 ours = _our_cell(scores, item.name, "density", "test", group, measure)
                 # The paper prints no mean of families.
@@ -268,9 +248,8 @@ def _printed_by_family(item: PaperDistance, measure: str) -> dict[str, float]:
     table = document()["by_distortion"]
     for row, pooled in zip(table["rows"], aggregates(), strict=True):
         if (row["distance"], row["measure"]) == (item.paper, measure):
-            mean = sum(Decimal(str(value)) for value in row["values"]) / len(row["values"])  # exact, for rounding
             families = dict(zip(table["columns"], row["values"], strict=True))
-            return {**families, "mean": float(mean), "all": pooled.table_1}
+            return {**families, "mean": float(np.mean(row["values"])), "all": pooled.table_1}
     return {}
 
 
@@ -364,10 +343,10 @@ def closeness(compared: Sequence[PaperTable]) -> list[Closeness]:
 def page(
     reproduction: Reproduction,
     chosen: Sequence[PaperDistance],
-    figures: Sequence[tuple[PaperFigure, Figure]],
+    figures: Sequence[tuple[PaperFigure, Path]],
     data: Mapping[str, Mapping[str, Triplets]],
 ) -> str:
-    """Write one self-contained page of HTML, without scripts or other files; all text is escaped."""
+    """Write one self-contained page of HTML, without scripts or other files, from figures and their files."""
     return fill_template(
         Path(__file__).with_name("page.html"),
         Path(__file__).with_name("page.css"),
@@ -375,7 +354,7 @@ def page(
         chosen=chosen,
         tables=[(table, _blocks(table)) for table in reproduction.tables],
         closeness=[] if reproduction.warning else closeness(reproduction.tables),
-        figures=[(figure, base64.b64encode(plots.svg(drawn).encode()).decode("ascii")) for figure, drawn in figures],
+        figures=[(figure, base64.b64encode(file.read_bytes()).decode("ascii")) for figure, file in figures],
         data=[_data_row(name, split, table) for name, splits in data.items() for split, table in splits.items()],
         # Standard errors are shown, not the intervals that the same words describe elsewhere.
         errors=[
