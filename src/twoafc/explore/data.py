@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -27,9 +26,7 @@ from twoafc.table import ENDS, Triplets, assign_folds
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
 CACHED = 64
-"""Settings whose points and surfaces are kept in memory."""
-FITS_CACHED = 32
-"""Fits that are kept in memory, for sliders that are moved back and forth."""
+"""Settings whose points and surfaces are kept in memory, for sliders that are moved back and forth."""
 ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
 """Labels that name images, in the order in which they are shown."""
 REFIT = "refit"
@@ -148,7 +145,6 @@ class Explored:
         # Requests that come at once need the same fit: it is computed once.
         self._locks = {name: RLock() for name in self.distances}
         self._points = lru_cache(CACHED)(self._compute)
-        self._places = lru_cache(CACHED)(self._refit_places)
 
     def __len__(self) -> int:
         return len(self.n)
@@ -233,32 +229,21 @@ class Explored:
 
     def _compute(self, fitted: Fitted) -> Points:
         distance, estimator, sigma, grid = fitted
-        if estimator == REFIT:
-            if isinstance(self.refits, str):
-                raise DataError(self.refits)
-            uniform, d, u = self._places(distance)
-            P = self.refits.tested(distance, sigma, grid, *d)
-            nll = -log_likelihood(self.n, self.M, P)
-            return Points(self.n, self.M, d, u, P, nll, uniform, self.refits.fit(distance, sigma, grid))
-        fit = self.result.model(distance, estimator)
-        own = getattr(fit, "uniform", None)
-        own = own if isinstance(own, Uniform) else None
+        again = self.refits if estimator == REFIT and isinstance(self.refits, Refits) else None
+        fit: Fit | None = None if again else self.result.model(distance, estimator)
         if self.result.triplets is None:
             none = np.zeros(0)
-            return Points(self.n, self.M, (none,) * self.k, (none,) * self.k, none, none, own, fit)
-        rows = self.result.outcome_rows(distance, estimator)
+            uniform = getattr(fit, "uniform", None)
+            return Points(self.n, self.M, (none,) * self.k, (none,) * self.k, none, none, uniform, fit)
+        rows = self.result.outcome_rows(distance, self.estimators[0] if again else estimator)
         d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
-        uniform = own or Uniform.learn(*d)
         P, nll = rows["P"].to_numpy(), rows["nll"].to_numpy()
+        if again:
+            fit, P = again.fit(distance, Density(sigma=sigma, grid_size=grid), *d)
+            nll = -log_likelihood(self.n, self.M, P)
+        own = getattr(fit, "uniform", None)  # a user's own fit may have something else under this name
+        uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
         return Points(self.n, self.M, d, tuple(map(uniform, d)), P, nll, uniform, fit)
-
-    def _refit_places(self, distance: str) -> tuple[Uniform, tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-        """Return the map of the training table to the plane, and the tested triplets: distances, raw and mapped."""
-        assert isinstance(self.refits, Refits)
-        uniform = self.refits.train[distance].uniformised()[0]
-        rows = self.result.outcome_rows(distance, self.estimators[0])
-        d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
-        return uniform, d, tuple(map(uniform, d))
 
 
 def _coded(column: pl.Series) -> dict[str, Any]:
@@ -285,34 +270,23 @@ def _shown(result: Result) -> list[str]:
     return shown
 
 
-class Refits:
-    """Fits of the density to the training table of some results.
+class Refits(NamedTuple):
+    """The training table of some results, for fits with other settings; where cross-validated, the fold of each row."""
 
-    Parameters
-    ----------
-    train : Triplets
-    fold : array of int or None
-        Fold of each row, where the results were cross-validated.
-    """
+    train: Triplets
+    fold: IntArray | None = None
 
-    def __init__(self, train: Triplets, fold: IntArray | None = None) -> None:
-        self.train, self.fold = train, fold
-        self.fit = lru_cache(FITS_CACHED)(self._fit)
-
-    def _fit(self, distance: str, sigma: float, grid: int) -> DensityFit:
-        return Density(sigma=sigma, grid_size=grid).fit(self.train[distance])
-
-    def tested(self, distance: str, sigma: float, grid: int, d0: FloatArray, d1: FloatArray) -> FloatArray:
-        """Return P of the tested triplets, each from a fit that has not seen it."""
-        if self.fold is None:
-            return self.fit(distance, sigma, grid).probability(d0, d1)
+    def fit(self, distance: str, density: Density, d0: FloatArray, d1: FloatArray) -> tuple[DensityFit, FloatArray]:
+        """Return a fit to the whole table, and P of the tested triplets, each from a fit that has not seen it."""
         seen = self.train[distance]
+        whole = density.fit(seen)
+        if self.fold is None:
+            return whole, whole.probability(d0, d1)
         P = np.empty(len(seen))
         for k in range(self.fold.max() + 1):
             rows = self.fold == k
-            fit = Density(sigma=sigma, grid_size=grid).fit(seen.where(~rows))
-            P[rows] = fit.probability(seen.d0[rows], seen.d1[rows])
-        return P
+            P[rows] = density.fit(seen.where(~rows)).probability(seen.d0[rows], seen.d1[rows])
+        return whole, P
 
 
 def refits(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Refits | str:
@@ -333,27 +307,22 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
     contents = described.get("contents_sha256")
     if contents is None:
         return "the results were made from counts, not from a table"
-    if given is not None:
-        named = _same(given, contents)
-        if named is None:
-            raise DataError(f"the training table must be the one that was evaluated; {given} holds another")
-        return _with_fused(result, named)
     names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
     assert result.folder is not None
     places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
-    for path in [*([result.folder / described["path"]] if "path" in described else []), *places]:
-        train = None
-        with suppress(DataError):  # the file may be anything
-            train = _same(path, contents) if path.is_file() else None
-        if train is not None:
-            return _with_fused(result, train)
+    places = [result.folder / described["path"], *places] if "path" in described else places
+    for path in places if given is None else [given]:
+        try:
+            table = Triplets.read(path)
+        except (DataError, OSError):  # without a name that was given, the file may be anything, or missing
+            if given is not None:
+                raise
+            continue
+        if describe_table(table)["contents_sha256"] == contents:
+            return _with_fused(result, table)
+    if given is not None:
+        raise DataError(f"the training table must be the one that was evaluated; {given} holds another")
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
-
-
-def _same(path: Path, contents: str) -> Triplets | None:
-    """Read a table, and return it if it has these contents."""
-    table = Triplets.read(path)
-    return table if describe_table(table)["contents_sha256"] == contents else None
 
 
 def _with_fused(result: Result, table: Triplets) -> Refits | str:
