@@ -557,7 +557,7 @@ def test_counts_that_were_changed_in_a_model_are_refused() -> None:
         (more, "the map must be of the counts that the model carries; it is of another number of triplets"),
         (
             {"counts_n": fit.carried["counts_M"] + 1},
-            "the counts that the model carries are not usable: n must lie in [0, M]; in the file it is not so",
+            "the counts that the model carries are not usable: n must lie in [0, M]; in the file some are not",
         ),
         (
             {"counts_other": np.zeros(1)},

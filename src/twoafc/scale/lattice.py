@@ -23,7 +23,7 @@ from scipy.special import ndtri
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
-from twoafc.errors import DataError, first_line
+from twoafc.errors import DataError
 from twoafc.files import read_archive, save_archive
 from twoafc.public import public
 from twoafc.table import Triplets
@@ -447,53 +447,64 @@ class Counts:
         """Restore what `stored` returned; refuse what counting cannot produce."""
         if card.get("format") != FORMAT:
             raise DataError(f"they are of format {card.get('format', 1)}, this version reads {FORMAT}: count again")
-        key = REF_KEY if "ref" in arrays else KEY
+        lists = ("groups", "parts", "files", "rows")
+        if not all(_is_names(card.get(name)) for name in lists) or not isinstance(card.get("distance"), str):
+            raise DataError("the card of counts must name distance, groups, parts, files and rows as text")
+        groups, rows, ends = card["groups"], card["rows"], card.get("ends")
+        if groups != sorted(set(groups)):
+            raise DataError("groups must be names in order, each once; those of the file are not")
+        if not rows or not {*rows} <= {TRIPLETS, *NOTES}:
+            raise DataError(f"rows must be {TRIPLETS} or {' or '.join(NOTES)}; those of the file are not")
+        if not isinstance(ends, list) or [type(end) for end in ends] != [float, float]:
+            raise DataError("ends must be the smallest and the largest distance; those of the file are not")
         try:
-            counts = cls(
-                card["distance"],
-                Lattice(card["per_octave"]),
-                _unpacked(arrays, key),
-                _unpacked(arrays, BIN_KEY, "histogram_"),
-                (float(card["ends"][0]), float(card["ends"][1])),
-                *(tuple(card[name]) for name in ("groups", "parts", "files", "rows")),
-            )
-            broken = next((rule for rule, holds in counts._rules(key).items() if not holds), None)
-        except (KeyError, TypeError, ValueError, IndexError, pl.exceptions.PolarsError) as error:
-            raise DataError(f"they are not as they were counted: {first_line(error)}") from error
-        if broken:
-            raise DataError(f"{broken}; in the file it is not so")
+            lattice = Lattice(card["per_octave"])
+        except (KeyError, ValueError) as error:
+            raise DataError(str(error)) from error
+        key = REF_KEY if "ref" in arrays else KEY
+        counts = cls(
+            card["distance"],
+            lattice,
+            _unpacked(arrays, key),
+            _unpacked({name[10:]: array for name, array in arrays.items() if name.startswith("histogram_")}, BIN_KEY),
+            (ends[0], ends[1]),
+            *(tuple(card[name]) for name in lists),
+        )
+        foreign = sorted({*arrays} - {*key, "count", "histogram_bin", "histogram_count"})
+        if foreign:
+            raise DataError(f"the file holds {foreign[0]}, which no counts have")
+        counts._check(key)
         return counts
 
-    def _rules(self, key: Key) -> dict[str, bool]:
-        """Return what is true of all counts, and whether it is of these."""
-        cells, last, fine = self.cells, self.lattice.bins - 1, self.histogram["bin"]
-        bin0, bin1, sign, n, M = (cells[name] for name in ("bin0", "bin1", "sign", "n", "M"))
-        names = (self.distance, *self.groups, *self.parts, *self.files, *self.rows)
-        pooled = (cells.select("count", bin=name) for name in BINS)
-        coarse = self.histogram.with_columns(bin=FINE.coarsened(fine.to_numpy(), self.lattice))
-        return {
-            "there must be cells": len(cells) > 0,
-            "names must be text": all(isinstance(name, str) for name in names),
-            "groups must be names in order, each once": [*self.groups] == sorted({*self.groups}),
-            f"rows must be {TRIPLETS} or {' or '.join(NOTES)}": not {*self.rows} - {TRIPLETS, *NOTES},
-            "count must be at least 1": bool((cells["count"] >= 1).all()),
-            "M must be at least 1": bool((M >= 1).all()),
-            "n must lie in [0, M]": bool(((n >= 0) & (n <= M)).all()),
-            "group must be one of the groups": cells["group"].is_between(0, max(len(self.groups), 1) - 1).all(),
-            "bins must lie on the lattice": bool((bin0.is_between(0, last) & bin1.is_between(0, last)).all()),
-            "sign must be that of d0 - d1": bool(
-                (sign.is_between(-1, 1) & ((bin0 == bin1) | (sign == (bin0 - bin1).sign()))).all()
-            ),
-            "d0 = d1 = 0 must have sign 0": bool(((bin0 > 0) | (bin1 > 0) | (sign == 0)).all()),
-            "each key must stand once, in order": cells.equals(summed(key, cells)),
-            "bins of the histogram must stand once, in order": self.histogram.equals(summed(BIN_KEY, self.histogram)),
-            "ends must be the smallest and the largest distance": (
-                0 <= self.ends[0] <= self.ends[1] and FINE.index(self.ends).tolist() == [fine[0], fine[-1]]
-            ),
-            "the histogram must count the distances of the cells": (
-                summed(BIN_KEY, *pooled).equals(summed(BIN_KEY, coarse))
-            ),
+    def _check(self, key: Key) -> None:
+        """Refuse counts that counting cannot produce."""
+        M, n, sign, last = pl.col("M"), pl.col("n"), pl.col("sign"), self.lattice.bins - 1
+        bin0, bin1 = pl.col("bin0"), pl.col("bin1")
+        rules = {
+            "count must be at least 1": pl.col("count") >= 1,
+            "M must be at least 1": M >= 1,
+            "n must lie in [0, M]": (n >= 0) & (n <= M),
+            "group must be one of the groups": pl.col("group").is_between(0, max(len(self.groups), 1) - 1),
+            "bins must lie on the lattice": bin0.is_between(0, last) & bin1.is_between(0, last),
+            "sign must be that of d0 - d1": sign.is_between(-1, 1) & ((bin0 == bin1) | (sign == (bin0 - bin1).sign())),
+            "d0 = d1 = 0 must have sign 0": (bin0 > 0) | (bin1 > 0) | (sign == 0),
         }
+        kept = self.cells.select(**{rule: holds.all() for rule, holds in rules.items()}).row(0, named=True)
+        for rule, holds in kept.items():
+            if not holds:
+                raise DataError(f"{rule}; in the file some are not")
+        if not self.cells.equals(summed(key, self.cells)):
+            raise DataError("each key must stand once, in order; in the file they do not")
+        fine, low, high = self.histogram["bin"].to_numpy(), *self.ends
+        if not (fine.min() >= 0 and fine.max() < FINE.bins and (np.diff(fine) > 0).all()):
+            raise DataError("bins of the histogram must lie on the finest lattice, in order; in the file they do not")
+        if not (0 <= low <= high) or FINE.index([low, high]).tolist() != [fine[0], fine[-1]]:
+            raise DataError("ends must be the smallest and the largest distance; those of the file are not")
+        size = self.lattice.bins
+        pooled = sum(np.bincount(self.cells[name], self.cells["count"], size) for name in BINS)
+        bins = FINE.coarsened(fine, self.lattice)
+        if not np.array_equal(pooled, np.bincount(bins, self.histogram["count"].to_numpy(), size)):
+            raise DataError("the histogram must count the distances of the cells; that of the file does not")
 
 
 BINS = ("bin0", "bin1")
@@ -542,11 +553,23 @@ def _packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _unpacked(arrays: Mapping[str, NDArray[Any]], key: Key, prefix: str = "") -> pl.DataFrame:
-    """Columns from arrays of whole numbers; a number that is too large for its column is refused."""
+def _unpacked(arrays: Mapping[str, NDArray[Any]], key: Key) -> pl.DataFrame:
+    columns = {}
     kinds: Key = {**key, "count": pl.Int64}
-    columns = {name: arrays[prefix + name] for name in kinds}
-    for name, array in columns.items():
+    for name, kind in kinds.items():
+        array = arrays.get(name)
+        if array is None:
+            raise DataError(f"the file has no array {name}")
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be a row of whole numbers")
-    return pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in kinds.items())
+            raise DataError(f"{name} must be a row of whole numbers; that of the file is not")
+        columns[name] = pl.Series(array).cast(kind, strict=False)
+    if len({len(column) for column in columns.values()}) > 1 or not len(columns["count"]):
+        raise DataError("the arrays of counts must have one length, at least 1; those of the file have not")
+    frame = pl.DataFrame(columns)
+    if sum(frame.null_count().row(0)):
+        raise DataError("the numbers of counts must be of their size; some of the file are too large")
+    return frame
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
