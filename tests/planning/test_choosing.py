@@ -17,6 +17,7 @@ import twoafc
 from commands import refused
 from studying import judge, pool
 from twoafc import Triplets, planning
+from twoafc.arrays import FloatArray
 from twoafc.planning import balance, batch_weights, systematic
 
 
@@ -201,15 +202,13 @@ def test_the_largest_relative_variance_of_the_pairs_is_smallest() -> None:
 
 
 def test_probabilities_follow_the_formula() -> None:
-    """One pair, no votes: the size of a triplet, by the formula of the module, from P and errors of the ranks."""
+    """One pair, no votes: the size of a triplet, by the formula of the module."""
     table = pool(400, names="ab")
     chosen = planning.choose(table, votes=44, uniform=0.1, repeats=0.1)
     distances = {name: (table[f"{name}_d0"].to_numpy(), table[f"{name}_d1"].to_numpy()) for name in "ab"}
-    a, b = planning.predict(distances, None).values()
-    r = np.corrcoef(logit(a.P), logit(b.P))[0, 1]
-    p = expit((logit(a.P) + logit(b.P)) / 2)
-    error = a.error**2 + b.error**2 - 2 * r * a.error * b.error
-    size = np.sqrt(((logit(a.P) - logit(b.P)) ** 2 + error) * p * (1 - p) + 0.02**2)
+    predicted = planning.predict(distances, None, "ab")
+    p, (a, b) = predicted.together, predicted.of_pool.values()
+    size = np.sqrt((logit(a) - logit(b)) ** 2 * p * (1 - p) + 0.02**2)
     expected = 40 * (0.9 * size / size.sum() + 0.1 / 400)
     assert expected.max() < 1
     np.testing.assert_allclose(chosen.inclusion, expected, rtol=1e-4)
@@ -305,45 +304,52 @@ def test_mistakes(tmp_path: Path) -> None:
         planning.extremes(chosen, pool(100, names="abc"), pair=("a", "c"))
 
 
-def test_votes_change_what_ranks_predict_by_as_much_as_they_tell() -> None:
-    """No votes: the ranks alone; many: the fit alone; the trend in between is the penalised likelihood's."""
+def world_of_two(T: int = 4000) -> tuple[dict[str, Any], FloatArray, Triplets]:
+    """Distances a and b whose errors are independent, P that follows a twice as much as b, and one vote on each."""
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(2, T))
+    scores = {name: z + 0.7 * rng.normal(size=(2, T)) for name in "ab"}
+    P = expit(sum(slope * (scores[name][0] - scores[name][1]) for name, slope in (("a", 0.8), ("b", 0.4))))
+    distances = {name: (np.exp(z0), np.exp(z1)) for name, (z0, z1) in scores.items()}
+    columns = {f"{name}_d{k}": ends[k] for name, ends in distances.items() for k in (0, 1)}
+    votes = Triplets.from_frame({"n": rng.binomial(1, P), "M": np.ones(T, dtype=int)} | columns)
+    return distances, P, votes
+
+
+def test_predictions_approach_the_truth_with_the_votes() -> None:
+    distances, P, votes = world_of_two()
+    errors = []
+    for judged in (None, votes.at(np.arange(300)), votes):
+        predicted = planning.predict(distances, judged, ["a"])
+        errors.append(float(np.abs(logit(predicted.together) - logit(P)).mean()))
+    assert errors[0] > 1.2 * errors[1] > 1.2 * 1.5 * errors[2]
+    assert errors[2] < 0.1
+    assert list(predicted.of_pool) == list(predicted.of_judged) == ["a"]
+
+
+def test_each_distance_predicts_the_mean_over_triplets_that_it_cannot_separate() -> None:
+    """By the true P of many other triplets, averaged over small squares of the plane of the two distances."""
+    distances, P, votes = world_of_two(40_000)
+    predicted = planning.predict(distances, votes, "ab")
+    for name in "ab":
+        place = [np.searchsorted(np.quantile(d, np.linspace(0.05, 0.95, 13)), d) for d in distances[name]]
+        square = place[0] * 14 + place[1]
+        counts = np.bincount(square)
+        own, true = (np.bincount(square, values) / counts for values in (predicted.of_pool[name], P))
+        assert np.abs(own - true).mean() < 0.02
+
+
+def test_coefficients_are_those_of_the_penalised_likelihood() -> None:
     from twoafc.planning.choosing import TREND, TREND_ERROR, _logistic
 
     rng = np.random.default_rng(2)
-    z0, z1 = rng.normal(size=(2, 4000))
-    P = expit(0.4 * (z0 - z1))
-    columns = {"a": (np.exp(z0), np.exp(z1))}
-    table = Triplets.from_frame(
-        {"n": rng.binomial(1, P), "M": 1 + 0 * P, "a_d0": columns["a"][0], "a_d1": columns["a"][1]}
-    )
-    errors = []
-    for judged in (None, table.at(np.arange(100)), table):
-        predicted = planning.predict(columns, judged)["a"]
-        errors.append(float(np.abs(logit(predicted.P) - logit(P)).mean()))
-        assert predicted.error.mean() < (0.5, 0.25, 0.15)[len(errors) - 1]
-    assert errors[0] > 2 * errors[1] > 4 * errors[2]
-    some, x = table.at(np.arange(100))["a"], np.stack([z0 - z1, z0**2 - z1**2], axis=1)[:100]
+    x = rng.normal(size=(100, 3))
+    y = rng.binomial(1, expit(x @ [0.4, 0.1, 0]))
+    table = Triplets.from_frame({"n": y, "M": np.ones(100, dtype=int), "d0": np.ones(100), "d1": np.ones(100)})
 
     def loss(trend: Any) -> float:
-        likelihood = some.n * np.log(expit(x @ trend)) + (1 - some.n) * np.log(expit(-x @ trend))
+        likelihood = y * np.log(expit(x @ trend)) + (1 - y) * np.log(expit(-x @ trend))
         return float(-likelihood.sum() + (((trend - TREND) / TREND_ERROR) ** 2).sum() / 2)
 
-    trend, covariance = _logistic(some, x, TREND, TREND_ERROR**-2)
-    assert trend == pytest.approx(minimize(loss, TREND, tol=1e-10).x, abs=1e-4)
-    assert (np.diag(covariance) < TREND_ERROR**2).all()
-
-
-def test_votes_show_which_distance_to_believe() -> None:
-    """The P of all distances together follows the one that people follow, and is their middle without votes."""
-    from twoafc.planning.choosing import Predicted, _together
-
-    rng = np.random.default_rng(4)
-    good, poor = (rng.normal(size=3000).astype(np.float32) for _ in range(2))
-    table = Triplets.from_frame(
-        {"n": rng.binomial(1, expit(good)), "M": np.ones(3000, dtype=int), "d0": np.ones(3000), "d1": np.ones(3000)}
-    )
-    predicted = {
-        name: Predicted(expit(x), np.zeros_like(x), expit(x)) for name, x in {"good": good, "poor": poor}.items()
-    }
-    assert logit(_together(None, predicted)) == pytest.approx((good + poor) / 2, abs=1e-5)
-    assert np.abs(logit(_together(table, predicted)) - good).mean() < 0.15
+    found = _logistic(table, x, TREND, TREND_ERROR**-2)
+    assert found == pytest.approx(minimize(loss, TREND, tol=1e-10).x, abs=1e-4)

@@ -3,18 +3,17 @@
 The difference of two distances a and b is learnt fastest where they predict different votes. Its variance is smallest
 if a triplet is chosen with a probability in proportion to the spread of what its vote adds to the difference:
 
-    NLL     s^2 = ((logit P_a - logit P_b)^2 + e_a^2 + e_b^2 - 2 r e_a e_b) p (1 - p),
+    NLL     s^2 = (logit P_a - logit P_b)^2 p (1 - p),
     2AFC    s = 100 % where a and b choose different images, else 0,
 
-with p the P of all distances together, e the standard errors of the logits, and r the correlation of the logits over
-the pool, which stands for that of their errors, since both are fitted to the same votes: few votes tell little of where
-distances differ, and the choice is then more even. The logit of p is a sum of those of the distances, with
-coefficients by the votes so far: what a poor distance predicts counts little.
+with p the P of all distances together, and P_a and P_b its means over triplets with the same two values of a, or of b
+(`predict`).
 
-Weights of chosen triplets sum to a random number, by which scores are divided: with the difference D itself, as far as
-votes tell it, the spread is the root of s^2 + D^2. For several pairs it is the root of a weighted sum of squares of
-these, with weights such that the largest variance, relative to the best one that the pair could have alone, is smallest
-(max-min). A share of the choice is uniform, so that no triplet is excluded, and probabilities are capped at 1.
+Weights of chosen triplets sum to a random number, by which scores are divided: with D, the difference of the two
+distances as votes so far estimate it, the spread is the root of s^2 + D^2. For several pairs it is the root of a
+weighted sum of squares of these, with weights such that the largest variance, relative to the best one that the pair
+could have alone, is smallest (max-min). A share of the choice is uniform, so that no triplet is excluded, and
+probabilities are capped at 1.
 
 Triplets are then drawn by systematic sampling, from strata of equal probabilities: every triplet has exactly its
 probability, and the weights sum to nearly the size of the pool. With a cap for each reference the strata are the
@@ -57,22 +56,22 @@ if TYPE_CHECKING:
 
 UNIFORM, REPEATS = 0.1, 0.1
 """Share of the choice that is uniform, and of the triplets that get two votes."""
-TREND, TREND_ERROR, DOUBT = np.array([1.3, 0.0]), np.array([0.25, 0.1]), 0.2
-"""Without votes, logit P has these coefficients of z0 - z1 and of z0^2 - z1^2, where z are the normal scores of a
-distance, with these errors of the coefficients and of the logit itself."""
-BLEND = 20.0
-"""Information of the prior, in which all distances count alike, on the coefficients of p."""
-BINS = 64
+TREND, TREND_ERROR = np.array([1.3, 0.0, 0.0]), np.array([0.3, 0.05, 0.1])
+"""Without votes, the coefficients of logit P on z0 - z1, z0^2 - z1^2 and (z0 - z1) z0 z1, where z are the normal scores
+of a distance, summed over distances; and the error of each distance's own coefficients."""
+AS_VOTES = 40
+"""Predictions for the triplets of the pool are smoothed like so many votes on each."""
+BINS = 256
 """Quantiles of a distance at which its P is computed; between them it is that of the nearest."""
 SAMPLE = 10_000
-"""Triplets of the pool by which pairs are balanced."""
+"""Triplets of the pool by which P of each distance is predicted, and pairs are balanced."""
 STRATUM = 10
 """Triplets drawn from one stratum: those with nearly equal probabilities are drawn in random order."""
 CERTAIN = 1e-9
 LEAST = 1e-3
 """P is kept this far from 0 and 1: a difference of logits without bound would draw few triplets."""
 COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
-"""Difference of two distances per vote that is supposed where votes tell of none, in nats or %."""
+"""Difference of two distances per vote, in nats or %, without votes; with votes, the least that is assumed."""
 COLUMNS = ("batch", "batch_size", "inclusion", "weight", "votes_wanted", "first")
 """Columns that a choice adds to the pool's."""
 
@@ -200,7 +199,6 @@ def choose(
         )
     frame, distances = read_pool(pool)
     compared = _pairs(list(distances), pairs)
-    distances = {name: distances[name] for name in dict.fromkeys(name for pair in compared for name in pair)}
     asked = None if judged is None else read_judged(judged)
     design = None if asked is None or "inclusion" not in asked.columns else asked
     left = _unasked(frame, design)
@@ -212,11 +210,11 @@ def choose(
             f"not asked yet; ask for at most {round(most * (1 + repeats))} votes"
         )
     table = None if asked is None else Triplets.from_frame(asked)
-    predicted = predict(distances, table)
-    names = [*distances]
+    names = list(dict.fromkeys(name for pair in compared for name in pair))
+    predicted = predict(distances, table, names)
     places = [(names.index(a), names.index(b)) for a, b in compared]
     apart = [_apart(table, predicted, pair, measure) for pair in compared]
-    worth = _worth(distances, predicted, table, places, apart, measure, left, seed)
+    worth = _worth({name: distances[name] for name in names}, predicted, places, apart, measure, left, seed)
     batch = 1 if design is None else 1 + max(design["batch"].to_list())
     rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
     references = _references(frame, per_reference)
@@ -228,7 +226,7 @@ def choose(
         _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
         chance,
         rows,
-        {name: prediction.P for name, prediction in predicted.items()},
+        predicted.of_pool,
         gains,
     )
 
@@ -345,97 +343,100 @@ def unanswered(judged: pl.DataFrame) -> list[str]:
     ]
 
 
-class Predicted(NamedTuple):
-    """P by one distance, and the standard error of its logit: of every triplet of the pool, and of those judged."""
+class Predictions(NamedTuple):
+    """P of every triplet of the pool by all distances together, and by each; P by each of the triplets judged."""
 
-    P: NDArray[np.float32]
-    error: NDArray[np.float32]
-    judged: NDArray[np.float32]
+    together: NDArray[np.float32]
+    of_pool: Mapping[str, NDArray[np.float32]]
+    of_judged: Mapping[str, FloatArray]
 
 
-def predict(distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Triplets | None) -> dict[str, Predicted]:
-    """Predict the votes on every triplet of the pool, and on those that were judged, by every distance.
+class _Axis(NamedTuple):
+    """Quantiles of a distance, of which a value counts as the nearest, and their normal scores."""
 
-    Without votes by the ranks of the distance. A fit to the votes so far is combined with the trend of the votes along
-    these ranks, by the squares of their errors: few votes alone would leave the choice worse than ranks do. P is
-    computed at quantiles of the distance, and is that of the nearest one elsewhere: it only steers the choice.
+    quantiles: FloatArray
+    z: FloatArray
+
+    @classmethod
+    def learn(cls, d: tuple[FloatArray, FloatArray]) -> _Axis:
+        both = np.concatenate([column[:: max(len(column) // SAMPLE, 1)] for column in d])
+        quantiles = np.unique(np.quantile(both, (np.arange(BINS) + 0.5) / BINS))
+        return cls(quantiles, np.asarray(ndtri(Uniform.learn(both, both)(quantiles))))
+
+    def nearest(self, d: tuple[FloatArray, ...]) -> tuple[IntArray, ...]:
+        middles = (self.quantiles[1:] + self.quantiles[:-1]) / 2
+        return tuple(np.searchsorted(middles, column) for column in d)
+
+    def terms(self, i: IntArray, j: IntArray) -> FloatArray:
+        """What logit P is a sum of, with coefficients by the votes; all change sign with the two images."""
+        z0, z1 = self.z[i], self.z[j]
+        return np.stack([z0 - z1, z0**2 - z1**2, (z0 - z1) * z0 * z1], axis=-1)
+
+
+def predict(
+    distances: Mapping[str, tuple[FloatArray, FloatArray]], judged: Triplets | None, compared: Sequence[str]
+) -> Predictions:
+    """Predict the votes on every triplet of the pool, by all distances together and by each of those compared.
+
+    All together: logit P is a sum of functions of the distances' ranks with a few coefficients, which start from what
+    is common and follow the votes so far. By one distance alone P is the mean of these predictions over the triplets of
+    the pool with the same d0 and d1. A fit of each distance to the votes so far would tell the distances apart
+    less well, since the votes are few and the pool is large. P is computed at quantiles of a distance and is that of
+    the nearest one elsewhere: it only steers the choice.
     """
-    lacking = next((name for name in distances if judged is not None and name not in judged.distances), None)
+    lacking = next((name for name in compared if judged is not None and name not in judged.distances), None)
     if judged is not None and lacking is not None:
         raise DataError(f"the votes so far have no distance {lacking}; they have {', '.join(judged.distances)}")
+    names = [name for name in distances if judged is None or name in judged.distances]
+    axes = {name: _Axis.learn(distances[name]) for name in names}
+    places = {name: axis.nearest(distances[name]) for name, axis in axes.items()}
+    of_judged = {} if judged is None else {name: axes[name].nearest(judged.distances[name]) for name in names}
+    coefficients = np.tile(TREND, (len(names), 1)) / len(names)
+    if judged is not None:
+        x = np.concatenate([axes[name].terms(*of_judged[name]) for name in names], axis=1)
+        coefficients = _logistic(judged, x, coefficients.ravel(), np.tile(TREND_ERROR**-2.0, len(names)))
+    logits = np.zeros(len(next(iter(distances.values()))[0]), dtype=np.float32)
+    grids = {name: np.indices(2 * (len(axis.z),)) for name, axis in axes.items()}
+    for name, own in zip(names, coefficients.reshape(len(names), -1), strict=True):
+        logits += (axes[name].terms(*grids[name]) @ own).astype(np.float32)[places[name]]
+    P = expit(logits)
+    some = np.linspace(0, len(P) - 1, min(len(P), SAMPLE)).astype(np.int64)
+    n, M = np.rint(AS_VOTES * P[some]).astype(np.int64), np.full(len(some), AS_VOTES)
+    labels = pl.DataFrame({"triplet": pl.Series(some).cast(pl.String)})
+
+    def surface(name: str) -> FloatArray:
+        quantiles = axes[name].quantiles
+        table = Triplets(n, M, {name: tuple(quantiles[place[some]] for place in places[name])}, labels)
+        return np.clip(Spline().fit(table).probability(*quantiles[grids[name]]), LEAST, 1 - LEAST)
+
     with ThreadPoolExecutor(2) as threads:
-        predictions = threads.map(
-            lambda name: _predict(distances[name], None if judged is None else judged[name]), distances
-        )
-        return dict(zip(distances, predictions, strict=True))
+        surfaces = dict(zip(compared, threads.map(surface, compared), strict=True))
+    return Predictions(
+        P,
+        {name: each.astype(np.float32)[places[name]] for name, each in surfaces.items()},
+        {name: surfaces[name][of_judged[name]] for name in surfaces if judged is not None},
+    )
 
 
-def _predict(d: tuple[FloatArray, FloatArray], judged: Triplets | None) -> Predicted:
-    both = np.concatenate([column[:: max(len(column) // SAMPLE, 1)] for column in d])
-    nodes = np.unique(np.quantile(both, (np.arange(BINS) + 0.5) / BINS))
-    uniform = Uniform.learn(both, both)
-
-    def score(d: FloatArray) -> FloatArray:
-        return np.asarray(ndtri(np.clip(uniform(d), 0.005, 0.995)))
-
-    def terms(d0: FloatArray, d1: FloatArray) -> FloatArray:
-        z0, z1 = score(d0), score(d1)
-        return np.stack([z0 - z1, z0**2 - z1**2], axis=1)
-
-    grid = [array.ravel() for array in np.meshgrid(nodes, nodes, indexing="ij")]
-    x, trend, covariance = terms(*grid), TREND, np.diag(TREND_ERROR**2)
-    if judged is not None:
-        trend, covariance = _logistic(judged, terms(*judged.columns), TREND, TREND_ERROR**-2)
-    logits, variance = x @ trend, DOUBT**2 + np.einsum("tk,kl,tl->t", x, covariance, x)
-    if judged is not None:
-        fit = Spline().fit(judged)
-        P = np.clip(fit.probability(*grid), LEAST, 1 - LEAST)
-        spread = (fit.standard_error(*grid) / (P * (1 - P))) ** 2
-        logits = (logits * spread + logit(P) * variance) / (spread + variance)
-        variance = variance * spread / (spread + variance)
-    middles = (nodes[1:] + nodes[:-1]) / 2
-    P = np.clip(expit(logits), LEAST, 1 - LEAST)
-    surfaces = [surface.reshape(len(nodes), len(nodes)).astype(np.float32) for surface in (P, np.sqrt(variance))]
-
-    def nearest(columns: tuple[FloatArray, ...]) -> list[NDArray[np.float32]]:
-        i, j = (np.searchsorted(middles, column) for column in columns)
-        return [surface[i, j] for surface in surfaces]
-
-    seen = (np.empty(0), np.empty(0)) if judged is None else judged.columns
-    of_pool, errors = nearest(d)
-    return Predicted(of_pool, errors, nearest(seen)[0])
-
-
-def _logistic(
-    judged: Triplets, x: FloatArray, prior: FloatArray, precision: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of logit P along the columns of x, with a normal prior, and their covariance; by Newton's method."""
+def _logistic(judged: Triplets, x: FloatArray, prior: FloatArray, precision: FloatArray) -> FloatArray:
+    """Coefficients of logit P along the columns of x, with a normal prior, by Newton's method."""
     weight = np.ones(len(x)) if judged.weight is None else judged.weight / judged.weight.mean()
-    coefficients, information = prior, np.diag(precision)
+    coefficients = prior
     for _ in range(10):
         P = expit(x @ coefficients)
         information = np.diag(precision) + (x * (weight * judged.M * P * (1 - P))[:, None]).T @ x
         step = x.T @ (weight * (judged.n - judged.M * P)) - precision * (coefficients - prior)
         coefficients = coefficients + np.linalg.solve(information, step)
-    return coefficients, np.asarray(np.linalg.inv(information), dtype=np.float64)
+    return coefficients
 
 
-def _together(judged: Triplets | None, predicted: Mapping[str, Predicted]) -> NDArray[np.float32]:
-    """P of every triplet of the pool by all distances together."""
-    shares = np.full(len(predicted), 1 / len(predicted))
-    if judged is not None:
-        x = np.stack([logit(prediction.judged.astype(np.float64)) for prediction in predicted.values()], axis=1)
-        shares, _ = _logistic(judged, x, shares, np.full(len(shares), BLEND))
-    logits = np.stack([logit(prediction.P) for prediction in predicted.values()])
-    return np.asarray(expit(shares.astype(np.float32) @ logits))
-
-
-def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tuple[str, str], measure: str) -> float:
-    """Difference of two distances per vote as far as votes tell it; at least one that is common."""
+def _apart(judged: Triplets | None, predicted: Predictions, pair: tuple[str, str], measure: str) -> float:
+    """Difference of two distances per vote by the votes so far, and at least a common one."""
     if judged is None:
         return COMMON[measure]
-    P = [predicted[name].judged.astype(np.float64) for name in pair]
-    added = single_votes(judged, P, measure, [judged[name].columns for name in pair])
+    added = single_votes(
+        judged, [predicted.of_judged[name] for name in pair], measure, [judged[name].columns for name in pair]
+    )
     return max(abs(float(np.average(added.v, weights=added.weight))), COMMON[measure])
 
 
@@ -443,15 +444,12 @@ def _apart(judged: Triplets | None, predicted: Mapping[str, Predicted], pair: tu
 class _Worth:
     """How much the triplets of a pool are worth asking, for all pairs together and for each.
 
-    The squared size of a triplet for pair k is the squared difference of two ``values``, plus the squared error of the
-    difference (``errors``, shape as the values (distances, T), with ``correlation``), times the variance of a vote,
-    shape (T,), plus the squared difference ``apart`` of the pair.
+    The squared size of a triplet for pair k is the squared difference of two ``values``, shape (distances, T), times
+    the variance of a vote, shape (T,), plus the squared difference ``apart`` of the pair.
     """
 
     size: FloatArray
     values: NDArray[np.float32]
-    errors: NDArray[np.float32]
-    correlation: NDArray[np.float32]
     variance: NDArray[np.float32]
     places: Sequence[tuple[int, int]]
     apart: Sequence[float]
@@ -461,16 +459,13 @@ class _Worth:
     def of_pair(self, k: int) -> FloatArray:
         """Sizes of some rows for a pair of distances."""
         (a, b), some = self.places[k], self.some
-        e_a, e_b = self.errors[a, some], self.errors[b, some]
-        squares = (self.values[a, some] - self.values[b, some]) ** 2
-        squares = (squares + e_a**2 + e_b**2 - 2 * self.correlation[a, b] * e_a * e_b) * self.variance[some]
+        squares = (self.values[a, some] - self.values[b, some]) ** 2 * self.variance[some]
         return np.asarray(np.sqrt(squares.astype(np.float64) + self.apart[k] ** 2))
 
 
 def _worth(
     distances: Mapping[str, tuple[FloatArray, FloatArray]],
-    predicted: Mapping[str, Predicted],
-    judged: Triplets | None,
+    predicted: Predictions,
     places: Sequence[tuple[int, int]],
     apart: Sequence[float],
     measure: str,
@@ -478,28 +473,22 @@ def _worth(
     seed: int,
 ) -> _Worth:
     if measure == "nll":
-        values = np.stack([logit(prediction.P) for prediction in predicted.values()])
-        errors = np.stack([prediction.error for prediction in predicted.values()])
-        P = _together(judged, predicted)
-        variance = P * (1 - P)
+        values = np.stack([logit(P) for P in predicted.of_pool.values()])
+        variance = predicted.together * (1 - predicted.together)
     else:
         values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
-        errors, variance = np.zeros_like(values), np.ones(len(left), dtype=np.float32)
+        variance = np.ones(len(left), dtype=np.float32)
     some = np.flatnonzero(left)
     if len(some) > SAMPLE:
         some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
-    with np.errstate(invalid="ignore"):  # a distance that is constant has no correlation
-        correlation = np.asarray(np.nan_to_num(np.corrcoef(values[:, some])), dtype=np.float32)
-    worth = _Worth(np.empty(0), values, errors, correlation, variance, places, apart, some)
+    worth = _Worth(np.empty(0), values, variance, places, apart, some)
     share = balance(np.stack([worth.of_pair(k) for k in range(len(places))]))
     # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
     form = np.zeros((len(values), len(values)), dtype=np.float32)
     for (a, b), weight in zip(places, share, strict=True):
         form[[a, b], [a, b]] += weight
         form[[a, b], [b, a]] -= weight
-    squares = np.einsum("kt,kt->t", values, form @ values)
-    squares += np.einsum("kt,kt->t", errors, (form * correlation) @ errors)
-    squares = np.maximum(squares, 0) * variance
+    squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0) * variance
     return replace(worth, size=np.sqrt(squares.astype(np.float64) + share @ np.square(apart)))
 
 
