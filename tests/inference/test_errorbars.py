@@ -639,3 +639,13 @@ def test_differences_include_the_spread_over_seeds() -> None:
     rows, seeds = apart.mean(axis=0).var(ddof=1) / 60, apart.mean(axis=1).var(ddof=1) / 4
     assert record["se"] == pytest.approx(np.sqrt(rows + seeds))
     assert record["df"] == pytest.approx((rows + seeds) ** 2 / (rows**2 / 59 + seeds**2 / 3))
+
+
+def test_draws_do_not_depend_on_names_that_were_seen_before() -> None:
+    """Polars numbers categories for the whole process, in the order in which names are first seen."""
+    drawn, seen = [], pl.Series([f"seen-{k}" for k in range(30)][::-1], dtype=pl.Categorical)
+    for name in ("new", "seen"):
+        rows = clustering_of(random_table(T=60, ref=[f"{name}-{k}" for k in range(30)] * 2)).rows
+        drawn.append(drawn_rows(rows, np.random.default_rng(1)).tolist())
+    assert drawn[0] == drawn[1]
+    assert len(seen) == 30

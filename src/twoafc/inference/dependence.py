@@ -377,13 +377,12 @@ def _distinct(labels: pl.DataFrame, names: list[str]) -> int:
 
 
 def _numbered(labels: pl.DataFrame, names: list[str]) -> dict[str, IntArray]:
-    """Number the labels of some columns, the same text by the same number."""
+    """Number the labels of some columns in the order in which they come, the same text by the same number."""
     if not names:
         return {}
     labelled = pl.concat([labels[name].rename("label") for name in names])
-    if labelled.dtype == pl.String:
-        labelled = labelled.cast(pl.Categorical).to_physical().cast(pl.Int64)
-    codes = labelled.to_numpy()
+    known = labelled.unique(maintain_order=True)
+    codes = labelled.replace_strict(known, pl.int_range(len(known), eager=True), return_dtype=pl.Int64).to_numpy()
     return dict(zip(names, codes.reshape(len(names), -1), strict=True))
 
 

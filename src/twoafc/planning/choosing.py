@@ -47,8 +47,7 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import Spline
-from twoafc.planning.sizing import single_votes
-from twoafc.results import known_name
+from twoafc.planning.sizing import pair_of, single_votes
 from twoafc.table import REFERENCES, Triplets, as_frame, distance_columns, finite_column, read_frames, row_name
 
 if TYPE_CHECKING:
@@ -134,12 +133,10 @@ class Chosen:
         from twoafc.plots import COLUMN, chosen_triplets
 
         a, b = next(iter(self.gains))
-        ax = Figure(figsize=(COLUMN, COLUMN), layout="constrained").subplots()
-        chosen = np.zeros(len(self.inclusion), dtype=np.bool_)
-        chosen[self.rows] = True
-        chosen_triplets(self.P[a].astype(np.float64), self.P[b].astype(np.float64), chosen, ax, names=(a, b))
-        figure = ax.get_figure(root=True)
-        assert figure is not None
+        figure = Figure(figsize=(COLUMN, COLUMN), layout="constrained")
+        P_a, P_b = (self.P[name].astype(np.float64) for name in (a, b))
+        chosen = np.isin(np.arange(len(self.inclusion)), self.rows)
+        chosen_triplets(P_a, P_b, chosen, figure.subplots(), names=(a, b))
         return figure
 
 
@@ -599,8 +596,7 @@ def _references(frame: pl.DataFrame, per_reference: int | None) -> IntArray:
         raise DataError(
             f"a cap for each reference needs the references of all triplets; {name} is empty in {rows} rows"
         )
-    codes = frame[name].cast(pl.String).cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
-    return np.asarray(codes - codes.min())
+    return frame[name].cast(pl.String).rank("dense").to_numpy().astype(np.int64) - 1
 
 
 def _unasked(frame: pl.DataFrame, design: pl.DataFrame | None) -> BoolArray:
@@ -644,16 +640,7 @@ def _gain(size: FloatArray, chance: FloatArray) -> float:
 
 def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """Pairs to compare; all where none is named."""
-    chosen = []
-    for a, b in pairs or [*combinations(known, 2)]:
-        one, other = (known_name(name, known) for name in (a, b))
-        for name in (one, other):
-            if name not in known:
-                raise DataError(f"the pool has no distance {name}; it has {', '.join(known)}")
-        if one == other:
-            raise ValueError(f"a pair is two distances; got {one} twice")
-        chosen.append((one, other))
-    return chosen
+    return [(a, b) for pair in pairs or combinations(known, 2) for a, b in [pair_of(known, pair)]]
 
 
 def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20) -> pl.DataFrame:
