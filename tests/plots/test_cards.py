@@ -89,6 +89,13 @@ def test_a_card_shows_the_three_images_with_their_distances_and_votes() -> None:
     figure.draw_without_rendering()
 
 
+def test_many_votes_are_all_counted() -> None:
+    """The answer lists some of the counts only."""
+    x0, _, x1, _ = plots.triplet_card(IMAGES, answer(votes=5000, observed=2600)).axes
+    assert x0.get_xlabel() == "d0 = 2\n2400 of 5000 votes"
+    assert x1.get_xlabel() == "d1 = 1\n2600 of 5000 votes"
+
+
 def test_the_error_of_another_fit_is_left_out() -> None:
     asked = answer()
     for P_model, shown in ((asked["P"], True), (None, True), (asked["P"] + 0.01, False)):

@@ -183,7 +183,7 @@ def _probability(answer: Answer) -> str:
 
 def _show_votes(answer: Answer, panels: Sequence[Axes], texts: Sequence[str]) -> None:
     """Write texts and numbers of votes below x0 and x1, and frame the one with a majority."""
-    M = len(answer["counts"]) - 1
+    M = answer["counts"][-1]["j"]
     observed = next((count["j"] for count in answer["counts"] if count["observed"]), None)
     for panel, text, n in zip((panels[0], panels[2]), texts, (M - (observed or 0), observed or 0), strict=True):
         lines = [text] if observed is None else [text, f"{n} of {M} votes"]
