@@ -23,7 +23,7 @@ def panel() -> Axes:
     return Figure(figsize=(3.3, 2.6)).subplots()
 
 
-AS_SAVED = style._reproducible
+AS_SAVED = style.reproducible
 """How figures are really written."""
 
 
@@ -32,7 +32,7 @@ def quick_pdf() -> Iterator[None]:
     """Put fonts into PDF glyph by glyph: as TrueType, which `plots.save` takes, they cost more than all the drawing."""
     import matplotlib
 
-    real = style._reproducible
+    real = style.reproducible
 
     @contextmanager
     def quick() -> Iterator[None]:
@@ -40,7 +40,7 @@ def quick_pdf() -> Iterator[None]:
             yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "_reproducible", quick)
+        patch.setattr(style, "reproducible", quick)
         yield
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -29,6 +31,17 @@ def first_line(error: BaseException) -> str:
     ('no room', 'OSError')
     """
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """Name the file in a DataError that does not."""
+    try:
+        yield
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise DataError(f"{path}: {error}") from error
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -250,10 +250,8 @@ def _png_colours(content: bytes) -> NDArray[np.uint16]:
 
 def _png_bytes(content: bytes, order: str) -> NDArray[np.uint8]:
     image = PngImagePlugin.PngImageFile(io.BytesIO(content))
-    codec, extents, offset, stored = image.tile[0]
-    kind: Any = type(image.tile[0])  # a plain tuple before Pillow 11
-    tile: Any = (codec, extents, offset, str(stored).replace("16B", order))
-    image.tile = [tile if kind is tuple else kind(*tile)]
+    tile = image.tile[0]
+    image.tile = [tile._replace(args=str(tile.args).replace("16B", order))]
     return np.asarray(image)
 
 

@@ -243,7 +243,6 @@ def test_a_wrong_call_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[
     ("options", "message"),
     [
         ("--votes 0", "votes must be at least 1; found 0"),
-        ("--votes 10001", "votes must be at most 10000, since each count is listed; found 10001"),
         ("--votes 5 --observed 6", "observed must lie in [0, 5], the votes; found 6"),
         ("--votes 5 --d0 nan", "distances must be finite; found d0=nan, d1=2.0"),
     ],

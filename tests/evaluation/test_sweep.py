@@ -109,7 +109,6 @@ def test_what_is_found_does_not_depend_on_the_workers(found: Sweep) -> None:
 
 
 def test_automatic_and_chosen_are_those_of_the_estimator(found: Sweep) -> None:
-    assert found.chosen == Density()
     for name in ("a", "b"):
         automatic = Density(sigma="auto").fit(TRAIN[name]).settings
         assert found.automatic[name] == automatic

@@ -83,11 +83,11 @@ def test_the_same_command_continues(server: Server, here: Path) -> None:
     file = a_zip(server.url("file"))
     assert refusal(get, file) == (
         "toy was not fetched; the download from 127.0.0.1 failed 4 times (the connection was closed early); "
-        "100 kB are kept; run the same command to continue; "
+        "100.0 kB are kept; run the same command to continue; "
         "or: get toy.zip elsewhere and run twoafc fetch toy --from FILE"
     )
     (state,) = fetch.status(files={"toy": file})
-    assert (state.state, state.note) == ("missing", "100 kB are downloaded; fetch continues from there")
+    assert (state.state, state.note) == ("missing", "100.0 kB are downloaded; fetch continues from there")
     assert get(file).where.read_bytes() == CONTENT
     assert answer.sent == [100_000, 0, 0, 0, 0, len(CONTENT) - 100_000]
     assert os.listdir(checkpoints(here)) == ["toy.zip"]
@@ -314,12 +314,12 @@ def test_interrupted_downloads_are_completed(server: Server, cuts: list[int], ra
 def test_free_space_is_checked_before_downloading(server: Server, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1000))
     assert refusal(get, a_zip(server.url("file"))) == (
-        f"there is no space for toy.zip; it needs 300 kB and {checkpoints(here)} has 1.0 kB left; "
+        f"there is no space for toy.zip; it needs 300.0 kB and {checkpoints(here)} has 1.0 kB left; "
         "free some, or name another folder with --to"
     )
     assert server.answers["file"].asked == []
     message = refusal(get, a_zip(server.url("file"), bytes=None))
-    assert "there is no space for toy.zip; it needs 300 kB" in message
+    assert "there is no space for toy.zip; it needs 300.0 kB" in message
 
 
 def test_a_full_disk_keeps_the_partial_download(server: Server, here: Path) -> None:
@@ -337,7 +337,7 @@ except DataError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (
         f"the disk is full; toy.zip could not be written to {here} (File too large); free some space; "
-        "50 kB of 300 kB are kept; run the same command to continue\n"
+        "50.0 kB of 300.0 kB are kept; run the same command to continue\n"
     )
     download(Source(server.url("file")), Path(".toy.zip.part").absolute())
     assert Path(".toy.zip.part").read_bytes() == CONTENT

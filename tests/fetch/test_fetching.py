@@ -638,7 +638,7 @@ def test_the_list(known: dict[str, Any], here: Path, capsys: pytest.CaptureFixtu
     lines = capsys.readouterr().out.splitlines()
     assert lines[:6] == [
         f"Weights, kept in {checkpoints(here)}",
-        f"  toy missing 300 kB MIT {known['toy'].url}",
+        f"  toy missing 300.0 kB MIT {known['toy'].url}",
         "",
         f"Data sets, kept in {here / 'data'}",
         f"  toy_val missing ? unstated {known['toy_val'].url} (sha256 as a third party states it)",
@@ -657,7 +657,7 @@ def test_the_list(known: dict[str, Any], here: Path, capsys: pytest.CaptureFixtu
     ]
     main(["fetch"])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == f"  toy there 300 kB MIT {checkpoints(here) / 'toy.zip'}"
+    assert lines[1] == f"  toy there 300.0 kB MIT {checkpoints(here) / 'toy.zip'}"
     assert lines[4].startswith(f"  toy_val there 2.4 kB unstated {here / 'data' / 'toy' / '2afc' / 'val'} (24 files; ")
     main(["fetch", "toy"])
     assert capsys.readouterr().out == f"toy: there already, {checkpoints(here) / 'toy.zip'}\n"

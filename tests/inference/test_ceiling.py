@@ -24,15 +24,7 @@ from twoafc.inference import (
     t_interval,
 )
 from twoafc.inference.ceiling import largest_mean, pools_by_votes
-from twoafc.inference.mixtures import (
-    EVERY,
-    VALUES,
-    bounding_function,
-    estimate_mixture,
-    folded_draws,
-    folded_pmf,
-    q_grid,
-)
+from twoafc.inference.mixtures import EVERY, Q, bounding_function, estimate_mixture, folded_draws, folded_pmf
 from twoafc.metrics import expected_nll, score_2afc
 from twoafc.table import Triplets, merge_votes
 
@@ -209,7 +201,7 @@ def test_the_inequality_holds_at_any_q(m: int, penalty: float) -> None:
     pmf = binom.pmf(k[:, None], m, q)
     chance = folded_pmf(m)[:, ::EVERY].mean(axis=1)
     known = np.sqrt(np.arange(m // 2 + 1))
-    for (name, f), exact in zip(best_scores(q_grid(VALUES)).items(), best_scores(q).values(), strict=True):
+    for (name, f), exact in zip(best_scores(Q).items(), best_scores(q).values(), strict=True):
         for end in (-1, 1):
             g = bounding_function(end * f, m, chance, penalty, known if name == "nll" else None)
             expectation = g[np.minimum(k, m - k)] @ pmf
@@ -222,7 +214,7 @@ def test_the_mean_and_variance_are_as_small_as_a_general_optimiser_finds(m: int,
     chance = binom.pmf(np.arange(m // 2 + 1), m, 0.3) + 0.02
     chance /= chance.sum()
     known = np.linspace(0, 0.2, len(chance))
-    pmf, f = folded_pmf(m)[:, ::20], q_grid(VALUES)[::20]
+    pmf, f = folded_pmf(m)[:, ::20], Q[::20]
 
     def loss(g: np.ndarray) -> float:
         rest = g - known
@@ -231,17 +223,17 @@ def test_the_mean_and_variance_are_as_small_as_a_general_optimiser_finds(m: int,
     constraint = {"type": "ineq", "fun": lambda g: g @ pmf - f}
     slow = minimize(loss, np.ones(len(chance)), method="SLSQP", constraints=[constraint], options={"maxiter": 500})
     assert slow.success
-    fast = bounding_function(q_grid(VALUES), m, chance, penalty, known)
+    fast = bounding_function(Q, m, chance, penalty, known)
     assert loss(fast) == pytest.approx(slow.fun, abs=2e-4)
 
 
 @pytest.mark.parametrize("m", [2, 5, 9])
 def test_without_a_price_of_variance_the_bound_is_the_largest_mean_over_mixtures(m: int) -> None:
     # The slow version: a linear programme over all mixtures with these probabilities of k.
-    q = q_grid(VALUES)[::EVERY]
+    q = Q[::EVERY]
     chance = folded_pmf(m)[:, ::EVERY] @ np.where(q > 0.7, 1.0, 0.2) / np.where(q > 0.7, 1.0, 0.2).sum()
     equal = folded_pmf(m)[:, ::EVERY]
-    for f in best_scores(q_grid(VALUES)).values():
+    for f in best_scores(Q).values():
         largest = -linprog(-f[::EVERY], A_eq=equal, b_eq=chance).fun
         bound = float(bounding_function(f, m, chance, 1e-3 / np.ptp(f)) @ chance)
         assert largest - 1e-6 <= bound <= largest + 0.002 * np.ptp(f)
@@ -252,7 +244,7 @@ def test_a_fit_that_fails_leaves_the_constant_bound(monkeypatch: pytest.MonkeyPa
         raise RuntimeError
 
     monkeypatch.setattr("scipy.optimize.nnls", fails)
-    assert bounding_function(q_grid(VALUES), 4, np.full(3, 1 / 3), 1.0) == pytest.approx(1)
+    assert bounding_function(Q, 4, np.full(3, 1 / 3), 1.0) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("M", [2, 5, 9])
@@ -290,7 +282,7 @@ def test_draws_from_billions_are_binomial() -> None:
 def test_draws_have_the_expectation_of_as_many_votes() -> None:
     for M, m in ((5, 3), (30, 16), (300, 100), (4, 4)):
         n = np.arange(M + 1)
-        pmf = binom.pmf(n[:, None], M, q_grid(VALUES))
+        pmf = binom.pmf(n[:, None], M, Q)
         np.testing.assert_allclose(folded_draws(n, np.full(M + 1, M), m).T @ pmf, folded_pmf(m), atol=1e-12)
 
 

@@ -19,7 +19,7 @@ from twoafc.reproduce import worked_example
 
 @pytest.fixture(autouse=True)
 def _as_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "_reproducible", AS_SAVED)
+    monkeypatch.setattr(style, "reproducible", AS_SAVED)
 
 
 def small(name: str = "距離") -> Figure:

@@ -64,8 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
         with unread():  # flushes here, where a full disk is reported, and not at exit
             _require_text(sys.argv[1:] if arguments is None else arguments)
             app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-    except KeyboardInterrupt:
-        _fail("interrupted", code=130)
+    except KeyboardInterrupt as error:
+        _fail("; ".join(["interrupted", *map(str, error.args)]), code=130)
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
     finally:

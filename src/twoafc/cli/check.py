@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet, Rename, renaming
-from twoafc.cli.show import changed_tables, print_json, say
+from twoafc.cli.show import changed_tables, printed, say
 
 LOOKED_AT = (
     "looked for flipped votes, similarities, {shuffled}constant, repeated and tied values, other units, repeated "
@@ -41,9 +41,7 @@ def check(
     given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
     tables = [read_votes(paths, rename=renaming(rename)) for paths in given.values()]
     findings = [*changed_tables(given), *run(*tables)]
-    if json:
-        print_json([asdict(finding) for finding in findings])
-    elif not quiet:
+    if not printed([asdict(finding) for finding in findings], json, quiet):
         sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
         row = tables[0].row
         looked_at = LOOKED_AT.format(row=row, shuffled="shuffled rows, " if row == "triplet" else "")

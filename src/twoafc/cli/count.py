@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from twoafc.cli.options import Distances, Json, Quiet, listed
-from twoafc.cli.show import changed_tables, print_json, print_table, progress, say
+from twoafc.cli.show import changed_tables, print_table, printed, progress, say
 
 
 def count(
@@ -69,9 +69,7 @@ def count(
         | {"cells": len(counts.cells)}
         for name, counts in files.items()
     ]
-    if json:
-        print_json(written)
-    elif not quiet:
+    if not printed(written, json, quiet):
         rows = [(str(r["distance"]), *(f"{r[name]:,}" for name in ("triplets", "votes", "cells"))) for r in written]
         print_table("Counted", ("distance", "triplets", "votes", "cells"), rows)
         notes = dict.fromkeys(note for counts in files.values() for note in counts.vote_notes)

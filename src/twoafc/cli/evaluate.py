@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -155,18 +156,13 @@ def evaluate(
 
 def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None, changed: Sequence[Finding]) -> None:
     """Raise a `DataError` if `twoafc check` warns of the tables, before any work is done."""
-    from dataclasses import replace
-
     from twoafc.diagnostics import check
     from twoafc.errors import DataError
 
     # Only distances that will be evaluated: those asked for, or those in all tables.
-    shared = set.intersection(*(set(table.distances) for table in tables.values()))
-    asked: dict[str, Any] = {
-        role: replace(table, distances={k: v for k, v in table.distances.items() if k in (distances or shared)})
-        for role, table in tables.items()
-    }
-    warnings = [finding for finding in [*changed, *check(*asked.values())] if finding.level == "warning"]
+    kept = distances or set.intersection(*(set(table.distances) for table in tables.values()))
+    asked = [replace(t, distances={k: v for k, v in t.distances.items() if k in kept}) for t in tables.values()]
+    warnings = [finding for finding in [*changed, *check(*asked)] if finding.level == "warning"]
     if warnings:
         more = f" (and {len(warnings) - 1} more: run twoafc check)" if len(warnings) > 1 else ""
         raise DataError(f"--strict: {str(warnings[0]).removeprefix('warning: ')}{more}")

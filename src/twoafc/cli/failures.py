@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twoafc.cli.options import Json, Quiet
-from twoafc.cli.show import print_json, print_table, progress, say
+from twoafc.cli.show import print_table, printed, progress, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,38 +45,27 @@ def failures(
     out
         Folder to write the list and a card of each triplet to; an earlier list there is replaced.
     """
-    from twoafc.results import (
-        Result,
-        check_failures_folder,
-        disagreements,
-        missing_images,
-        pictures_of,
-        ranking,
-        surprising,
-        write_failures,
-    )
+    from twoafc import results as room
 
     if images is not None and out is None:
         raise ValueError("--images is for the cards; say where to write them with --out")
-    result = Result.read(results)
+    result = room.Result.read(results)
     result.require_triplets("failures")
-    pictures = pictures_of(result, images)
+    pictures = room.pictures_of(result, images)
     if out is not None:
-        check_failures_folder(out, results)
-    name = distance or ranking(result)[0]["distance"]
+        room.check_failures_folder(out, results)
+    name = distance or room.ranking(result)[0]["distance"]
     if versus is None:
-        rows = surprising(result, name, estimator=estimator, top=top)
+        rows = room.surprising(result, name, estimator=estimator, top=top)
         notes = _surprise_notes(result, rows)
     else:
-        rows = disagreements(result, name, versus, estimator=estimator, top=top)
+        rows = room.disagreements(result, name, versus, estimator=estimator, top=top)
         notes = _disagreement_notes(rows, name, versus)
-    notes += missing_images(rows.iter_rows(named=True), pictures)
+    notes += room.missing_images(rows.iter_rows(named=True), pictures)
     if out is not None:
         with progress(quiet) as show:
-            write_failures(result, rows, out, pictures=pictures, progress=show)
-    if json:
-        print_json({"failures": rows.to_dicts(), "notes": notes}, indent=1)
-    elif not quiet:
+            room.write_failures(result, rows, out, pictures=pictures, progress=show)
+    if not printed({"failures": rows.to_dicts(), "notes": notes}, json, quiet):
         _print_rows(rows, name, versus)
         say(*notes)
         if out is not None:

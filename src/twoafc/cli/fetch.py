@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from twoafc.cli.options import Json, Quiet
-from twoafc.cli.show import print_json, progress, say
+from twoafc.cli.show import printed, progress, say
 
 if TYPE_CHECKING:
     from twoafc.fetch import File, Got, Progress, State
@@ -53,9 +53,7 @@ def fetch(
             return _report_files(room.import_file(names[0], from_, to=to, progress=show), json, quiet)
         else:
             return _get_files(names, to, show, json, quiet)
-    if json:
-        print_json([_record(state.file, state.state, state.where, state.note) for state in states], indent=1)
-    elif not quiet:
+    if not printed([_record(each.file, each.state, each.where, each.note) for each in states], json, quiet):
         _print_table(states)
     damaged = [state.file.name for state in states if state.state == "damaged"]
     if verify and damaged:
@@ -81,9 +79,7 @@ def _get_files(names: tuple[str, ...], to: Path | None, show: Progress | None, j
 
 def _report_files(results: list[Got], json: bool, quiet: bool) -> None:
     if json:
-        print_json(
-            [_record(got.file, "fetched" if got.new else "there", got.where, got.note) for got in results], indent=1
-        )
+        printed([_record(got.file, "fetched" if got.new else "there", got.where, got.note) for got in results], json)
         return
     for got in () if quiet else results:
         note = f" ({got.note})" if got.note else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet, Several, listed
-from twoafc.cli.show import print_json, say
+from twoafc.cli.show import printed, say
 
 
 def gate(
@@ -44,9 +44,7 @@ def gate(
 
     decision = decide(baseline, candidate, max_loss=max_loss, distance=listed(distance), estimator=estimator)
     code = 0 if pass_undecided and decision.outcome == "undecided" else decision.exit_code
-    if json:
-        print_json(decision.record() | {"exit_code": code}, indent=1)
-    elif not quiet:
+    if not printed(decision.record() | {"exit_code": code}, json, quiet):
         say(str(decision))
     if code:
         raise SystemExit(code)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from twoafc.cli.options import Json, Rename, listed, renaming
-from twoafc.cli.show import print_json, rate
+from twoafc.cli.show import printed, rate
 
 if TYPE_CHECKING:
     from twoafc.measurement import Failure, Measured
@@ -155,9 +155,7 @@ def _interruptible() -> Iterator[None]:
         with interruptible():
             yield
     except KeyboardInterrupt:
-        message = "interrupted; finished values are kept, and the same command resumes the run"
-        print(f"twoafc: {message}", file=sys.stderr)
-        raise SystemExit(130) from None
+        raise KeyboardInterrupt("finished values are kept, and the same command resumes the run") from None
 
 
 def _share(text: str) -> tuple[int, int]:
@@ -202,4 +200,4 @@ def _print_summary(result: Measured, out: Path, seconds: float) -> None:
         "notes": result.notes,
         "card": result.card,
     }
-    print_json(summary, indent=1)
+    printed(summary, json=True)

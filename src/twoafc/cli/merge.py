@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet
-from twoafc.cli.show import print_json, say
+from twoafc.cli.show import printed, say
 
 
 def merge(*files: Path, out: Path, json: Json = False, quiet: Quiet = False) -> None:
@@ -33,10 +33,9 @@ def merge(*files: Path, out: Path, json: Json = False, quiet: Quiet = False) -> 
     merged = merge_files(files)
     merged.made.save(out)
     counts = merged.counts
-    if json:
-        kind = "counts" if merged.made is counts else type(merged.made).__name__.removesuffix("Fit").lower()
-        size = {"distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
-        print_json({"file": str(out), "kind": kind, **size, "cells": len(counts.cells), "parts": counts.parts})
-    elif not quiet:
+    kind = "counts" if merged.made is counts else type(merged.made).__name__.removesuffix("Fit").lower()
+    size = {"distance": counts.distance, "triplets": counts.triplets, "votes": counts.votes}
+    about = {"file": str(out), "kind": kind, **size, "cells": len(counts.cells), "parts": counts.parts}
+    if not printed(about, json, quiet):
         say(*(f"note: {note}" for note in merged.notes))
         say(f"{out}: {counts.triplets:,} triplets, {counts.votes:,} votes of {len(files)} files ({counts.distance})")

@@ -98,7 +98,7 @@ def _ask_model(
     answer = ask(fit, *d, votes=1 if votes is None else votes, observed=observed)
     if votes is None:
         answer = {name: value for name, value in answer.items() if name in ("d", "d0", "d1", "P", "standard_error")}
-    if printed(answer, json, quiet, indent=None):
+    if printed(answer, json, quiet):
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
     where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
@@ -130,29 +130,21 @@ def _ask_results(
     json: bool,
     quiet: bool,
 ) -> None:
-    from twoafc.results import (
-        Result,
-        ask_triplet,
-        draw_card,
-        missing_images,
-        pictures_of,
-        plain,
-        save_card,
-    )
+    from twoafc import results as room
 
-    result = Result.read(folder)
+    result = room.Result.read(folder)
     result.require_triplets("query --triplet")
-    pictures = pictures_of(result, images)
+    pictures = room.pictures_of(result, images)
     if out is None and not json:
-        out = Path(f"triplet-{plain(triplet)}.svg")
-    asked = ask_triplet(result, triplet, names=names, estimator=estimator)
+        out = Path(f"triplet-{room.plain(triplet)}.svg")
+    asked = room.ask_triplet(result, triplet, names=names, estimator=estimator)
     drawn = {name: asked["answers"][name] for name in names or list(asked["answers"])[:1]}
     if out is not None:
-        save_card(draw_card(asked, drawn, pictures), out)
+        room.save_card(room.draw_card(asked, drawn, pictures), out)
     if printed(asked, json, quiet):
         return
     _print_triplet(asked)
-    say(*(f"note: {note}" for note in missing_images([asked], pictures)))
+    say(*(f"note: {note}" for note in room.missing_images([asked], pictures)))
     say(f"Card of {', '.join(drawn)}: {out}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet
-from twoafc.cli.show import print_json, say
+from twoafc.cli.show import printed, say
 
 
 def report(results: Path, *, images: Path | None = None, json: Json = False, quiet: Quiet = False) -> None:
@@ -25,8 +25,8 @@ def report(results: Path, *, images: Path | None = None, json: Json = False, qui
     if images is not None:
         notes = missing_images(result.rows.iter_rows(named=True), Pictures(images))
     path = result.report(results / REPORT, images)
-    if json:
-        print_json({"report": str(path), "bytes": path.stat().st_size} | ({"notes": notes} if notes else {}))
-    elif not quiet:
+    if not printed(
+        {"report": str(path), "bytes": path.stat().st_size} | ({"notes": notes} if notes else {}), json, quiet
+    ):
         say(*(f"note: {note}" for note in notes))
         print(f"Report: {path} ({path.stat().st_size / 1000:,.0f} kB)")

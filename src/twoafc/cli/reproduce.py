@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +61,7 @@ def reproduce(
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
             reproduction = run(out, bapps=bapps, clic=clic, synthetic=synthetic, options=options, progress=show)
     except KeyboardInterrupt:
-        print("twoafc: interrupted; run the same command again to resume", file=sys.stderr)
-        raise SystemExit(130) from None
+        raise KeyboardInterrupt("run the same command again to resume") from None
     if not quiet:
         _report(reproduction)
 

@@ -24,15 +24,10 @@ AROUND = 3
 """Characters between two columns of a table."""
 
 
-def print_json(value: Any, indent: int | None = None) -> None:
-    """Print a value as JSON; numbers that are not finite become null."""
-    print(strict_json(value, indent=indent))
-
-
-def printed(value: Any, json: bool, quiet: bool, indent: int | None = 1) -> bool:
-    """Print JSON if it is asked for; return whether nothing else is to be printed."""
+def printed(value: Any, json: bool, quiet: bool = False) -> bool:
+    """Print a value as JSON if asked for, null for numbers that are not finite; return whether that is all."""
     if json:
-        print_json(value, indent=indent)
+        print(strict_json(value, indent=1))
     return json or quiet
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet, Seed
-from twoafc.cli.show import print_json
+from twoafc.cli.show import printed
 
 
 def simulate(
@@ -53,8 +53,6 @@ def simulate(
         seed=seed,
     )
     write_frame(frame, out)
-    if json:
-        summary = {"out": str(out), "world": world, "triplets": len(frame), "votes": frame["M"].sum(), "seed": seed}
-        print_json(summary)
-    elif not quiet:
+    summary = {"out": str(out), "world": world, "triplets": len(frame), "votes": frame["M"].sum(), "seed": seed}
+    if not printed(summary, json, quiet):
         print(f"{len(frame)} simulated triplets of world {world}: {out}")

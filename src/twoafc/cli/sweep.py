@@ -47,6 +47,7 @@ def sweep(
     from dataclasses import asdict
 
     from twoafc.errors import DataError
+    from twoafc.estimators import Density
     from twoafc.evaluation import SWEEP_FOLDER, Settings, sweep_remarks, sweep_table, write_sweep
     from twoafc.evaluation import sweep as run
     from twoafc.results import describe_table, make_card
@@ -77,7 +78,7 @@ def sweep(
             progress=show,
         )
     data = {role: describe_table(table, paths[role]) for role, table in tables.items()}
-    card = make_card(data, {"density": swept.chosen}, asdict(settings), [])
+    card = make_card(data, {"density": Density()}, asdict(settings), [])
     write_sweep(swept, out, {"kind": "sweep", **card})
     if json:
         print((out / SWEEP_FOLDER.name).read_text(encoding="utf-8"))

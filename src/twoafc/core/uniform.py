@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,14 +116,6 @@ def require_numbers(d: ArrayLike) -> FloatArray:
     return d
 
 
-@overload
-def uniformise(d: ArrayLike, /, *, weight: FloatArray | None = None) -> tuple[Uniform, FloatArray]: ...
-@overload
-def uniformise(
-    d0: ArrayLike, d1: ArrayLike, /, *, weight: FloatArray | None = None
-) -> tuple[Uniform, FloatArray, FloatArray]: ...
-@overload
-def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[Any, ...]: ...
 def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[Any, ...]:
     """Learn the map and apply it to the same distances, with a single sort.
 

@@ -9,7 +9,7 @@ from .clic import without_anchors as without_anchors
 from .dataset import PAIRS as PAIRS
 from .dataset import Dataset as Dataset
 from .dataset import Progress as Progress
-from .dataset import require_images as require_images
+from .dataset import note_missing as note_missing
 from .layouts import open_dataset as open_dataset
 from .layouts import options_of as options_of
 from .nights import open_nights as open_nights

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -174,11 +173,6 @@ class Dataset:
         return digest.hexdigest()
 
 
-def require_images(data: Dataset) -> None:
-    """Raise DataError if all images of a data set are missing."""
-    note_missing(data)
-
-
 def note_missing(data: Dataset) -> Dataset:
     """Add a note on rows whose images are missing; raise DataError if all images are."""
     absent = data.missing()
@@ -201,17 +195,6 @@ def _exists(path: str, present: dict[str, set[str]]) -> bool:
             present[parent] = set()
     # The second test is for file systems that do not distinguish A.png from a.png.
     return name in present[parent] or (bool(present[parent]) and os.path.exists(path))
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Name the file in a DataError that does not."""
-    try:
-        yield
-    except DataError as error:
-        if str(path) in str(error):
-            raise
-        raise DataError(f"{path}: {error}") from error
 
 
 def first_cells(path: Path) -> list[str]:

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import IntArray
-from twoafc.datasets.dataset import Dataset, first_cells, naming, note_missing
-from twoafc.errors import DataError
+from twoafc.datasets.dataset import Dataset, first_cells, note_missing
+from twoafc.errors import DataError, naming
 from twoafc.table import TRIPLET, Where, counts_of, labels_of, numbers_of, read_frame, refuse
 
 COLUMNS = ("id", "votes", "left_vote", "right_vote", "ref_path", "left_path", "right_path")

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import FloatArray
-from twoafc.datasets.dataset import count_votes, naming
-from twoafc.errors import DataError
+from twoafc.datasets.dataset import count_votes
+from twoafc.errors import DataError, naming
 from twoafc.table import QUADRUPLE, Where, as_frame, numbers_of, read_frame, refuse, row_name
 
 RESPONSES = ("response", "resp")

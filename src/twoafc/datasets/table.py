@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import PAIR, Dataset, count_votes, naming, note_missing
-from twoafc.errors import DataError
+from twoafc.datasets.dataset import PAIR, Dataset, count_votes, note_missing
+from twoafc.errors import DataError, naming
 from twoafc.images import ENDINGS
 from twoafc.table import (
     QUADRUPLE,

@@ -6,7 +6,7 @@ Rows are compared by the names of their images, or else by their distances.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import factorial
 
 import numpy as np
@@ -21,11 +21,7 @@ from twoafc.table import Votes
 
 Keys = NDArray[np.uint64]
 
-IMAGES = (
-    (("ref0", "x0"), ("ref1", "x1")),
-    (("ref", "x0"), ("ref", "x1")),
-    (("ref", "x"),),
-)
+IMAGES = ((("ref0", "x0"), ("ref1", "x1")), (("ref", "x0"), ("ref", "x1")), (("ref", "x"),))
 """Columns that name the two images of each distance: of quadruples, of triplets and of pairs."""
 SAFETY, P_ACCIDENT = 5.0, 1e-3
 """Equal rows are a finding if `SAFETY` times the expected number of coincidences gives as many with a probability below
@@ -61,7 +57,7 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
     rows = named or _by_distances(table, list(table.distances))
     # Groups may reuse names of images, and observers judge the same triplets.
     extra = [name for name in ("group", "observer") if named and name in table.labels.columns]
-    keys = _hashed(pl.Series("key", rows.keys), *table.labels.select(extra))
+    keys = _hashed(pl.Series("key", _key(rows)), *table.labels.select(extra))
     _, first, group, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     repeats = len(table) - len(times)
     if repeats == 0 or (named is None and _coincidence(profile, rows, times)):
@@ -72,7 +68,7 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
     if named and same.mean() < 0.5:
         yield _ambiguous_names(profile.role, repeats, float(same.mean()), _example(table, later[0]))
         return
-    n = np.where(rows.sides[0] == rows.sides[0][earlier], table.n, table.M - table.n)
+    n = np.where(rows[0] == rows[0][earlier], table.n, table.M - table.n)
     copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
     message = f"each {profile.table.row} must have one row; some have several"
     evidence = (
@@ -94,8 +90,8 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
         if not names:
             return
         a, b = (_by_distances(profile.table, names) for profile in (train, test))
-    distinct, first = np.unique(a.keys, return_index=True)
-    keys = b.keys
+    distinct, first = np.unique(_key(a), return_index=True)
+    keys = _key(b)
     index = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
     both = np.flatnonzero(distinct[index] == keys)
     if len(both) == 0 or (named is None and _coincidence_between(train, a, b, len(both))):
@@ -149,7 +145,7 @@ def _ambiguous_names(role: str, rows: int, same: float, example: str) -> Finding
     return Finding("names", "note", role, None, message, evidence, remedy)
 
 
-def _evidence(named: Rows | None) -> str:
+def _evidence(named: Sides | None) -> str:
     return "their names" if named else "all of their distances"
 
 
@@ -173,30 +169,27 @@ def _same_distances(table: Votes, rows: IntArray, other: Votes, others: IntArray
 # Keys that are equal where two rows show the same images
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """A key of each side of each row: of reference and x0, and of reference and x1."""
-
-    sides: tuple[Keys, ...]
-
-    @property
-    def keys(self) -> Keys:
-        """One key per row, the same for both orders of x0 and x1."""
-        return _hashed(*np.sort(np.stack(self.sides), axis=0))
+Sides = tuple[Keys, ...]
+"""A key of each side of each row: of reference and x0, and of reference and x1."""
 
 
-def _by_names(table: Votes) -> Rows | None:
+def _key(sides: Sides) -> Keys:
+    """One key per row, the same for both orders of x0 and x1."""
+    return _hashed(*np.sort(np.stack(sides), axis=0))
+
+
+def _by_names(table: Votes) -> Sides | None:
     """Keys from the names of the images; None where the table does not name them all."""
     for images in IMAGES:
         if {name for names in images for name in names} <= set(table.labels.columns):
-            return Rows(tuple(_hashed(*table.labels.select(names)) for names in images))
+            return tuple(_hashed(*table.labels.select(names)) for names in images)
     return None
 
 
-def _by_distances(table: Votes, names: list[str]) -> Rows:
+def _by_distances(table: Votes, names: list[str]) -> Sides:
     """Keys from some of the distances, to the last bit."""
     sides = zip(*(table.distances[name] for name in names), strict=True)
-    return Rows(tuple(_hashed(*side) for side in sides))
+    return tuple(_hashed(*side) for side in sides)
 
 
 def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
@@ -204,24 +197,22 @@ def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
     return pl.DataFrame({str(index): column for index, column in enumerate(columns)}).hash_rows(seed=1).to_numpy()
 
 
-def _coincidence(profile: Profile, rows: Rows, times: IntArray) -> bool:
+def _coincidence(profile: Profile, rows: Sides, times: IntArray) -> bool:
     """Whether equal rows may be coincidences, as coarse distances have many; `times` counts each distinct row."""
-    equal = _collision(np.unique(np.concatenate(rows.sides), return_counts=True)[1])
+    equal = _collision(np.unique(np.concatenate(rows), return_counts=True)[1])
     if _identifying(profile, equal):
         return False
-    k, T = len(rows.sides), len(rows.sides[0])
+    k, T = len(rows), len(rows[0])
     expected = factorial(k) * T * (T - 1) / 2 * equal**k
     return bool(pdtrc(_pairs(times) - 1, SAFETY * expected) > P_ACCIDENT)
 
 
-def _coincidence_between(profile: Profile, train: Rows, test: Rows, met: int) -> bool:
+def _coincidence_between(profile: Profile, train: Sides, test: Sides, met: int) -> bool:
     """Whether so many test rows may be in the training table by coincidence."""
-    (known, times), (asked, again) = (
-        np.unique(np.concatenate(rows.sides), return_counts=True) for rows in (train, test)
-    )
+    (known, times), (asked, again) = (np.unique(np.concatenate(rows), return_counts=True) for rows in (train, test))
     if _identifying(profile, _collision(times)):
         return False
-    k = len(train.sides)
+    k = len(train)
     if k == 1:
         # Values of pairs that are equal between the tables are the matches themselves.
         equal = _collision(times)
@@ -229,7 +220,7 @@ def _coincidence_between(profile: Profile, train: Rows, test: Rows, met: int) ->
         index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         matches = np.where(known[index] == asked, times[index], 0)
         equal = float((matches * again).sum() / (float(times.sum()) * again.sum()))
-    expected = factorial(k) * len(train.sides[0]) * len(test.sides[0]) * equal**k
+    expected = factorial(k) * len(train[0]) * len(test[0]) * equal**k
     return bool(pdtrc(met - 1, SAFETY * expected) > P_ACCIDENT)
 
 

@@ -211,10 +211,9 @@ class Profile:
     @cached_property
     def relations(self) -> dict[str, Relation]:
         """Relation of each distance to the votes."""
-        share, weight = self.table.n / self.table.M, self.table.weight
-        return {name: relate(share, c.u[0], c.u[1], self.unit, weight) for name, c in self.columns.items()}
+        return {name: self.relation(name, slice(None)) for name in self.columns}
 
-    def relation(self, name: str, rows: BoolArray) -> Relation:
+    def relation(self, name: str, rows: BoolArray | slice) -> Relation:
         """Relate a distance to the votes of some rows, by its ranks in the whole table."""
         unit = None if self.unit is None else _numbered(self.unit[rows])
         u0, u1 = self.columns[name].u

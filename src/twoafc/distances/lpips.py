@@ -88,13 +88,11 @@ class Channels(Deep):
         return [self.parameters[name].flatten().numpy().astype(np.float64) for name in names]
 
 
-def lpips_channels(
-    network: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32"
-) -> Channels:
-    """Make the function that gives the channels' means of an LPIPS network; parameters as for `make`."""
+def lpips_channels(network: str, *, device: str = "cpu", precision: Precision = "fp32") -> Channels:
+    """Make the function that gives the channels' means of an LPIPS network."""
     if network not in BACKBONES:
         raise ValueError(f"channels are those of {', '.join(BACKBONES)}; found {network!r}")
-    return _make(Channels, network, *network_tensors(network, weights), device, precision)
+    return _make(Channels, network, *network_tensors(network), device, precision)
 
 
 def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:

@@ -79,7 +79,7 @@ def ms_ssim(ref: Batch, x: Batch) -> Batch:
     >>> ms_ssim(ref, ref), ms_ssim(ref, ref + 0.01).round(6)
     (array([0.]), array([0.088256]))
     """
-    return in_pieces(lambda a, b: _ms_ssim(a, b, WEIGHTS), ref, x, least=_least_size(WEIGHTS))
+    return in_pieces(lambda a, b: _ms_ssim(a, b, WEIGHTS), ref, x, least=161)
 
 
 def ms_ssim_3(ref: Batch, x: Batch) -> Batch:
@@ -93,7 +93,7 @@ def ms_ssim_3(ref: Batch, x: Batch) -> Batch:
     >>> ms_ssim_3(ref, ref), ms_ssim_3(ref, ref + 0.01).round(6)
     (array([0.]), array([0.281018]))
     """
-    return in_pieces(lambda a, b: _ms_ssim(a, b, WEIGHTS_3), ref, x, least=_least_size(WEIGHTS_3))
+    return in_pieces(lambda a, b: _ms_ssim(a, b, WEIGHTS_3), ref, x, least=41)
 
 
 def luma(images: Batch) -> Batch:
@@ -126,11 +126,6 @@ def _ms_ssim(ref: Batch, x: Batch, weights: tuple[float, ...]) -> Batch:
         # A negative similarity has no real power; it is usually taken as 0.
         product = product * similarity.clip(min=0) ** weight
     return (1 - product.mean(axis=1)).clip(min=0)
-
-
-def _least_size(weights: tuple[float, ...]) -> int:
-    """Smallest side that leaves one whole window at the coarsest scale."""
-    return int((WINDOW - 1) * 2 ** (len(weights) - 1) + 1)
 
 
 def _mean_over_windows(ref: Batch, x: Batch, value: Callable[[Batch, Batch], Batch]) -> Batch:

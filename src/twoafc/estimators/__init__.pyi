@@ -13,10 +13,10 @@ from .models import CARRIED as CARRIED
 from .models import CountsEstimator as CountsEstimator
 from .models import Estimator as Estimator
 from .models import Fit as Fit
-from .models import Model as Model
 from .models import estimator as estimator
 from .models import load as load
 from .network import Network as Network
 from .network import NetworkFit as NetworkFit
+from .saved import Model as Model
 from .spline import Spline as Spline
 from .spline import SplineFit as SplineFit

@@ -23,9 +23,8 @@ from twoafc.estimators.kernel import (
     interpolated_variance,
     kernel_sums,
     surface_covariances,
-    vote_products,
 )
-from twoafc.estimators.saved import Saved
+from twoafc.estimators.saved import Model
 from twoafc.public import public
 from twoafc.table import as_votes, repeated_units
 
@@ -98,7 +97,7 @@ class Density:
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
         P = share + _excess_at_nodes(sums, share, self.prior)
         if table.k == 2:
-            rows = (u, vote_products(n, M, squared_mass), P, sums.M + self.prior)
+            rows = (u, n, M, P, sums.M + self.prior, squared_mass)
             covariances = partial(surface_covariances, *rows, sigma=sigma)
         else:
             pairs = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
@@ -113,7 +112,7 @@ def _excess_at_nodes(sums: Sums, share: float, prior: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DensityFit(Saved):
+class DensityFit(Model):
     """P = (sum of n K + prior share) / (sum of M K + prior) at the nodes, linear between them.
 
     A surface over two distances for triplets, whose sums are over the triplets and their mirrors, or a curve over one
@@ -232,7 +231,5 @@ class DensityFit(Saved):
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> DensityFit:
         """Build a fit from the settings and arrays of a saved model."""
-        share, sums = float(arrays["share"]), Sums(*arrays["sums"])
-        return cls(
-            Density(**settings), Uniform.restore(arrays), share, sums, partial(np.asarray, arrays["covariances"])
-        )
+        share, sums, covariances = float(arrays["share"]), Sums(*arrays["sums"]), arrays["covariances"]
+        return cls(Density(**settings), Uniform.restore(arrays), share, sums, lambda: np.asarray(covariances))

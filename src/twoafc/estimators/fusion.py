@@ -37,7 +37,7 @@ from twoafc.estimators.penalised import (
     nearest,
     solve_rising,
 )
-from twoafc.estimators.saved import Saved
+from twoafc.estimators.saved import Model
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.metrics import log_likelihood
 from twoafc.public import public
@@ -206,10 +206,8 @@ class _Design:
 
     def part(self, at: int) -> _Design:
         """The design of one part alone."""
-        width = SIZE - 1
-        return replace(
-            self, values=(self.values[at],), scores=(self.scores[at],), X=self.X[:, at * width : (at + 1) * width]
-        )
+        X = self.X[:, at * (SIZE - 1) : (at + 1) * (SIZE - 1)]
+        return replace(self, values=(self.values[at],), scores=(self.scores[at],), X=X)
 
     def where(self, rows: NDArray[np.bool_]) -> _Design:
         """Keep some rows; ranks stay those of all rows, which do not depend on the votes."""
@@ -332,7 +330,7 @@ class Chance:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FusionFit(Saved):
+class FusionFit(Model):
     """A fused distance with the chance of a vote given two values of it.
 
     Parameters

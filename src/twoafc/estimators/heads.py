@@ -32,7 +32,7 @@ from twoafc.core import one_thread
 from twoafc.errors import DataError, require
 from twoafc.estimators.fusion import Chance, lapsing, mean_and_error
 from twoafc.estimators.penalised import CERTAIN, SPREAD_LAPSE, USUAL_LAPSE, lapse_of
-from twoafc.estimators.saved import Saved
+from twoafc.estimators.saved import Model
 from twoafc.estimators.spline import Spline
 from twoafc.metrics import log_likelihood
 from twoafc.table import Votes, most_folds, unseen_rows
@@ -246,7 +246,7 @@ def _published(table: Votes, settings: Heads) -> HeadsFit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HeadsFit(Saved):
+class HeadsFit(Model):
     """Heads of LPIPS that were fitted to votes, with the chance of a vote given two of their distances.
 
     Parameters

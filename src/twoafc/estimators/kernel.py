@@ -38,12 +38,6 @@ class Sums(NamedTuple):
     rows: FloatArray
     log_coefficient: FloatArray
 
-    @classmethod
-    def mirrored(cls, total: FloatArray) -> Sums:
-        """Add the sums over the mirrored triplets (d1, d0, M - n), where k = 2."""
-        N, D, K, C = total
-        return cls(N + (D - N).T, D + D.T, K + K.T, C + C.T) if total.ndim == 3 else cls(N, D, K, C)
-
 
 def kernel_sums(
     u: tuple[FloatArray, ...], n: IntArray, M: IntArray, *, sigma: float, grid_size: int, mass: Mass = None
@@ -70,7 +64,7 @@ def kernel_sums(
         n_c, M_c = n[order[start]], M[order[start]]
         weights = np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])
         total += np.multiply.outer(weights, K)
-    return Sums.mirrored(total)
+    return Sums(*_mirrored(total))
 
 
 def rows_by_votes(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
@@ -153,17 +147,13 @@ def _corners(u: tuple[FloatArray, ...], size: int) -> dict[tuple[int, ...], tupl
     return corners
 
 
-def vote_products(n: IntArray, M: IntArray, squared_mass: Mass = None) -> FloatArray | IntArray:
-    """n^2, n M, M^2 and M of each row, times its squared mass: shape (4, T)."""
-    products = np.stack([n * n, n * M, M * M, M])
-    return products if squared_mass is None else products * squared_mass.astype(np.float64)
-
-
 def surface_covariances(
     u: tuple[FloatArray, ...],
-    products: FloatArray | IntArray,
+    n: IntArray,
+    M: IntArray,
     P: FloatArray,
     D: FloatArray,
+    squared_mass: Mass,
     *,
     sigma: float,
 ) -> FloatArray:
@@ -172,10 +162,12 @@ def surface_covariances(
     The observed ones are a sandwich: a triplet moves P at a node by K (n - P M) / D and, through its mirror, by minus
     the same at the mirrored node. The binomial ones are those of independent votes; unanimous or few votes cannot have
     less. The product of two kernels is a narrower one at their midpoint, so both come from sums of squared kernels on
-    the half lattice: the nodes and the points midway between them. `products` are the `vote_products` of the rows, P
-    and D, shape (G, G), P and the sums of M K, the prior included.
+    the half lattice: the nodes and the points midway between them. P and D, shape (G, G), are P and the sums of
+    M K, the prior included.
     """
-    G = len(P)
+    G, products = len(P), np.stack([n * n, n * M, M * M, M])
+    if squared_mass is not None:
+        products = products * squared_mass.astype(np.float64)
     squared = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
     shrunk = _shrunk(P, D**2 / np.maximum(squared[3, ::2, ::2], TINY))
     variance, narrow = shrunk * (1 - shrunk), 1 / (4 * (sigma * (G - 1)) ** 2)
@@ -379,9 +371,9 @@ def _in_cells(cell: IntArray, votes: FloatArray | IntArray, shape: tuple[int, ..
 
 
 def _mirrored(sums: FloatArray) -> FloatArray:
-    """Add the votes of the mirrored triplets, where k = 2."""
-    N, D = sums
-    return np.stack([N + (D - N).T, D + D.T]) if N.ndim == 2 else sums
+    """Add the sums over the mirrored triplets (d1, d0, M - n), where k = 2; the first two are of n and of M."""
+    N, D = sums[:2]
+    return np.stack([N + (D - N).T, *(x + x.T for x in sums[1:])]) if N.ndim == 2 else sums
 
 
 def _smoothed(sums: FloatArray, sigma: float) -> FloatArray:

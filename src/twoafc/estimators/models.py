@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.fusion import FusionFit
 from twoafc.estimators.heads import HeadsFit
 from twoafc.estimators.network import Network, NetworkFit
+from twoafc.estimators.saved import Model
 from twoafc.estimators.spline import Spline, SplineFit
 from twoafc.files import read_archive
 
@@ -46,39 +46,6 @@ class Estimator(Protocol):
 
 
 @runtime_checkable
-class Model(Fit, Protocol):
-    """A fit of an estimator of this package: a dataclass that can be saved, with the counts that it was fitted to."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def settings(self) -> Any:
-        """The settings of the fit; what was automatic has its chosen value."""
-
-    @property
-    def uniform(self) -> Uniform | None:
-        """The map of the distances to [0, 1]; None where there is none."""
-
-    @property
-    def carried(self) -> Mapping[str, NDArray[Any]]:
-        """Further arrays of a saved model: the counts that it was fitted to."""
-
-    @property
-    def k(self) -> int:
-        """Distances of a row: 2 for triplets, 1 for pairs."""
-
-    @property
-    def kind(self) -> str:
-        """The name in the file of a model, among `READERS`."""
-
-    def summary(self) -> dict[str, Any]:
-        """Describe the fit on the card of a result."""
-
-    def save(self, path: str | Path) -> None:
-        """Write the model; `load` reads it."""
-
-
-@runtime_checkable
 class CountsEstimator(Protocol):
     """An estimator that honours `table.count`, and so can be fitted to counts: a dataclass of settings."""
 
@@ -90,12 +57,7 @@ class CountsEstimator(Protocol):
         ...
 
 
-SETTINGS: dict[str, type[CountsEstimator]] = {
-    "auto": Spline,
-    "density": Density,
-    "network": Network,
-    "spline": Spline,
-}
+SETTINGS: dict[str, type[CountsEstimator]] = {"auto": Spline, "density": Density, "network": Network, "spline": Spline}
 """Estimators by name."""
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Model]] = {
     "density": DensityFit.restore,

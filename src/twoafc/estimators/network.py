@@ -18,7 +18,7 @@ from scipy.special import expit
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, log_coefficient, one_thread, require_numbers
 from twoafc.errors import DataError
-from twoafc.estimators.saved import Saved
+from twoafc.estimators.saved import Model
 from twoafc.public import public
 from twoafc.table import as_votes
 
@@ -137,7 +137,7 @@ class Network:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NetworkFit(Saved):
+class NetworkFit(Model):
     """A fitted network.
 
     Parameters

@@ -239,12 +239,7 @@ def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersi
 
 
 def solve_rising(
-    problem: Problem,
-    rise: FloatArray,
-    dispersion_of: Dispersion,
-    start: Solution | None = None,
-    *,
-    choose: bool = True,
+    problem: Problem, rise: FloatArray, dispersion_of: Dispersion, start: Solution | None = None, *, choose: bool = True
 ) -> Solution:
     """Estimate the same with rise @ coefficients at 0 or above, for problems of many rows and functions.
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 
+from twoafc.arrays import FloatArray
+from twoafc.core import Uniform
 from twoafc.files import save_archive
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Saved:
+class Model:
     """A fit that can be saved; ``carried`` are further arrays of its file, the counts that it was fitted to."""
 
     settings: Any
@@ -21,6 +23,15 @@ class Saved:
 
     name: ClassVar[str]
     """The name in the file of a model of triplets."""
+
+    if TYPE_CHECKING:  # what each fit has besides
+
+        @property
+        def probability(self) -> Callable[..., FloatArray]: ...  # noqa: D102
+        @property
+        def uniform(self) -> Uniform | None: ...  # noqa: D102
+        def arrays(self) -> dict[str, NDArray[Any]]: ...  # noqa: D102
+        def summary(self) -> dict[str, Any]: ...  # noqa: D102
 
     @property
     def k(self) -> int:
@@ -31,10 +42,6 @@ class Saved:
     def kind(self) -> str:
         """The name in the file of a model."""
         return self.name if self.k == 2 else f"pairs-{self.name}"
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds, without those that it carries."""
-        raise NotImplementedError
 
     def saved_settings(self) -> dict[str, Any]:
         """Settings that a saved model holds."""

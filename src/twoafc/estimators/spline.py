@@ -36,7 +36,7 @@ from twoafc.estimators.penalised import (
     solve,
     surface_slopes,
 )
-from twoafc.estimators.saved import Saved
+from twoafc.estimators.saved import Model
 from twoafc.public import public
 from twoafc.table import Votes, as_votes, repeated_units
 
@@ -163,7 +163,7 @@ def _curve_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> F
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SplineFit(Saved):
+class SplineFit(Model):
     """A fitted spline: a surface over two distances for triplets, a curve over one for pairs.
 
     Parameters

@@ -227,7 +227,7 @@ def refits(
     turns a prediction into its records, without error bars.
     """
     rng = np.random.default_rng(settings.seed)
-    rows, measures = clustering_of(data.train).drawable, all_measures(data.train.k)
+    rows, measures = clustering_of(data.train).rows, all_measures(data.train.k)
     replicates: dict[Key, FloatArray] = {}
     for draw in range(settings.draws):
         if progress:

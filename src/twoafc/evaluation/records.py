@@ -46,7 +46,7 @@ from twoafc.inference import (
     values_per_row,
 )
 from twoafc.metrics import log_likelihood
-from twoafc.results import HALVES, is_shown
+from twoafc.results import HALVES, shown
 from twoafc.table import ENDS
 
 # Scores
@@ -166,7 +166,7 @@ class Bootstrap(Analytic):
         """Return the errors of a prediction's scores, by group."""
         assert one.values is not None
         drawn = bootstrap_errors(
-            one.values, one.codes, clustering.drawable, grouped=one.grouped, draws=self.draws, seed=self.seed
+            one.values, one.codes, clustering.rows, grouped=one.grouped, draws=self.draws, seed=self.seed
         )
         by_formula = super().errors(one, clustering)
         if clustering.votes is None:
@@ -186,7 +186,7 @@ class Bootstrap(Analytic):
         if clustering.votes is not None:
             return {}  # the part of the observers needs the formula
         drawn = {
-            name: bootstrap_means(value.columns, clustering.drawable, draws=self.draws, seed=self.seed)
+            name: bootstrap_means(value.columns, clustering.rows, draws=self.draws, seed=self.seed)
             for name, value in values.items()
         }
         return {"drawn": drawn}
@@ -275,13 +275,13 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, ...], FloatArr
 
 def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
     """Add letters to the tested scores, all rows pooled: MEASURE_letters, within each estimator."""
-    measures = COMPARED[1 if "pairs" in scores[0] else 2]
+    measures, tested = COMPARED[1 if "pairs" in scores[0] else 2], shown(scores)
     letters: dict[tuple[str, str, str], str] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         pairs = [record for record in comparisons if record["estimator"] == label]
-        shown = {r["distance"]: r for r in scores if r["estimator"] == label and is_shown(r, scores)}
+        own = {r["distance"]: r for r in tested if r["estimator"] == label}
         for measure, how in measures.items():
-            means = {name: r[measure] for name, r in shown.items() if r[measure] is not None}
+            means = {name: r[measure] for name, r in own.items() if r[measure] is not None}
             by_name = lettered(pairs, means, measure, better=how.better)
             letters |= {(label, name, measure): text for name, text in by_name.items()}
     return [
@@ -289,7 +289,7 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
         | {
             f"{measure}_letters": letters[record["estimator"], record["distance"], measure]
             for measure in measures
-            if is_shown(record, scores) and (record["estimator"], record["distance"], measure) in letters
+            if record in tested and (record["estimator"], record["distance"], measure) in letters
         }
         for record in scores
     ]
@@ -373,7 +373,7 @@ def with_explained(
     }
     with_shares = []
     for record in scores:
-        if is_shown(record, scores):
+        if record in shown(scores):
             low, high = explained.get((record["distance"], record["estimator"]), (None, None))
             record = record | {"explained_low": low, "explained_high": high}
         with_shares.append(record)

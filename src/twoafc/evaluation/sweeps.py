@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -105,8 +105,6 @@ class Sweep:
         One per distance, parameter and value: see `frame`.
     held : Density
         The sigma under which grid sizes were swept, and the grid size on which sigmas were.
-    chosen : Density
-        The paper's settings.
     automatic : dict of distance to Density
         Sigma, with as many nodes as it needs, that ``Density(sigma="auto")`` takes from the whole training table.
     comparisons : list of records
@@ -127,7 +125,6 @@ class Sweep:
 
     scores: list[Record]
     held: Density
-    chosen: Density
     automatic: dict[str, Density]
     comparisons: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -240,7 +237,9 @@ def sweep(
     scores: list[Record] = []
     tested: dict[str, Record] = {}
     pairs: dict[str, dict[str, Values]] = {}
-    with _threads(workers or cores()) as pool:
+    # In threads: they share the tables, and sums over kernels release Python's lock.
+    with ThreadPoolExecutor(workers or cores()) as pool, ExitStack() as last:
+        last.callback(pool.shutdown, cancel_futures=True)  # also after an error, or Ctrl-C
         for place, name in enumerate(names):
             rows = (train if test is None else test)[name]
             parts = [(train[name].where(fitted), scored) for fitted, scored in data.parts()]
@@ -262,28 +261,13 @@ def sweep(
                 tested[name], pairs[name][AUTOMATIC] = _score(rows, parts, clustering, itself, settings)
     error_bars = f"{Analytic().description}; noise of training left out; {clustering.description}"
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
-    return Sweep(
-        scores, kept, PAPER, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None
-    )
+    return Sweep(scores, kept, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None)
 
 
 def _automatic(train: Triplets) -> Density:
     """Return the settings that the automatic rule chooses for a table."""
     chosen = Density(sigma="auto").fit(train).settings
     return replace(chosen, sigma=float(chosen.sigma))
-
-
-@contextmanager
-def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads, which share the tables and release Python's lock in the sums over kernels.
-
-    After an error, or Ctrl-C, waiting work is cancelled.
-    """
-    pool = ThreadPoolExecutor(workers)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 Part = tuple[Triplets, IntArray]
@@ -366,7 +350,7 @@ def _content(result: Sweep) -> dict[str, Any]:
     """What sweep.json contains beside the card."""
     return {
         "held": _plain_settings(result.held),
-        "chosen": _plain_settings(result.chosen),
+        "chosen": _plain_settings(PAPER),
         "automatic": {name: _plain_settings(density) for name, density in result.automatic.items()},
         "scores": result.scores,
         "automatic_scores": list(result.tested.values()),
@@ -389,7 +373,7 @@ def sweep_remarks(result: Sweep) -> list[str]:
 
 def sweep_table(result: Sweep, parameter: Parameter) -> Table:
     """Table of the best, the automatic and the paper's value for each distance, with the NLL of each."""
-    automatic, chosen = result.automatic_values(parameter), float(getattr(result.chosen, parameter))
+    automatic, chosen = result.automatic_values(parameter), float(getattr(PAPER, parameter))
     rows = []
     for name in result.distances:
         records = [result.best(name, parameter), result.at(name, parameter, chosen)]
@@ -434,7 +418,7 @@ def draw_sweep(result: Sweep, parameter: Parameter, measure: Measure = "nll") ->
         figure.subplots(),
         label=labels[parameter],
         measure=measures[measure],
-        chosen=float(getattr(result.chosen, parameter)),
+        chosen=float(getattr(PAPER, parameter)),
         automatic=result.automatic_values(parameter),
         logarithmic=parameter == "sigma",
     )

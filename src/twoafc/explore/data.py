@@ -31,7 +31,6 @@ ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
 """Labels that name images, in the order in which they are shown."""
 REFIT = "refit"
 """Name of the estimator that the sliders control: density with their settings."""
-PAPER_SIGMA, PAPER_GRID = 1 / 44, 20
 SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
 """Ends of the sliders."""
 RANKED = ("distance", "estimator", "nll", "nll_se", "nll_low", "nll_high", "nll_letters")
@@ -153,9 +152,7 @@ class Explored:
         """Return what the page needs at the start, for JSON: names, votes, labels and the ranking."""
         result, score = self.result, BARE[self.k]
         fit = result.model(self.distances[0], self.estimators[0])
-        sigma, grid = PAPER_SIGMA, PAPER_GRID
-        if isinstance(fit, DensityFit):
-            sigma, grid = float(fit.settings.sigma), fit.settings.grid_size
+        drawn = fit.settings if isinstance(fit, DensityFit) else Density()
         labels = {name: _coded(self.labels[name]) for name in self.labels.columns if name != result.row}
         return {
             "name": Path(result.name).absolute().name,
@@ -173,8 +170,8 @@ class Explored:
                 for record in ranking(result)
             ],
             "refit": None if isinstance(self.refits, Refits) else self.refits,
-            "sigma": min(max(sigma, SIGMAS[0]), SIGMAS[1]),
-            "grid": min(max(grid, GRIDS[0]), GRIDS[1]),
+            "sigma": min(max(float(drawn.sigma), SIGMAS[0]), SIGMAS[1]),
+            "grid": min(max(drawn.grid_size, GRIDS[0]), GRIDS[1]),
             "names": self.labels[result.row].to_list(),
             "labels": labels,
             "roles": [role for role in ROLES if role in labels],
@@ -304,9 +301,6 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
         table = Triplets.from_frame(result.wide(estimator))
         return Refits(table, assign_folds(table, settings["folds"], seed=settings["seed"]))
     described = result.card["data"]["train"]
-    contents = described.get("contents_sha256")
-    if contents is None:
-        return "the results were made from counts, not from a table"
     names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
     assert result.folder is not None
     places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
@@ -318,7 +312,7 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
             if given is not None:
                 raise
             continue
-        if describe_table(table)["contents_sha256"] == contents:
+        if describe_table(table)["contents_sha256"] == described.get("contents_sha256"):
             return _with_fused(result, table)
     if given is not None:
         raise DataError(f"the training table must be the one that was evaluated; {given} holds another")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-import json
 import math
 import socket
 import sys
@@ -27,7 +26,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from twoafc.arrays import BoolArray
 from twoafc.explore.data import GRIDS, REFIT, SIGMAS, Explored, Fitted, packed
-from twoafc.files import legible
+from twoafc.files import legible, strict_json
 from twoafc.images import FORMATS, decode, eight_bits
 from twoafc.results import REPORT, Pictures
 
@@ -151,17 +150,7 @@ def _asset(name: str) -> Response:
 
 
 def _json(value: Any) -> Response:
-    """Send JSON, with numbers that are not finite as text."""
-    return Response(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False), mimetype="application/json")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    # Long lists contain only names and counts.
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) and len(value) < 1000 else value
+    return Response(strict_json(value), mimetype="application/json")
 
 
 def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitted:

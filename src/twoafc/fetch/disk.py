@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal
+
 from twoafc.errors import DataError
 from twoafc.files import write_text
 
@@ -69,21 +71,8 @@ def write_error(error: OSError, folder: Path, what: str) -> DataError:
 
 
 def format_size(size: int | None) -> str:
-    """Format a number of bytes.
-
-    Examples
-    --------
-    >>> format_size(244408911), format_size(6009), format_size(12), format_size(None)
-    ('244 MB', '6.0 kB', '12 bytes', 'unknown')
-    """
-    if size is None:
-        return "unknown"
-    value, unit = float(size), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 999.5:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" or value >= 10 else f"{value:.1f} {unit}"
+    """Format a number of bytes, such as 244.4 MB."""
+    return "unknown" if size is None else decimal(size)
 
 
 @contextlib.contextmanager

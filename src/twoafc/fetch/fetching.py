@@ -35,7 +35,7 @@ from twoafc.fetch.registry import (
     stored,
     weights_folder,
 )
-from twoafc.fetch.unpack import ArchiveError, find_damage, install, noted_damage, read_receipt
+from twoafc.fetch.unpack import ArchiveError, find_damage, install, read_receipt
 from twoafc.files import durable_file
 
 
@@ -224,7 +224,7 @@ def _data_set_state(archive: Archive, to: Path | None) -> State:
     if receipt is None or len(missing) == len(entries):
         return State(archive, "missing", None, _downloaded(stored(archive, to)) or digest_source(archive))
     problem = f"{len(missing)} of its entries are missing, first {missing[0]}" if missing else ""
-    problem = problem or noted_damage(archive, folder)
+    problem = problem or receipt.get("damage", "")
     note = problem or f"{receipt['files']} files; {receipt['checked']}"
     return State(archive, "damaged" if problem else "there", place, note, bytes=receipt.get("bytes"))
 

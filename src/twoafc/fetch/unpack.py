@@ -192,7 +192,6 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
             write_json(hidden / f"{archive.name}.json", receipt)
             for entry, source in entries.items():
                 _move(source, folder / entry, hidden)
-            _damage_note(archive, folder).unlink(missing_ok=True)
         except OSError as error:
             raise write_error(error, folder, archive.name) from error
         finally:
@@ -203,7 +202,7 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
 def find_damage(archive: Archive, folder: Path, *, progress: Progress | None = None) -> str:
     """Read every file of a data set again; return a description of the damage, or "".
 
-    The result is noted, so that a damaged data set is fetched again on request.
+    The result is noted in the receipt, so that a damaged data set is fetched again on request.
     """
     receipt, lines = read_receipt(archive, folder) or {}, list[str]()
     with contextlib.suppress(OSError, UnicodeError):
@@ -224,25 +223,9 @@ def find_damage(archive: Archive, folder: Path, *, progress: Progress | None = N
     ]
     if receipt.get("files") != len(lines):
         problems = [f"its list of files is damaged: {len(lines)} of {receipt.get('files')} are in it"]
-    note = _damage_note(archive, folder)
     with contextlib.suppress(OSError):  # where nothing can be written, nothing can be fetched either
-        if problems:
-            note.write_text("; ".join(problems), encoding="utf-8")
-        else:
-            note.unlink(missing_ok=True)
+        write_json(folder / HIDDEN / f"{archive.name}.json", receipt | {"damage": "; ".join(problems)})
     return "; ".join(problems)
-
-
-def noted_damage(archive: Archive, folder: Path) -> str:
-    """Return what `find_damage` reported the last time."""
-    try:
-        return _damage_note(archive, folder).read_text(encoding="utf-8")
-    except (OSError, UnicodeError):
-        return ""
-
-
-def _damage_note(archive: Archive, folder: Path) -> Path:
-    return folder / HIDDEN / f"{archive.name}.damaged"
 
 
 def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:

@@ -24,15 +24,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
 from twoafc.inference.dependence import Dependence, distinct_numbers
 from twoafc.inference.intervals import share_interval, t_interval
-from twoafc.inference.mixtures import (
-    EVERY,
-    VALUES,
-    bounding_function,
-    estimate_mixture,
-    folded_draws,
-    folded_pmf,
-    q_grid,
-)
+from twoafc.inference.mixtures import EVERY, Q, bounding_function, estimate_mixture, folded_draws, folded_pmf
 from twoafc.metrics import log_likelihood
 
 UNKNOWN = "M = 1 only: no ceiling can be known"
@@ -214,17 +206,8 @@ def estimate_ceiling(
     (human_triplets,) = agreement_of_people(n, M, dependence, together)
     (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
     by_votes = tuple(
-        VoteCeiling(
-            stratum.M_least,
-            stratum.triplets,
-            stratum.kept,
-            **ends,
-            agreement=a,
-            agreement_se=se,
-            p=p,
-            M_most=stratum.M_most,
-        )
-        for stratum, ends, (a, se), p in zip(
+        VoteCeiling(s.M_least, s.triplets, s.kept, **ends, agreement=a, agreement_se=se, p=p, M_most=s.M_most)
+        for s, ends, (a, se), p in zip(
             pools,
             _bounds(samples, values, pool, dependence, risk / len(pools)),
             agreement_of_people(n, M, dependence, pool),
@@ -253,9 +236,7 @@ def best_of(ceilings: Sequence[Ceiling]) -> Ceiling:
     bounds: dict[str, Any] = {}
     for name in LEAST:
         best = min if name == "nll" else max
-        lowest, highest = (
-            best(getattr(ceiling, f"{name}_{end}") for ceiling in ceilings) for end in ("lowest", "highest")
-        )
+        lowest, highest = (best(getattr(c, f"{name}_{end}") for c in ceilings) for end in ("lowest", "highest"))
         ends = getattr(ceilings[0], f"{name}_low"), getattr(ceilings[0], f"{name}_high")
         low, high = np.clip(ends, lowest, highest).tolist()
         bounds |= {f"{name}_low": low, f"{name}_high": high, f"{name}_lowest": lowest, f"{name}_highest": highest}
@@ -477,9 +458,7 @@ class Sample:
 
 
 def _joined(samples: Sequence[Sample]) -> Sample:
-    values, M, count = (
-        np.concatenate([getattr(sample, name) for sample in samples]) for name in ("values", "M", "count")
-    )
+    values, M, count = (np.concatenate([getattr(s, name) for s in samples]) for name in ("values", "M", "count"))
     return Sample(values, M, count, ENDS * np.max([ENDS * sample.extremes for sample in samples], axis=0))
 
 
@@ -495,7 +474,7 @@ def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
         expected = pool.count.sum() * (folded_pmf(kept)[:, ::EVERY] @ mixture)
         chance = (expected + 0.5) / (pool.count.sum() + 0.5 * len(expected))
         columns, extremes = [], []
-        for name, score in best_scores(q_grid(VALUES)).items():
+        for name, score in best_scores(Q).items():
             factor = np.ones(len(pool.M)) if name == "score_2afc" else pool.M.astype(np.float64)
             # Mean plus three standard errors is then about the least, if the values have this spread.
             penalty = 3 * np.average(factor, weights=pool.count * factor) / (spreads[name] * np.sqrt(units))

@@ -15,9 +15,9 @@ import numpy as np
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, vote_effects
-from twoafc.inference.intervals import Interval, share_interval, t_interval
+from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.precision import Ranking
-from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of, side_by_side
+from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, parts_of
 from twoafc.inference.training import HalfScores, combined_units, training_variance
 from twoafc.table import Votes
 
@@ -47,12 +47,6 @@ class Clustering:
     rows: Dependence
     votes: Ballots | None = None
     one_observer: bool = False
-
-    @property
-    def drawable(self) -> Dependence:
-        """The dependence of rows that are single triplets, from which tables can be drawn."""
-        assert self.rows.count is None
-        return self.rows
 
     @property
     def description(self) -> str:
@@ -216,7 +210,7 @@ def values_of(
         effects = np.zeros((len(clustering.votes.row), len(measures)))
         for name, score in _scores(table, P, ties, group).items():
             effects[:, measures.index(name)] = vote_effects(score, clustering.votes, table.n, table.M, P)
-    return Values(measures, side_by_side(values, table.k), table.M, effects)
+    return Values(measures, np.stack([values[name] for name in measures]).T, table.M, effects)
 
 
 def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, df: float) -> HalfScores:
@@ -224,26 +218,18 @@ def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", cross
 
     Measures that do not depend on the fit, and expected ones, are 0.
     """
-    measures = MEASURES[table.k]
+    measures, rows = MEASURES[table.k], np.arange(len(table))
     apart = np.zeros((len(P), len(table), len(measures)))
     for split, (first, second) in enumerate(P):
         if not np.isfinite(P[split]).all():
             apart[split] = np.nan  # a fit diverged
             continue
-        one, other = (_scores_of_fit(table, half, ties) for half in (first, second))
-        for name in one:
+        one, other = (_scores(table, half, ties, None) for half in (first, second))
+        for name in ("nll", "agreement", "score_2afc")[: table.k + 1]:
             with np.errstate(invalid="ignore"):  # two infinite NLLs
-                apart[split, :, measures.index(name)] = one[name] - other[name]
+                scores = (fit[name](rows, table.n, table.M, half) for fit, half in ((one, first), (other, second)))
+                apart[split, :, measures.index(name)] = np.subtract(*scores)
     return HalfScores(apart, crossed, df)
-
-
-def _scores_of_fit(table: Votes, P: FloatArray, ties: metrics.Ties) -> dict[str, FloatArray]:
-    """Scores of the votes that depend on the fit, for every row."""
-    n, M = table.n, table.M
-    scores = {"nll": -metrics.log_likelihood(n, M, P), "agreement": metrics.agreement_per_triplet(n, M, P)}
-    if table.k == 2:
-        scores["score_2afc"] = metrics.score_2afc_per_triplet(n, M, metrics.choice(P - 0.5, ties=ties))
-    return scores
 
 
 def mean_values(runs: Sequence[Values]) -> Values:
@@ -408,13 +394,7 @@ def bar(name: str, value: float | None, se: float, units: float, *, skew: float 
     """
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
-    ends = interval(name, value, se, units, skew=skew)
-    return {f"{name}_se": ends.se, f"{name}_low": ends.low, f"{name}_high": ends.high}
-
-
-def interval(name: str, value: float, se: float, units: float, *, skew: float = 0.0) -> Interval:
-    """Interval of a measure: scores in % stay between 0 and 100, an NLL at or above 0."""
-    if name.startswith("nll"):
-        ends = t_interval(value, se, units, skew=skew)
-        return ends._replace(low=max(ends.low, 0.0))
-    return share_interval(value, se, units)
+    # Scores in % stay between 0 and 100, an NLL at or above 0.
+    nll = name.startswith("nll")
+    ends = t_interval(value, se, units, skew=skew) if nll else share_interval(value, se, units)
+    return {f"{name}_se": se, f"{name}_low": max(ends.low, 0.0), f"{name}_high": ends.high}

@@ -89,10 +89,8 @@ class Goodness:
         sentences = [self.calibration.sentence(of_pairs=self.row == "pair"), self._unexplained()]
         if self.residuals is not None:
             worst = self.residuals.worst()
-            misfit = (
-                f"largest misfit of P: {worst}" if worst else "P has no misfit that can be distinguished from noise"
-            )
-            sentences.append(misfit)
+            none = "P has no misfit that can be distinguished from noise"
+            sentences.append(f"largest misfit of P: {worst}" if worst else none)
         sentences += [check["sentence"] for check in (self.asymmetry, self.lapses) if check is not None]
         return [sentence.replace("triplet", self.row) for sentence in sentences]
 
@@ -109,19 +107,13 @@ class Goodness:
 def goodness_of_fit(table: Votes, P: FloatArray, clusters: Clustering) -> Goodness:
     """Compare P with the votes of a table with one distance that was not used for the fit."""
     n, M = table.n, table.M
-    if not isinstance(table, Triplets):
-        return Goodness(
-            calibration=calibration(n, M, P, clusters, floor=table.share),
-            intraclass=intraclass_correlation(n, M, P, clusters),
-            row=table.row,
-        )
-    return Goodness(
-        calibration=calibration(n, M, P, clusters),
-        intraclass=intraclass_correlation(n, M, P, clusters),
-        residuals=residual_map(n, M, P, table.d0, table.d1, clusters),
-        asymmetry=asymmetry(table, P, clusters),
-        lapses=lapses(n, M, P, clusters),
-    )
+    of_triplets: dict[str, Any] = {}
+    if isinstance(table, Triplets):
+        residuals = residual_map(n, M, P, table.d0, table.d1, clusters)
+        of_triplets = {"residuals": residuals, "asymmetry": asymmetry(table, P, clusters)}
+        of_triplets["lapses"] = lapses(n, M, P, clusters)
+    of_all = calibration(n, M, P, clusters, floor=0.5 if table.k == 2 else table.share)
+    return Goodness(of_all, intraclass_correlation(n, M, P, clusters), row=table.row, **of_triplets)
 
 
 # Calibration

@@ -119,15 +119,15 @@ def p_text(p: float) -> str:
     return f"p = {p:.{digits}g}"
 
 
-def places(error: float) -> int:
-    """Decimals that show two digits of an error; 0 where there is none, and at most 9.
+def places(error: float, *, least: int = 0, most: int = 9) -> int:
+    """Decimals that show two digits of an error; the least where there is none.
 
     Examples
     --------
     >>> places(0.0526), places(1.57), places(25.0)
     (3, 1, 0)
     """
-    return min(max(1 - math.floor(math.log10(error)), 0), 9) if error > 0 else 0
+    return min(max(1 - math.floor(math.log10(error)), least), most) if error > 0 else least
 
 
 def holm(p: ArrayLike) -> FloatArray:

@@ -22,15 +22,11 @@ from twoafc.core import pmf_table
 
 # Mixtures have their weight on every tenth of these values of q; inequalities hold at all of them.
 VALUES, EVERY = 1601, 10
+Q: FloatArray = (1 + np.sin(np.linspace(0, np.pi / 2, VALUES))) / 2
+"""Values of q from 1/2 to 1, denser towards 1, where the entropy falls fastest."""
 # Steps of expectation maximisation from a uniform mixture: few enough to leave it smooth.
 STEPS = 200
 CHUNK = 20_000
-
-
-@lru_cache
-def q_grid(size: int) -> FloatArray:
-    """Values of q from 1/2 to 1, denser towards 1, where the entropy falls fastest."""
-    return np.asarray((1 + np.sin(np.linspace(0, np.pi / 2, size))) / 2)
 
 
 @lru_cache(maxsize=256)
@@ -43,7 +39,7 @@ def folded_pmf(m: int) -> FloatArray:
     array([[0.5, 1. ],
            [0.5, 0. ]])
     """
-    return _folded(pmf_table(m, q_grid(VALUES))).T
+    return _folded(pmf_table(m, Q)).T
 
 
 def folded_draws(n: IntArray, M: IntArray, m: int) -> FloatArray:
@@ -91,13 +87,13 @@ def _folded(chance: FloatArray) -> FloatArray:
 def estimate_mixture(
     counts: Sequence[tuple[int, FloatArray]], start: FloatArray | None = None, triplets: float = 1.0
 ) -> FloatArray:
-    """Estimate the distribution of q: weights of every tenth value of `q_grid`.
+    """Estimate the distribution of q: weights of every tenth value of `Q`.
 
     `counts` are pairs of a number of votes m and how many triplets have k = 0..floor(m/2). The distribution to start
     from, by default uniform, counts like so many `triplets`.
     """
     atoms = [(folded_pmf(m)[:, ::EVERY], number) for m, number in counts]
-    prior = np.full(len(q_grid(VALUES)[::EVERY]), 1.0) if start is None else start
+    prior = np.full(len(Q[::EVERY]), 1.0) if start is None else start
     prior = prior / prior.sum()
     total = triplets + sum(float(number.sum()) for _, number in counts)
     weights = prior
@@ -118,14 +114,14 @@ def bounding_function(
     `chance`. The dual problem is one over mixtures: the largest mean of f, less the squared distance (chi-squared) of
     the mixture's probabilities of k from `chance`, over 2 penalty. That is a non-negative least-squares fit, and g is
     its residual. The largest violation of the inequality is then added, so that it holds however exact the fit is. f is
-    given at every value of `q_grid`, `chance`, all positive, and `known`, which will be subtracted from g, at every k.
+    given at every value of `Q`, `chance`, all positive, and `known`, which will be subtracted from g, at every k.
 
     Examples
     --------
     Two votes identify the mean of (2q - 1)^2 alone. If q is always 0.75, the best bound of q touches it there:
 
     >>> chance = np.array([0.625, 0.375])
-    >>> g = bounding_function(q_grid(VALUES), 2, chance, 1e-3)
+    >>> g = bounding_function(Q, 2, chance, 1e-3)
     >>> round(float(g @ chance), 3)
     0.75
     """

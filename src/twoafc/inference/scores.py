@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,26 +16,8 @@ Record = dict[str, Any]
 Columns = dict[str, FloatArray]
 """Values of every row by measure; their means are the scores."""
 
-MEASURES = {
-    2: (
-        "nll",
-        "agreement",
-        "score_2afc",
-        "score_2afc_distance",
-        "nll_simulated",
-        "agreement_simulated",
-        "score_2afc_simulated",
-        "score_2afc_distance_simulated",
-    ),
-    1: (
-        "nll",
-        "agreement",
-        "average_precision",
-        "nll_simulated",
-        "agreement_simulated",
-        "average_precision_simulated",
-    ),
-}
+OBSERVED = {2: ("nll", "agreement", "score_2afc", "score_2afc_distance"), 1: ("nll", "agreement", "average_precision")}
+MEASURES = {k: (*names, *(f"{name}_simulated" for name in names)) for k, names in OBSERVED.items()}
 """Means over triplets (2) and over pairs (1), each with an error bar."""
 PER_VOTE = {
     "nll_per_vote": "nll",
@@ -208,8 +190,3 @@ def over_seeds(runs: Sequence[Record]) -> Record:
             if name != "ties_model":
                 summary[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(finished) > 1 else None
     return summary | {"runs": len(runs)}
-
-
-def side_by_side(values: Mapping[str, FloatArray], k: int) -> FloatArray:
-    """Put the measures with error bars side by side, shape (T, measures); each is one piece of memory."""
-    return np.stack([values[name] for name in MEASURES[k]]).T

@@ -93,22 +93,7 @@ def make(text: str, device: str, precision: str) -> Distance:
         return lpips_channels(full.removesuffix(CHANNELS), device=device, precision=precision)  # type: ignore[arg-type]
     if full in DEEP or full.endswith(".npz"):
         return distance(full, device=device, precision=precision)
-    plain = distance(full)
-    if full in DISTANCES or device == "cpu":
-        return plain
-    if getattr(plain, "takes", "torch") == "numpy" and not _takes_tensors(full, device):
-        return plain  # it gets arrays, wherever the others work
-    return distance(full, device=device)
-
-
-def _takes_tensors(text: str, device: str) -> bool:
-    torch = require("torch", extra="torch")
-    images = [torch.full((1, 3, 64, 64), value, device=device) for value in (0.5, 0.25)]
-    try:
-        distance(text, device=device)(*images)
-    except Exception:  # a function for arrays may raise anything
-        return False
-    return True
+    return distance(full) if full in DISTANCES or device == "cpu" else distance(full, device=device)
 
 
 def _names(texts: list[str | None], functions: list[Requested], earlier: Mapping[str, Identity]) -> list[str]:

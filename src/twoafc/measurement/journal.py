@@ -42,7 +42,7 @@ from twoafc.measurement.identity import (
     traces_from_text,
 )
 from twoafc.measurement.plan import Plan, Shard
-from twoafc.table import read_frame, write_durably
+from twoafc.table import read_frame, write_frame
 
 Values = dict[str, FloatArray]
 """By distance an array (items, slots), or (items, slots, channels); NaN where a value is not known."""
@@ -208,13 +208,13 @@ def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray)
     """Write a table with its card; after an interruption the old or the new table is there with its own card."""
     card = {**card, "sha256": _digest(frame)}
     if path.suffix == ".parquet":
-        write_durably(frame, path, {KEY: json.dumps(card), TRACES: traces_as_text(traces)})
+        write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: traces_as_text(traces)})
         return
     new = {**card, "traces": traces_as_text(traces)}
     old, text, _ = (_card(path) if path.exists() else None) or (None, "", "")
     # The new card is written before its table, and includes the old one until the table is written.
     write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
-    write_durably(frame, path, {})
+    write_frame(frame, path)
     write_text(_json(new), beside(path, "json"))
 
 

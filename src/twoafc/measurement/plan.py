@@ -110,23 +110,14 @@ def plan_items(data: Dataset) -> Plan:
     codes = np.asarray(names.rank("dense").to_numpy() - 1, dtype=np.int64)
     by_role = dict(zip(data.roles, np.split(codes, len(data.roles)), strict=True))
     # Sorted by reference, so that a block's pairs share most of their images.
-    pairs, place = _distinct(np.concatenate([np.stack([by_role[a], by_role[b]], axis=1) for a, b, _ in data.pairs]))
+    pairs = np.concatenate([np.stack([by_role[a], by_role[b]], axis=1) for a, b, _ in data.pairs])
+    pairs, place = np.unique(pairs, axis=0, return_inverse=True)
     if data.roles == ("ref", "x0", "x1"):
-        triplets, where = _distinct(np.stack(list(by_role.values()), axis=1))
+        triplets, where = np.unique(np.stack(list(by_role.values()), axis=1), axis=0, return_inverse=True)
         if triplets.size <= pairs.size:
-            return Plan(data, files, triplets, {"d0": (where, 0), "d1": (where, 1)})
-    places = np.split(place, len(data.pairs))
+            return Plan(data, files, triplets, {"d0": (where.ravel(), 0), "d1": (where.ravel(), 1)})
+    places = np.split(place.ravel(), len(data.pairs))
     return Plan(data, files, pairs, {name: (at, 0) for (_, _, name), at in zip(data.pairs, places, strict=True)})
-
-
-def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct rows in order, and the number of each row among them; faster than `np.unique(axis=0)`."""
-    order = np.lexsort(rows.T[::-1])
-    new = np.ones(len(rows), dtype=np.bool_)
-    new[1:] = (np.diff(rows[order], axis=0) != 0).any(axis=1)
-    place = np.empty(len(rows), dtype=np.int64)
-    place[order] = np.cumsum(new) - 1
-    return rows[order][new], place
 
 
 def block_size(device: str, image: Size | None) -> int:

@@ -15,7 +15,7 @@ import polars as pl
 
 import twoafc
 from twoafc.arrays import BoolArray
-from twoafc.datasets import Dataset, Progress, open_dataset, require_images
+from twoafc.datasets import Dataset, Progress, note_missing, open_dataset
 from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
@@ -62,7 +62,7 @@ from twoafc.measurement.journal import (
     write_table,
 )
 from twoafc.measurement.plan import Plan, Shard, block_size, in_shard, plan_items
-from twoafc.table import write_durably
+from twoafc.table import write_frame
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -189,7 +189,7 @@ def measure(
         file.check(chosen)
     size, proven, similar = try_first(plan, chosen, here)
     if size is None:
-        require_images(dataset)
+        note_missing(dataset)  # raises if all are
     executor: AbstractContextManager[LocalExecutor | ClusterExecutor]
     if client is None:
         workers = cores() if workers is None else workers
@@ -466,7 +466,7 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
     listed = beside(out, "failures.csv")
     if failures:
         names = {name: [getattr(failure, name) for failure in failures] for name in ("triplet", "file", "reason")}
-        write_durably(pl.DataFrame(names, schema=dict.fromkeys(names, pl.String)), listed, {})
+        write_frame(pl.DataFrame(names, schema=dict.fromkeys(names, pl.String)), listed)
     else:
         listed.unlink(missing_ok=True)
     notes = _notes(journal)

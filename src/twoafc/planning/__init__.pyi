@@ -1,4 +1,3 @@
-from .choosing import Chosen as Chosen
 from .choosing import balance as balance
 from .choosing import batch_weights as batch_weights
 from .choosing import choose as choose
@@ -6,12 +5,10 @@ from .choosing import extremes as extremes
 from .choosing import predict as predict
 from .choosing import read_judged as read_judged
 from .choosing import systematic as systematic
-from .deciding import Gate as Gate
 from .deciding import gate as gate
 from .sizing import Components as Components
 from .sizing import SingleVotes as SingleVotes
 from .sizing import Study as Study
-from .sizing import StudySize as StudySize
 from .sizing import estimate_components as estimate_components
 from .sizing import jackknife_interval as jackknife_interval
 from .sizing import left_out as left_out

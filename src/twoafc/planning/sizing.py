@@ -21,6 +21,7 @@ fewer).
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -296,15 +297,8 @@ class Study:
         """Fewest triplets of M votes each that are enough; None where no number is."""
         if self.observers is not None and self.observers < M:
             return None
-        low, high = 1, 4
-        while not self.reached(components, high, M):
-            low, high = high, 2 * high
-            if high > MOST:
-                return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.reached(components, middle, M) else (middle, high)
-        return high
+        T = bisect_left(range(MOST + 1), True, lo=2, key=lambda T: bool(self.reached(components, T, M)))
+        return T if T <= MOST else None
 
     def row(self, components: Components, M: int) -> Record | None:
         """The smallest study with M votes on each triplet, with its numbers and cost."""
@@ -486,16 +480,14 @@ def size(
     best = min(rows, key=lambda row: row[by], default=None)
     interval = None
     if best is not None and parts:
-        interval = jackknife_interval(
-            best["triplets"], [wanted.triplets(part, best["votes_per_triplet"]) for part in parts]
-        )
+        M = best["votes_per_triplet"]
+        interval = jackknife_interval(best["triplets"], [wanted.triplets(part, M) for part in parts])
     if parts and best is not None and components.per_reference < FEW < best["triplets"] / best["references"]:
         notes.append("the pilot has few triplets of one reference: what those have in common is hardly known")
     if measure == "nll" and np.isfinite(components.difference):
         notes.append("the noise of training is not planned for: fits to few votes add to the error")
-    return StudySize(
-        wanted, components, measure, (names[0], names[1]), rows, best, interval, _errors(parts), about, notes
-    )
+    named = names[0], names[1]
+    return StudySize(wanted, components, measure, named, rows, best, interval, _errors(parts), about, notes)
 
 
 def _errors(parts: Sequence[Components]) -> dict[str, float]:

@@ -30,5 +30,6 @@ from .studies import study_contour as study_contour
 from .style import COLOURS as COLOURS
 from .style import COLUMN as COLUMN
 from .style import colour_bar as colour_bar
+from .style import reproducible as reproducible
 from .style import save as save
 from .style import svg as svg

@@ -197,7 +197,7 @@ def save(figure: Figure, *paths: str | Path, dpi: float = DPI) -> None:
 
 def _write(figure: Figure, path: Path, kind: str, dpi: float) -> None:
     drawn = io.BytesIO()  # first: on a full disk matplotlib fails in ways of its own
-    with _reproducible():
+    with reproducible():
         figure.savefig(drawn, format=kind, dpi=dpi, metadata=METADATA[kind])
     content = drawn.getvalue()
     if kind == "svg":
@@ -217,14 +217,14 @@ def svg(figure: Figure, *, dpi: float = 150) -> str:
     '<svg'
     """
     file = io.StringIO()
-    with _reproducible():
+    with reproducible():
         figure.savefig(file, format="svg", dpi=dpi, metadata=METADATA["svg"])
     text = file.getvalue()
     return legible(text[text.index("<svg") :], keep=BREAKS)
 
 
 @contextmanager
-def _reproducible() -> Iterator[None]:
+def reproducible() -> Iterator[None]:
     """Write the same bytes for the same figure."""
     import matplotlib
 

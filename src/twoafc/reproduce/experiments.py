@@ -262,7 +262,7 @@ def vary_settings(
     key = digest(data.description, names, seed, twoafc.__version__)
     saved = cached(folder / "experiments" / f"robustness-{data.name}.json", key, compute)
     automatic = {name: Density(**settings) for name, settings in saved["automatic"].items()}
-    return Sweep(saved["scores"], Density(**saved["held"]), Density(), automatic)
+    return Sweep(saved["scores"], Density(**saved["held"]), automatic)
 
 
 def take_times(data: Measured, distances: Sequence[PaperDistance], folder: Path) -> dict[str, Record]:

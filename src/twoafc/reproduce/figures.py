@@ -123,7 +123,8 @@ def _draw_scatter(table: Triplets, chosen: Sequence[PaperDistance]) -> Figure:
     for (above, below), item in zip(axes.T, chosen, strict=True):
         one = table[item.name]
         plots.scatter(one.d0, one.d1, share, above).set_title(item.heading, fontsize=8)
-        plots.scatter(*uniformise(one.d0, one.d1)[1:], share, below, uniform=True)
+        _, u0, u1 = uniformise(one.d0, one.d1)
+        plots.scatter(u0, u1, share, below, uniform=True)
     for ax in axes[:, 1:].ravel():
         ax.set_ylabel("")
     plots.colour_bar([*axes.ravel()], "n / M")
@@ -159,7 +160,7 @@ def _draw_sweep(swept: Sweep, chosen: Sequence[PaperDistance], parameter: Any, l
             ax,
             label=label,
             measure=title,
-            chosen=float(getattr(swept.chosen, parameter)),
+            chosen=float(getattr(ESTIMATORS["density"], parameter)),
             automatic={headings[name]: value for name, value in swept.automatic_values(parameter).items()},
             logarithmic=parameter == "sigma",
         )

@@ -29,7 +29,7 @@ from twoafc.reproduce.printed import (
     slips,
 )
 from twoafc.results import REPORT, Table, bibtex, fill_template, latex, markdown, note_lines
-from twoafc.table import Triplets, write_durably
+from twoafc.table import Triplets, write_frame
 
 if TYPE_CHECKING:
     from twoafc.reproduce.figures import PaperFigure
@@ -166,7 +166,7 @@ class PaperTable:
     def write(self, folder: Path, remarks: Sequence[str] = ()) -> None:
         """Write NAME.csv, NAME.md and NAME.tex, with remarks on the data below those that depend on it."""
         text, notes = self.text(), self.footnotes(remarks)
-        write_durably(self.frame(), folder / f"{self.name}.csv", {})
+        write_frame(self.frame(), folder / f"{self.name}.csv")
         write_text("\n".join([markdown(text), note_lines(notes, "md")]), folder / f"{self.name}.md")
         write_text(latex(text, notes), folder / f"{self.name}.tex")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
+from twoafc import plots
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
@@ -230,18 +230,11 @@ def write_failures(
     progress: Callable[[int, int, str], None] | None = None,
 ) -> None:
     """Write a list of failures as a table, each card as SVG, and all cards as one PDF; an earlier list is replaced."""
-    from matplotlib import rc_context
     from matplotlib.backends.backend_pdf import PdfPages
 
     with FOLDER.whole(folder) as partial:
         write_frame(rows, partial / "failures.csv")
-        with (
-            rc_context({"pdf.fonttype": 42}),
-            PdfPages(partial / "cards.pdf", metadata={"CreationDate": None}) as pages,
-            warnings.catch_warnings(),
-        ):
-            # Matplotlib's font lacks some scripts; a missing glyph in a name needs no warning.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        with plots.reproducible(), PdfPages(partial / "cards.pdf", metadata={"CreationDate": None}) as pages:
             for done, (name, figure) in enumerate(failure_cards(result, rows, pictures)):
                 if progress:
                     progress(done, len(rows), name)

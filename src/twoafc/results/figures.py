@@ -229,7 +229,7 @@ def of_leading_estimator(ranked: Sequence[Record]) -> dict[str, Record]:
 def _difference(record: Record, first: str, name: str) -> plots.ForestRow:
     """Return a comparison as a row: the first distance minus the other, with the corrected interval."""
     sign = 1 if record["a"] == first else -1
-    low, high = sorted(sign * _number(record.get(f"{end}_holm", record[end])) for end in ("low", "high"))
+    low, high = sorted(sign * _number(record[f"{end}_holm"]) for end in ("low", "high"))
     return plots.ForestRow(name, sign * record["difference"], low, high)
 
 
@@ -252,7 +252,7 @@ def p_text(record: Record) -> str:
     ('p < 0.0001 (Holm)', 'p = 0.031', '')
     """
     p = record["p_holm"]
-    return "" if p is None else text_of(p) + " (Holm)" * bool(record.get("tests", 2) > 1)
+    return "" if p is None else text_of(p) + " (Holm)" * bool(record["tests"] > 1)
 
 
 def interval_of(record: Record, name: str) -> tuple[float, float, float]:

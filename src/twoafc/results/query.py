@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from twoafc.results.result import Result
 
-MOST_VOTES = 10_000
 TELLING = 10.0
 """Votes favour one of two distances if they are this many times as likely under it. Were the other one true, that would
 happen at most one time in ten, and mostly far more rarely."""
@@ -55,8 +54,6 @@ def ask(fit: Fit, *d: float, votes: int, observed: int | None = None) -> Answer:
     """
     if votes < 1:
         raise ValueError(f"votes must be at least 1; found {votes}")
-    if votes > MOST_VOTES:
-        raise ValueError(f"votes must be at most {MOST_VOTES}, since each count is listed; found {votes}")
     if observed is not None and not 0 <= observed <= votes:
         raise ValueError(f"observed must lie in [0, {votes}], the votes; found {observed}")
     named = dict(zip(ENDS[len(d)], d, strict=True))

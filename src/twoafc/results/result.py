@@ -81,8 +81,6 @@ class Result:
         Provenance: versions, tables with their hashes, settings, fits.
     folder : Path, optional
         Folder to read `triplets`, `votes` and `runs` from when they are first used.
-    native : str, optional
-        Library of the frames that `summary`, `frame` and `outcomes` return: that of the training table, or polars.
     """
 
     def __init__(
@@ -101,13 +99,13 @@ class Result:
         row: str = "triplet",
         card: Mapping[str, Any] | None = None,
         folder: Path | None = None,
-        native: str | None = None,
     ) -> None:
         self.scores, self.notes, self.comparisons = list(scores), list(notes), list(comparisons)
         self.goodness, self.findings = dict(goodness or {}), list(findings)
         self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
         self.card: dict[str, Any] = dict(card or {})
-        self.folder, self._native = folder, native
+        self.folder: Path | None = folder
+        self._native: str | None = None  # library of the frames that users get: that of the training table, or polars
         if folder is None:
             self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twoafc.files import legible
-from twoafc.inference import Ceiling, Record
+from twoafc.inference import Ceiling, Record, places
 
 
 @dataclass(frozen=True)
@@ -151,11 +151,6 @@ def shown(scores: Sequence[Record], split: str = "test", group: str | None = "al
     return [record for record in records if record.get("runs") or (*key_of(record), record["group"]) not in over]
 
 
-def is_shown(record: Record, scores: Sequence[Record]) -> bool:
-    """Whether a record is one of the tested rows, all pooled, and over seeds if there are several."""
-    return (record["split"], record["group"]) == ("test", "all") and record in shown(scores)
-
-
 def all_diverged(record: Record) -> bool:
     """Whether every run behind a record diverged."""
     return bool(record.get("diverged")) and record["diverged"] >= (record.get("runs") or 1)
@@ -171,17 +166,6 @@ def _estimator(record: Record) -> str:
         return str(record["estimator"])
     count = f"{record['diverged']} of {record['runs']} " if record.get("runs") else ""
     return f"{record['estimator']} ({count}diverged)"
-
-
-def decimals(error: float, *, least: int = 0, most: int = 6) -> int:
-    """Return the number of decimals that an error allows: two digits of the error.
-
-    Examples
-    --------
-    >>> decimals(0.0526), decimals(1.57), decimals(12.0)
-    (3, 1, 0)
-    """
-    return min(max(1 - math.floor(math.log10(error)), least), most)
 
 
 def cell(record: Record, column: Column) -> str:
@@ -217,14 +201,14 @@ def explained(low: float | None, high: float | None) -> str | None:
 def comparison_table(comparisons: Sequence[Record], measure: str) -> Table:
     """Tabulate the comparisons under one measure; interval and p have the same correction."""
     column = column_of(measure)
-    places = column.decimals
+    digits = column.decimals
     records = [record for record in comparisons if record["measure"] == measure]
     rows = tuple(
         (
             f"{r['a']} – {r['b']}",
             r["estimator"],
-            "–" if r["difference"] is None else f"{r['difference']:+.{places}f}",
-            "–" if r["se"] is None else f"{r['low_holm']:+.{places}f} to {r['high_holm']:+.{places}f}",
+            "–" if r["difference"] is None else f"{r['difference']:+.{digits}f}",
+            "–" if r["se"] is None else f"{r['low_holm']:+.{digits}f} to {r['high_holm']:+.{digits}f}",
             "–" if r["p_holm"] is None else f"{r['p_holm']:.2g}",
         )
         for r in records
@@ -368,8 +352,8 @@ def _slim(record: Record, name: str) -> str:
         return "--" if value is None else r"$\infty$"
     if spread is None or not spread > 0:
         return f"{value:.3f}" if name == "nll" else f"{value:.1f}"
-    places = decimals(spread, most=4)
-    return rf"{value:.{places}f} $\pm$ {spread:.{places}f}"
+    digits = places(spread, most=4)
+    return rf"{value:.{digits}f} $\pm$ {spread:.{digits}f}"
 
 
 def _slim_notes(k: int, ceiling: Ceiling | None, error_bars: str) -> list[str]:

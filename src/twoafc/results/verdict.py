@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
-from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, preference_matters
-from twoafc.results.tables import all_diverged, decimals, explained, key_of, shown
+from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, places, preference_matters
+from twoafc.results.tables import all_diverged, explained, key_of, shown
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -77,8 +77,8 @@ def with_error(value: float, error: float | None) -> str:
     """
     if error is None or not error > 1e-9 * abs(value):
         return f"{value:.4f}"
-    places = decimals(error)
-    return f"{value:.{places}f} ± {error:.{places}f}"
+    digits = places(error, most=6)
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 def nll_text(record: Record) -> str:
@@ -160,10 +160,8 @@ def _ahead(record: Record, k: int) -> str:
     """Write the advantage of the better of two distances in NLL."""
     if record["p_holm"] is None:
         return "an unknown amount (no error bar)"
-    interval = [record["difference"], record["se"], record.get("low_holm"), record.get("high_holm")]
-    if interval[2] is None:  # folders of earlier versions have no corrected intervals
-        interval[2:] = [record["low"], record["high"]]
-    return advantage(COMPARED[k]["nll"], interval, record["p_holm"], tests=record.get("tests", 2))
+    interval = [record[name] for name in ("difference", "se", "low_holm", "high_holm")]
+    return advantage(COMPARED[k]["nll"], interval, record["p_holm"], tests=record["tests"])
 
 
 def _score(best: Record) -> str:

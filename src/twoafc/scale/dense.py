@@ -306,16 +306,9 @@ def count_densely(
     *,
     refs: pl.DataFrame | None = None,
 ) -> dict[str, Tally]:
-    """Count all distances of a polars frame in one pass.
+    """Count all distances of a polars frame in one pass; `sample` has some of its `rows`, whose number may be unknown.
 
-    Parameters
-    ----------
-    frame, sample
-        All rows, and some of them; with n, M, the columns of the distances and maybe group and ref.
-    rows : int or None
-        Number of rows, where that is known.
-    refs : polars.DataFrame, optional
-        Names (``ref``) and digests (``digest``) of the references to keep, by rising digest.
+    `refs` has the names (``ref``) and digests (``digest``) of the references to keep, by rising digest.
     """
     tallies = {}
     for name, d in pairs.items():

@@ -19,7 +19,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from twoafc.errors import DataError
+from twoafc.errors import DataError, naming
 from twoafc.files import quiet_polars, reading_parquet
 from twoafc.scale.dense import Pairs, Progress, Tally, count_densely
 from twoafc.scale.files import (
@@ -151,17 +151,14 @@ def _count(table: Table, progress: Progress | None) -> dict[str, Counts]:
 
 
 def _checked(tally: Tally, table: Table, name: str) -> Tally:
-    """Refuse rows that break a rule; if there are only too many votes for a packed key, count without packing."""
+    """Refuse rows that break a rule."""
     if tally.cells.is_empty():
         raise table.error("the table has no rows")
     if tally.lawful:
         return tally
     _check_parts(table)
     _check_frame(table)
-    tally = table.count_by_program(name, packed=False)
-    if (tally.cells["bin0"] < 0).any():
-        raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
-    return tally
+    raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
 
 
 def _counts(name: str, tally: Tally, table: Table) -> Counts:
@@ -186,34 +183,14 @@ def _digests(refs: pl.Series) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of votes and distances, not yet read.
+    """A table of votes and distances, not yet read."""
 
-    Parameters
-    ----------
-    engine : str
-        What reads it.
-    frame : narwhals.LazyFrame
-        Its rows, with the columns that are needed.
-    known : mapping of str to str
-        Those columns, with their names in the frame.
-    pairs : mapping of name to columns
-        The distances.
-    parts : list of str
-        The files; none where a frame was given.
-    schemas : mapping of part to its columns
-        Of the local files.
-    lattice : Lattice
-        Bins of the distances.
-    keep_refs : bool
-        Whether to count by reference.
-    """
-
-    engine: str
-    frame: Any
-    known: Mapping[str, str]
-    pairs: Pairs
-    parts: list[str]
-    schemas: Schemas
+    engine: str  # what reads it
+    frame: Any  # a lazy frame of narwhals, with the columns that are needed
+    known: Mapping[str, str]  # those columns, with their names in the frame
+    pairs: Pairs  # the columns of each distance
+    parts: list[str]  # the files; none where a frame was given
+    schemas: Schemas  # of the local files
     lattice: Lattice
     keep_refs: bool
 
@@ -257,11 +234,11 @@ class Table:
         """Return the number of rows; None if only reading all of them would show it."""
         return size(self.parts).rows if self.parts else None
 
-    def count_by_program(self, name: str, *, packed: bool = True) -> Tally:
+    def count_by_program(self, name: str) -> Tally:
         """Count one distance by the program that every engine runs."""
         by = [label for label in ("group", "ref") if label in self.columns and (self.keep_refs or label != "ref")]
         frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
-        tally = count_by_program(frame, self.known_pairs[name], self.lattice, by=by, packed=packed)
+        tally = count_by_program(frame, self.known_pairs[name], self.lattice, by)
         if not self.keep_refs:
             return tally
         digests = _digests(tally.cells["ref"].unique())
@@ -329,10 +306,8 @@ def _open_files(source: Any, engine: str, distances: Sequence[str] | None, latti
     # The columns of the part that has most; a part that lacks one is refused.
     most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
     names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
-    try:
+    with naming(most):
         columns, pairs = _needed(names, distances, keep_refs)
-    except DataError as error:
-        raise DataError(f"{most}: {error}") from error
     check_alike(by_part, columns)
     known = engine_names(engine, columns)
     frame = open_frame(engine, parts, by_part, columns).select(*known.values())

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import polars as pl
 
-from twoafc.errors import DataError, require
+from twoafc.errors import DataError, naming, require
 from twoafc.files import reading_parquet, require_file, require_utf8, unprinted
 from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header
 
@@ -123,9 +123,8 @@ def _schema(part: str) -> dict[str, pl.DataType | None]:
         with reading_parquet(part):
             return dict(pl.scan_parquet(part, glob=False).collect_schema())
     try:
-        return dict.fromkeys(csv_head(part).names)
-    except DataError as error:
-        raise DataError(f"{part}: {error}") from error
+        with naming(part):
+            return dict.fromkeys(csv_head(part).names)
     except (UnicodeDecodeError, OSError, EOFError) as error:
         raise DataError(f"{part}: not a readable CSV file: {first_line(error)}") from error
 

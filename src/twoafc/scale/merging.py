@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from twoafc import estimators
-from twoafc.errors import DataError
+from twoafc.errors import DataError, naming
 from twoafc.estimators import CARRIED, CountsEstimator, Model
 from twoafc.files import read_archive
 from twoafc.scale.lattice import BIN_KEY, KEY, KIND, REF_KEY, Counts, summed
@@ -204,10 +204,8 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
                 f"only models fitted to counts can be merged; {name} carries none: "
                 "fit it with twoafc evaluate --engine, or merge the tables"
             )
-        try:
+        with naming(name):
             settings[name], carried = carried_by(model)
-        except DataError as error:
-            raise DataError(f"{name}: {error}") from error
         counts.append(carried)
         one, other = repr(settings[names[0]]), repr(settings[name])
         if one != other:

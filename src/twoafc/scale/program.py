@@ -15,18 +15,13 @@ from twoafc.table import MOST_VOTES, QUADRUPLE, SAME_DISTANCE, TRIPLET
 
 Pairs = Mapping[str, tuple[str, str]]
 
-FEW = 1024
-"""Votes on one triplet that fit into the packed key; with more, n and M are columns of their own."""
 TURNED, LEAST = "twoafc_turned", "_twoafc_least"
 
 
-def count_by_program(
-    frame: Any, d: tuple[str, str], lattice: Lattice, *, by: Sequence[str] = (), packed: bool = True
-) -> Tally:
+def count_by_program(frame: Any, d: tuple[str, str], lattice: Lattice, by: Sequence[str]) -> Tally:
     """Count the rows of a lazy frame by bins of d0 and d1, sign, n, M and labels, and all distances by fine bins.
 
-    Bins, sign, n and M are packed into one integer, since engines group by one column much faster than by five. A row
-    that breaks a rule of the table, or does not fit into the packed key, has bin0 = -1.
+    A row that breaks a rule of the table has bin0 = -1.
     """
     x0, x1 = (nw.col(name).cast(nw.Float64) for name in d)
     bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
@@ -35,15 +30,10 @@ def count_by_program(
     lawful = is_lawful(n, M) & (bin0 >= 0) & (bin1 >= 0)
     place = (bin0.cast(nw.Int64) * lattice.bins + bin1.cast(nw.Int64)) * 3 + sign.cast(nw.Int64)
     labels = [nw.col(name).cast(nw.String) for name in by]
-    if packed:
-        pair = n.cast(nw.Int64) * FEW + M.cast(nw.Int64)
-        key = nw.when(lawful & (M < FEW)).then(place * FEW**2 + pair).otherwise(nw.lit(-1))
-        keyed, keys = frame.select(key.alias("key"), *labels), ["key", *by]
-    else:
-        key = nw.when(lawful).then(place).otherwise(nw.lit(-1))
-        keyed, keys = frame.select(key.alias("key"), n.alias("n"), M.alias("M"), *labels), ["key", "n", "M", *by]
-    cells = collected(keyed.group_by(*keys).agg(nw.len().alias("count")))
-    cells = _unpacked(cells.with_columns(pl.col("key").fill_null(-1).cast(pl.Int64)), lattice, packed)
+    key = nw.when(lawful).then(place).otherwise(nw.lit(-1))
+    keyed = frame.select(key.alias("key"), n.alias("n"), M.alias("M"), *labels)
+    cells = collected(keyed.group_by("key", "n", "M", *by).agg(nw.len().alias("count")))
+    cells = _unpacked(cells.with_columns(pl.col("key").fill_null(-1).cast(pl.Int64)), lattice)
     pooled = nw.concat([frame.select(x.alias("x")) for x in (x0, x1)])
     fine = pooled.select("x", bin_of(nw.col("x"), FINE).alias("bin")).group_by("bin")
     histogram = collected(
@@ -70,11 +60,8 @@ def bin_of(x: Any, lattice: Lattice) -> Any:
     return positive.otherwise(nw.when(x == 0).then(nw.lit(0.0)).otherwise(nw.lit(-1.0)))
 
 
-def _unpacked(frame: pl.DataFrame, lattice: Lattice, packed: bool) -> pl.DataFrame:
+def _unpacked(frame: pl.DataFrame, lattice: Lattice) -> pl.DataFrame:
     key = pl.col("key")
-    if packed:
-        votes = {"n": (key // FEW) % FEW, "M": key % FEW}
-        frame = frame.with_columns(**votes, key=pl.when(key >= 0).then(key // FEW**2).otherwise(-1))
     place = {"bin0": key // (3 * lattice.bins), "bin1": key // 3 % lattice.bins, "sign": key % 3 - 1}
     return frame.with_columns(
         **{name: pl.when(key >= 0).then(expression).otherwise(-1) for name, expression in place.items()}

@@ -20,25 +20,15 @@ ROW = 50
 
 @dataclass(frozen=True)
 class Source:
-    """A table, in one file or several, or files of counts.
+    """A table, in one file or several, or files of counts."""
 
-    Parameters
-    ----------
-    named : str
-        As the user named it.
-    parts : tuple of str
-        The files.
-    """
-
-    named: str
+    named: str  # as the user named it
     parts: tuple[str, ...]
 
     @classmethod
     def find(cls, named: str) -> Source:
         """Find the files that a path or a pattern names."""
-        if not named.lower().endswith(COUNTS):
-            return cls(named, tuple(find_parts(named)))
-        return cls(named, tuple(matching(named)))
+        return cls(named, tuple((matching if named.lower().endswith(COUNTS) else find_parts)(named)))
 
     @property
     def holds_counts(self) -> bool:
@@ -55,20 +45,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Counting:
-    """How tables are counted.
+    """How tables are counted."""
 
-    Parameters
-    ----------
-    engine : str or None
-        What reads them; None for polars.
-    per_octave : int or None
-        Bins for each doubling of a distance; None for those of the other files of counts, or the default.
-    keep_refs : bool
-        Count by reference.
-    """
-
-    engine: str | None = None
-    per_octave: int | None = None
+    engine: str | None = None  # what reads them; None for polars
+    per_octave: int | None = None  # bins for each doubling; None for those of the other files of counts, or the default
     keep_refs: bool = False
 
     def count(

@@ -10,7 +10,6 @@ from .folds import unseen_rows as unseen_rows
 from .join import join_columns as join_columns
 from .merging import QUADRUPLE as QUADRUPLE
 from .merging import TRIPLET as TRIPLET
-from .merging import Merged as Merged
 from .merging import merge_votes as merge_votes
 from .read import READABLE as READABLE
 from .read import all_named as all_named
@@ -18,13 +17,11 @@ from .read import as_frame as as_frame
 from .read import check_unique as check_unique
 from .read import csv_header as csv_header
 from .read import native_kind as native_kind
-from .read import put_frame as put_frame
 from .read import read_frame as read_frame
 from .read import read_frames as read_frames
 from .read import renamed as renamed
 from .read import row_name as row_name
 from .read import to_native as to_native
-from .read import write_durably as write_durably
 from .read import write_frame as write_frame
 from .rules import ANSWERS as ANSWERS
 from .rules import LABELS as LABELS
@@ -39,7 +36,6 @@ from .rules import distance_columns as distance_columns
 from .rules import finite_column as finite_column
 from .rules import found_columns as found_columns
 from .rules import labels_of as labels_of
-from .rules import likely_columns as likely_columns
 from .rules import missing_votes as missing_votes
 from .rules import numbers_of as numbers_of
 from .rules import refuse as refuse
@@ -52,4 +48,5 @@ from .votes import Triplets as Triplets
 from .votes import Votes as Votes
 from .votes import as_votes as as_votes
 from .votes import check_weights as check_weights
+from .votes import numbered as numbered
 from .votes import read_votes as read_votes

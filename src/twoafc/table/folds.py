@@ -14,7 +14,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, IntArray
 from twoafc.errors import DataError
-from twoafc.table.votes import Votes, codes_of
+from twoafc.table.votes import Votes, codes_of, numbered
 
 LARGEST = 0.5
 """Share of the rows above which a set of linked references is cut: too few rows would be left to fit."""
@@ -44,12 +44,6 @@ def _is_linked(table: Votes) -> bool:
     return {"ref0", "ref1"} <= set(table.labels.columns)
 
 
-def _numbered(table: Votes, columns: tuple[str, ...]) -> IntArray:
-    """Number the names in some columns, the same name by the same number, shape (columns, T)."""
-    codes = np.unique(np.stack([table.labels[name] for name in columns]), return_inverse=True)[1]
-    return np.asarray(codes, dtype=np.int64).reshape(len(columns), -1)
-
-
 def _graph(references: IntArray) -> Any:
     """References, linked where they share a row; `references` has shape (2, T)."""
     from scipy.sparse import csr_array  # here, since it is slow to import
@@ -77,7 +71,7 @@ def repeated_units(table: Votes) -> IntArray | None:
         keys = _keys(table)
         unit = None if keys.n_unique() == rows else codes_of(keys)[1]
     else:
-        references = _numbered(table, ("ref0", "ref1"))
+        references = numbered(table.labels, ("ref0", "ref1"))
         unit = _linked_sets(references)
         if np.bincount(unit).max() > LARGEST * rows:
             rarity = np.argsort(np.argsort(np.bincount(references.ravel()), kind="stable"))
@@ -109,7 +103,7 @@ def assign_folds(table: Votes, folds: int, *, seed: int) -> IntArray:
     if not 2 <= folds <= most:
         what = "references" if key == "ref" else f"{table.row}s"
         raise DataError(f"folds must lie between 2 and the number of {what}, {most}; found {folds}")
-    references = _numbered(table, ("ref0", "ref1")) if _is_linked(table) else None
+    references = numbered(table.labels, ("ref0", "ref1")) if _is_linked(table) else None
     unit = codes_of(_keys(table))[1] if references is None else _linked_sets(references)
     sizes = np.bincount(unit, table.count if table.by_ref is None else table.by_ref["count"])
     rng = np.random.default_rng(seed)
@@ -209,7 +203,7 @@ def unseen_rows(table: Votes, folds: int, enough: int, *, seed: int) -> list[tup
     fold = assign_folds(table, folds, seed=seed)
     splits: list[tuple[BoolArray, BoolArray]] = []
     if _shared(table, fold).mean() > LARGEST:
-        image = _numbered(table, _image_columns(table))
+        image = numbered(table.labels, _image_columns(table))
         rng = np.random.default_rng(seed)
         for _ in range(folds):
             half = (rng.permutation(int(image.max()) + 1) % 2)[image]
@@ -233,7 +227,7 @@ def _shared(table: Votes, fold: IntArray) -> BoolArray:
     columns = _image_columns(table)
     if not columns:
         return np.zeros(len(table), dtype=np.bool_)
-    image = _numbered(table, columns)
+    image = numbered(table.labels, columns)
     used = np.zeros((int(image.max()) + 1, int(fold.max()) + 1), dtype=np.bool_)
     used[image, fold] = True
     several = used.sum(axis=1) > 1

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twoafc.errors import DataError, first_line
-from twoafc.files import durable_file, reading_parquet, require_file, require_utf8, whole_file
+from twoafc.errors import DataError, first_line, naming
+from twoafc.files import durable_file, reading_parquet, require_file, require_utf8
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -79,11 +79,8 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
 
 
 def _named_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
-    """Read a file; errors name it."""
-    try:
+    with naming(path):
         return read_frame(path)
-    except DataError as error:
-        raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
@@ -146,29 +143,19 @@ def all_named(columns: Sequence[str]) -> list[str]:
     return [name or f"\0{place}" for place, name in enumerate(columns)]
 
 
-def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a frame as CSV or Parquet, by the ending of the name; never half a file."""
+def write_frame(frame: pl.DataFrame, path: str | Path, *, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a frame as CSV or Parquet (there with metadata), by the ending of the name; never half a file."""
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
     if not path.parent.is_dir():
         raise OSError(f"no such folder: {path.parent}")
-    with whole_file(path) as partial:
-        put_frame(frame, partial, path.suffix)
-
-
-def write_durably(frame: pl.DataFrame, path: Path, metadata: Mapping[str, str]) -> None:
-    """Write a frame as Parquet with metadata, or as CSV without; never half a file, even after a power cut."""
     with durable_file(path) as partial:
-        put_frame(frame, partial, path.suffix, metadata)
-
-
-def put_frame(frame: pl.DataFrame, path: Path, kind: str, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a frame as .csv or, with metadata, as .parquet, under any file name."""
-    try:
-        frame.write_csv(path) if kind == ".csv" else frame.write_parquet(path, metadata=dict(metadata or {}))
-    except pl.exceptions.PolarsError as error:  # a full disk
-        raise OSError(first_line(error)) from error
+        try:
+            csv = path.suffix == ".csv"
+            frame.write_csv(partial) if csv else frame.write_parquet(partial, metadata=dict(metadata or {}))
+        except pl.exceptions.PolarsError as error:  # a full disk
+            raise OSError(first_line(error)) from error
 
 
 def as_frame(table: Any) -> pl.DataFrame:

@@ -6,8 +6,8 @@ reference for each) or a pair (k = 1: n of M people saw no difference between tw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
-from twoafc.errors import DataError
+from twoafc.errors import DataError, naming
 from twoafc.public import public
 from twoafc.table.merging import Merged, merge_votes
 from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
@@ -104,7 +104,7 @@ class Votes:
     @classmethod
     def read_parts(cls, paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Self:
         """Read and validate a table that lies in several files, CSV or Parquet, one after the other."""
-        with _named(paths):
+        with naming(paths[0]) if len(paths) == 1 else nullcontext():
             frame, where = read_frames(paths)
             return cls._validated(renamed(frame, rename), where)
 
@@ -173,12 +173,9 @@ class Votes:
         low, high = (self.M.min(), self.M.max()) if len(self) else (0, 0)
         span = f"M = {low}" if low == high else f"M = {low}..{high}"
         weighted = "" if self.weight is None else f", weighted like {self.effective_rows:.0f}"
-        size = f"{len(self)} {self.row}s{weighted}, {self.M.sum()} votes, {span}{self._summary}"
+        same = "" if self.k == 2 else f", {100 * self.share:.0f} % same"
+        size = f"{len(self)} {self.row}s{weighted}, {self.M.sum()} votes, {span}{same}"
         return f"{size}, distances: {', '.join(self.distances)}"
-
-    @property
-    def _summary(self) -> str:
-        return ""
 
     def __getitem__(self, name: str) -> Self:
         """Return the table with one distance, which is then `d` (or `d0` and `d1`)."""
@@ -301,6 +298,11 @@ def codes_of(column: pl.Series) -> tuple[list[str], IntArray]:
     return names.to_list(), number.to_numpy()
 
 
+def numbered(labels: pl.DataFrame, columns: Sequence[str]) -> IntArray:
+    """Number the names in some columns, the same name by the same number, shape (columns, T)."""
+    return codes_of(pl.concat([labels[name].rename("") for name in columns]))[1].reshape(len(columns), -1)
+
+
 ENDS = {1: ("d",), 2: ("d0", "d1")}
 
 
@@ -331,11 +333,6 @@ class Triplets(Votes):
     def d1(self) -> FloatArray:
         """Distance of x1 from its reference, shape (T,), of a table with one distance."""
         return self.columns[1]
-
-    def uniformised(self) -> tuple[Uniform, FloatArray, FloatArray]:
-        """Learn the map of the distances to [0, 1] from a table with one distance, and apply it to d0 and d1."""
-        uniform, u0, u1 = super().uniformised()
-        return uniform, u0, u1
 
     def mirrored(self) -> Triplets:
         """Return every triplet mirrored: (d1, d0, M - n), with x0 and x1 swapped."""
@@ -370,10 +367,6 @@ class Pairs(Votes):
         """Distance between the two images, shape (T,), of a table with one distance."""
         return self.columns[0]
 
-    @property
-    def _summary(self) -> str:
-        return f", {100 * self.share:.0f} % same"
-
 
 def read_votes(paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Votes:
     r"""Read a table of triplets or of pairs, in one file or several, by the columns that it has.
@@ -386,7 +379,7 @@ def read_votes(paths: Sequence[str | Path], *, rename: Mapping[str, str] | None 
     >>> read_votes([path])
     Pairs(1 pairs, 2 votes, M = 2, 50 % same, distances: distance)
     """
-    with _named(paths):
+    with naming(paths[0]) if len(paths) == 1 else nullcontext():
         frame, where = read_frames(paths)
         return _of_kind(renamed(frame, rename), where)
 
@@ -409,16 +402,6 @@ def as_votes(table: Any, *, rename: Mapping[str, str] | None = None) -> Votes:
 def _of_kind(frame: pl.DataFrame, where: Where) -> Votes:
     k = {len(columns) for columns in distance_columns(frame.columns).values()}
     return (Pairs if k == {1} else Triplets)._validated(frame, where)
-
-
-@contextmanager
-def _named(paths: Sequence[str | Path]) -> Iterator[None]:
-    """Put the name of a single file before the message of an error."""
-    try:
-        yield
-    except DataError as error:
-        named = len(paths) > 1 or str(paths[0]) in str(error)
-        raise DataError(str(error) if named else f"{paths[0]}: {error}") from error
 
 
 def _no_distance(k: int, columns: Sequence[str]) -> str:

@@ -201,9 +201,9 @@ export async function tell() {
 function who(row, answers) {
     const people = sideOf(view.data.share[row]),
         ends = view.about.k === 2 ? ["d0", "d1"] : ["d"];
-    const nll = (each) => (each.nll === "inf" ? Infinity : Number(each.nll));
+    const nll = (each) => each.nll ?? Infinity;
     const order = Object.entries(answers).sort((a, b) => nll(a[1]) - nll(b[1]) || a[0].localeCompare(b[0]));
-    const bits = (each) => (each.surprise === "inf" ? "∞" : Number(each.surprise).toFixed(1));
+    const bits = (each) => fixed(each.surprise, 1);
     const notes = [];
     const body = order.map(([name, each]) => {
         const right = people === 0 || sideOf(each.P) === 0 ? "" : sideOf(each.P) === people ? "✓" : "✗";

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from twoafc import plots
 from twoafc.files import BREAKS, legible
-from twoafc.inference import Record
+from twoafc.inference import Record, places
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
 from twoafc.results.failures import disagreements, most_surprising
@@ -70,14 +70,16 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
     pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
     ranked = ranking(result)
     best = result.goodness.get(key_of(ranked[0])) if ranked else None
-    caveats = [*result.caveats, *(_finding(finding) for finding in result.findings if finding.level == "warning")]
+    findings = {"warning": list[str](), "note": list[str]()}
+    for finding in result.findings:
+        findings[finding.level].append(str(finding).partition(": ")[2])
     cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # shown separately
     return render(
         result.card,
         row=result.row,
         heading=heading(ranked, result.card),
         verdict=[sentence for sentence in result.verdict() if sentence not in cautions],
-        caveats=list(dict.fromkeys(caveats)),
+        caveats=list(dict.fromkeys([*result.caveats, *findings["warning"]])),
         brief=brief(result, ranked) if ranked else None,
         examples=examples(result, ranked, pictures) if ranked else [],
         fusion=fusion(result),
@@ -92,13 +94,8 @@ def report_page(result: Result, images: str | Path | Pictures | None = None) -> 
         goodness=[] if best is None else best.sentences(),
         matrices=matrices(result, ranked),
         groups=groups(result, ranked) if ranked else None,
-        remarks=[*result.notes, *(_finding(finding) for finding in result.findings if finding.level != "warning")],
+        remarks=[*result.notes, *findings["note"]],
     )
-
-
-def _finding(finding: Any) -> str:
-    of = ", ".join(filter(None, (finding.table, finding.distance)))
-    return f"{of}: {finding.message}; {finding.evidence}; {finding.remedy}"
 
 
 def render(card: Mapping[str, Any], **values: Any) -> str:
@@ -224,14 +221,14 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
             }
         bare = svg.Axis.over([end for interval in scores.values() for end in interval], marks.items())
     narrowest = min((half for row in shown.rows if (half := (row.high - row.low) / 2) > 0), default=0.01)
-    places = tables.decimals(narrowest, least=2)
+    digits = places(narrowest, least=2, most=6)
     sign = "" if shown.kind == "scores" else "+"
     lines = []
     for row in shown.rows:
         if row.name == shown.to:
             words = f"NLL {nll_text(records[row.name])}"
         else:
-            value, low, high = (f"{end:{sign}.{places}f}".replace("-", svg.MINUS) for end in row[1:4])
+            value, low, high = (f"{end:{sign}.{digits}f}".replace("-", svg.MINUS) for end in row[1:4])
             words = f"{value} ({low} to {high})" if math.isfinite(row.low) else value
         line = {"name": row.name, "words": words, "p": shown.p.get(row.name, ""), "score": ""}
         line["drawing"] = svg.interval(axis, row[1:4], f"{row.name}: {words}")
@@ -244,7 +241,6 @@ def brief(result: Result, ranked: Sequence[Record]) -> dict[str, Any]:
         "lines": lines,
         "names": svg.names(axis),
         "scale": svg.scale(axis),
-        "corrected": all("low_holm" in record for record in result.comparisons),
         "bare": bare and {"label": ALONE[result.k], "names": svg.names(bare), "scale": svg.scale(bare)},
     }
 
