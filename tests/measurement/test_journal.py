@@ -357,16 +357,16 @@ def test_a_csv_stands_with_its_own_card_whenever_it_is_interrupted(here: Path, m
     measure(["rmse"], "t.csv")
     before = Path("t.csv").read_bytes()
 
-    write = journal.write_durably
+    write = journal.write_frame
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    def table_full(frame: pl.DataFrame, path: Path, metadata: Any) -> None:
-        (full if path.suffix == ".csv" else write)(frame, path, metadata)
+    def table_full(frame: pl.DataFrame, path: Path, **options: Any) -> None:
+        (full if path.suffix == ".csv" else write)(frame, path, **options)
 
     with monkeypatch.context() as broken:
-        broken.setattr(journal, "write_durably", table_full)
+        broken.setattr(journal, "write_frame", table_full)
         with pytest.raises(OSError, match="No space left on device"):
             measure(["ssim"], "t.csv")
     assert Path("t.csv").read_bytes() == before

@@ -9,6 +9,7 @@ which the library looks for, or downloads, itself.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -159,10 +160,14 @@ def _rule(library: str, rules: Mapping[str, Rule | str], metric: str) -> Rule:
 
 
 def _import(library: str, module: str | None = None) -> ModuleType:
+    if importlib.util.find_spec(library) is None:
+        raise ImportError(f"{library} is not installed; run: pip install {library}")
     try:
         return importlib.import_module(module or library)
     except ModuleNotFoundError as error:
-        raise ImportError(f"{library} needs {error.name}, which is missing; run: pip install {error.name}") from error
+        raise ImportError(
+            f"{library} cannot be imported: it needs {error.name}; run: pip install {error.name}"
+        ) from error
     except Exception as error:  # importing a library may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         remedy = "; install the torchvision that fits this torch" if "torchvision" in reason else ""
