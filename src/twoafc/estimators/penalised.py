@@ -142,6 +142,10 @@ class Solution:
     evidence: float  # logarithm of the marginal likelihood, by Laplace's approximation
 
 
+ScoresAt = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""P, weights of the residuals, their derivatives' matrix, and the information of the votes, for some parameters."""
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Votes in cells, the functions there, the part and roughness of each function, and the doubt about each part."""
@@ -170,17 +174,17 @@ class Problem:
         """Parameters less their prior means."""
         return np.append(theta[:-1], theta[-1] - USUAL_LAPSE)
 
-    def scores(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """P, weights of the residuals, their derivatives' matrix, and the information of the votes."""
+    def scores(self, theta: FloatArray) -> ScoresAt:
+        """Scores of the votes at some parameters."""
         P, jacobian = chances(theta, self.X, self.link)
         P = np.clip(P, CERTAIN, 1 - CERTAIN)
         weight = 1 / (P * (1 - P))
         return P, weight, jacobian, jacobian.T @ ((self.cells.M * weight)[:, None] * jacobian)
 
-    def step(self, theta: FloatArray, precision: FloatArray, dispersion: float) -> FloatArray:
-        """Take a step of Fisher scoring, halved until it does not lose."""
+    def step(self, theta: FloatArray, scores: ScoresAt, precision: FloatArray, dispersion: float) -> FloatArray:
+        """Take a step of Fisher scoring from theta and its scores, halved until it does not lose."""
         penalty = self.penalty(precision)
-        P, weight, jacobian, information = self.scores(theta)
+        P, weight, jacobian, information = scores
         gradient = jacobian.T @ ((self.cells.n - self.cells.M * P) * weight) / dispersion
         gradient -= penalty * self.centred(theta)
         step = np.linalg.solve(information / dispersion + np.diag(penalty), gradient)
@@ -220,10 +224,10 @@ def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersi
     precision = np.full(problem.part.max() + 1, SMOOTH)
     precision[0] = 1.0
     theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE)
-    freedom = np.inf
+    scores, freedom = problem.scores(theta), np.inf
     for _ in range(ROUNDS):
-        theta = problem.step(theta, precision, dispersion)
-        P, weight, jacobian, information = problem.scores(theta)
+        theta = problem.step(theta, scores, precision, dispersion)
+        scores = P, weight, jacobian, information = problem.scores(theta)
         covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(problem.penalty(precision))))
         if dispersion_of:
             dispersion = dispersion_of(P, weight, jacobian, covariance)
