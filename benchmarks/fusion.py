@@ -85,7 +85,7 @@ def logistic(train: Votes, test: Votes, *, splines: bool) -> FloatArray:
     from sklearn.linear_model import LogisticRegressionCV
 
     if splines:
-        from twoafc.estimators.basis import spline_basis
+        from twoafc.estimators import spline_basis
         from twoafc.estimators.fusion import _Design
 
         design = _Design.of(stacked(train, "fused", tuple(train.distances))["fused"])
