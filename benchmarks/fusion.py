@@ -85,16 +85,19 @@ def logistic(train: Votes, test: Votes, *, splines: bool) -> FloatArray:
     from sklearn.linear_model import LogisticRegressionCV
 
     if splines:
-        from twoafc.estimators.basis import spline_basis
-        from twoafc.estimators.fusion import _Design
+        from twoafc.estimators import spline_basis
+        from twoafc.estimators.basis import normal_scores
 
-        design = _Design.of(stacked(train, "fused", tuple(train.distances))["fused"])
-        basis = spline_basis(10)
+        basis, scores = spline_basis(10), {}
+        for name in train.distances:
+            uniform, u0, u1 = train[name].uniformised()
+            z = normal_scores(uniform, uniform.places(u0), uniform.places(u1), mass=train.mass).values
+            scores[name] = (uniform.values, z)
 
         def inputs(table: Votes) -> FloatArray:
             columns = []
-            for name, values, scores in zip(table.distances, design.values, design.scores, strict=True):
-                at = [basis(np.interp(d, values, scores))[:, 1:] for d in table.distances[name]]
+            for name, distances in table.distances.items():
+                at = [basis(np.interp(d, *scores[name]))[:, 1:] for d in distances]
                 columns.append(at[0] - at[1])
             return np.hstack(columns)
     else:

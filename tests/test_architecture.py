@@ -1,4 +1,4 @@
-"""Between rooms only a room's front is imported: `from twoafc.ROOM import name`."""
+"""Between subpackages only public names are imported: `from twoafc.SUBPACKAGE import name`."""
 
 from __future__ import annotations
 
@@ -11,33 +11,55 @@ import pytest
 import twoafc
 
 SOURCE = Path(twoafc.__file__).parent
-ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file())
+SUBPACKAGES = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file())
+WITH_NAMES = [name for name in SUBPACKAGES if (SOURCE / name / "__init__.pyi").is_file()]
+TESTS = Path(__file__).parent
+OUTSIDE = [*TESTS.rglob("*.py"), *(TESTS.parent / "benchmarks").rglob("*.py")]
 
 
 @cache
-def imports(path: Path) -> list[tuple[int, str]]:
-    """Lines and modules of what a file imports from this package."""
+def imports(path: Path) -> list[tuple[int, str, tuple[str, ...]]]:
+    """Lines, modules and names of what a file imports from this package."""
     nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
-    return [(node.lineno, node.module or "") for node in nodes if (node.module or "").startswith("twoafc")]
+    found = [(node.lineno, node.module or "", tuple(alias.name for alias in node.names)) for node in nodes]
+    return [each for each in found if each[1].startswith("twoafc")]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_is_entered_by_its_front(room: str) -> None:
-    inside = f"twoafc.{room}."
-    entered = [
+def public_names(subpackage: str) -> list[str]:
+    return list(__import__(f"twoafc.{subpackage}", fromlist=["*"]).__all__)
+
+
+@pytest.mark.parametrize("subpackage", SUBPACKAGES)
+def test_other_subpackages_import_public_names_only(subpackage: str) -> None:
+    inside = f"twoafc.{subpackage}."
+    wrong = [
         f"{path.relative_to(SOURCE)}:{line} imports {module}"
         for path in SOURCE.rglob("*.py")
-        if path.relative_to(SOURCE).parts[0] != room
-        for line, module in imports(path)
+        if path.relative_to(SOURCE).parts[0] != subpackage
+        for line, module, _ in imports(path)
         if module.startswith(inside)
     ]
-    assert not entered
+    assert not wrong
 
 
-@pytest.mark.parametrize("room", [room for room in ROOMS if (SOURCE / room / "__init__.pyi").is_file()])
-def test_every_name_of_a_front_is_there_and_is_no_module(room: str) -> None:
-    front = __import__(f"twoafc.{room}", fromlist=["*"])
-    modules = {path.stem for path in (SOURCE / room).iterdir()}
-    for name in front.__all__:
-        assert name not in modules, f"{name} is both a name of the front and a file of the room"
-        getattr(front, name)
+@pytest.mark.parametrize("subpackage", WITH_NAMES)
+def test_tests_import_from_a_file_only_what_its_subpackage_does_not_export(subpackage: str) -> None:
+    inside, public = f"twoafc.{subpackage}.", public_names(subpackage)
+    wrong = [
+        f"{path.relative_to(TESTS.parent)}:{line} imports {name} from {module}"
+        for path in OUTSIDE
+        for line, module, names in imports(path)
+        if module.startswith(inside)
+        for name in names
+        if name in public
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("subpackage", WITH_NAMES)
+def test_every_public_name_is_there_and_is_no_module(subpackage: str) -> None:
+    package = __import__(f"twoafc.{subpackage}", fromlist=["*"])
+    modules = {path.stem for path in (SOURCE / subpackage).iterdir()}
+    for name in public_names(subpackage):
+        assert name not in modules, f"{name} is both a public name and a file of the subpackage"
+        getattr(package, name)

@@ -22,7 +22,8 @@ import twoafc
 from conftest import random_table
 from twoafc import Density, Network, Pairs, Spline
 from twoafc.errors import DataError
-from twoafc.estimators.models import READERS, SETTINGS, CountsEstimator, Model
+from twoafc.estimators import CountsEstimator, Model
+from twoafc.estimators.models import READERS, SETTINGS
 from twoafc.files import read_archive, save_archive
 
 

@@ -14,8 +14,8 @@ from scipy.special import ndtri, rel_entr
 from conftest import random_table
 from twoafc import worlds
 from twoafc.core import uniformise
-from twoafc.estimators import Density, Spline, SplineFit
-from twoafc.estimators.basis import LAST_KNOT, functions, parts, slopes, spline_basis
+from twoafc.estimators import Density, Spline, SplineFit, spline_basis
+from twoafc.estimators.basis import LAST_KNOT, functions, parts, slopes
 from twoafc.estimators.penalised import LINKS, PRECISE, Problem, between_clusters, between_rows, chances, gather, solve
 from twoafc.table import Triplets
 

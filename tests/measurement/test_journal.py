@@ -25,13 +25,12 @@ import twoafc
 from measuring import SELF, TRIED, TWICE, Interrupt, dataset, some_rows
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.measurement.candidates import make_candidates
+from twoafc.measurement import is_changed, make_candidates
 from twoafc.measurement.identity import digest_of_traces
 from twoafc.measurement.journal import (
     Earlier,
     Journal,
     complete_rows,
-    is_changed,
     left_over,
     read_table,
     table_of,

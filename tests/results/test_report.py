@@ -30,11 +30,11 @@ from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
-from twoafc.results import Pictures, Result, check_folder, report_page, summary_table, surprising
+from twoafc.results import Pictures, Result, check_folder, ranking, report_page, summary_table, surprising
 from twoafc.results.figures import chart
 from twoafc.results.report import page, svg
 from twoafc.results.report.page import card_lines, heading, render
-from twoafc.results.verdict import ranking, verdict, with_error
+from twoafc.results.verdict import verdict, with_error
 from twoafc.table import Triplets
 
 SCRIPT = "<script>alert(1)</script>"
