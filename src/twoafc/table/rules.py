@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
 
 Where = Callable[[int], str]
@@ -198,7 +197,7 @@ def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
     return choice
 
 
-def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float64]:
+def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
     """Return one column as numbers; a missing cell is NaN, other text is refused with its row."""
     series = frame[column]
     if series.dtype == pl.String:
@@ -211,17 +210,17 @@ def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.flo
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
 
 
-def _blank(series: pl.Series) -> NDArray[np.bool_]:
+def _blank(series: pl.Series) -> BoolArray:
     if series.dtype != pl.String:
         return np.zeros(len(series), dtype=np.bool_)
     return (series.str.strip_chars() == "").fill_null(True).to_numpy()
 
 
-def _refuse_missing(missing: NDArray[np.bool_], column: str, where: Where) -> None:
+def _refuse_missing(missing: BoolArray, column: str, where: Where) -> None:
     refuse(missing, f"{column} must not be missing", where, lambda row: f"no {column}")
 
 
-def refuse(wrong: NDArray[np.bool_], rule: str, where: Where, found: Callable[[int], str]) -> None:
+def refuse(wrong: BoolArray, rule: str, where: Where, found: Callable[[int], str]) -> None:
     """Raise a DataError that names the rule, the first row that breaks it, its value, and how many do."""
     if wrong.any():
         row = int(np.argmax(wrong))

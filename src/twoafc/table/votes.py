@@ -21,7 +21,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError, naming
 from twoafc.public import public
-from twoafc.table.merging import Merged, merge_votes
+from twoafc.table.merging import Merged, beyond_rounding, merge_votes
 from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
 from twoafc.table.rules import (
     UNNAMED,
@@ -40,8 +40,6 @@ from twoafc.table.rules import (
 )
 
 Distances = Mapping[str, tuple[FloatArray, ...]]
-SAME_DISTANCE = 1e-9
-"""Largest difference between votes on one row, relative to its distance: rounding of a distance measured twice."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -419,20 +417,16 @@ def _no_distance(k: int, columns: Sequence[str]) -> str:
 
 
 def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row with another weight than its first vote."""
+    """Refuse votes on one row with different weights."""
     lead = merged.first[merged.row]
-    unlike = np.abs(weight - weight[lead]) > SAME_DISTANCE * np.maximum(weight, weight[lead])
-    rule = f"votes on one {row} must have the same weight"
+    unlike, rule = beyond_rounding([weight], lead), f"votes on one {row} must have the same weight"
     refuse(unlike, rule, where, lambda at: f"{weight[at]}, row {lead[at]} {weight[lead[at]]}")
 
 
 def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row with other distances than its first vote."""
+    """Refuse votes on one row with different distances."""
     lead = merged.first[merged.row]
     shown = [np.where(merged.swapped, other, column) for column, other in zip(d, d[::-1], strict=True)]
-    off = np.max([np.abs(own - column[lead]) for own, column in zip(shown, d, strict=True)], axis=0)
-    largest = np.max([np.maximum(np.abs(column), np.abs(column[lead])) for column in d], axis=0)
-    unlike = off > SAME_DISTANCE * largest
     plural = "s" if len(d) > 1 else ""
 
     def values(at: int) -> str:
@@ -440,4 +434,4 @@ def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where
         return f"({text})" if len(d) > 1 else text
 
     rule = f"votes on one {row} must have the same distance{plural} ({name})"
-    refuse(unlike, rule, where, lambda at: f"{values(at)}, row {lead[at]} {values(lead[at])}")
+    refuse(beyond_rounding(shown, lead), rule, where, lambda at: f"{values(at)}, row {lead[at]} {values(lead[at])}")
