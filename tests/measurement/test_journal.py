@@ -25,6 +25,7 @@ import twoafc
 from measuring import SELF, TRIED, TWICE, Interrupt, dataset, some_rows
 from twoafc.cli import main
 from twoafc.errors import DataError
+from twoafc.measurement import journal, run
 from twoafc.measurement.candidates import make_candidates
 from twoafc.measurement.identity import digest_of_traces
 from twoafc.measurement.journal import (
@@ -200,6 +201,31 @@ def test_parts_of_another_run_are_not_used(here: Path) -> None:
     trees.write_table(here, 13)
     with pytest.raises(DataError, match=r"^t\.parquet\.parts has parts of other data than these; finish that run, or"):
         measure(["rmse"])
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_files_of_another_format_are_refused(
+    here: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trees.write_table(here, 6)
+    monkeypatch.setattr(journal, "FORMAT", 99)
+    monkeypatch.setattr(run, "FORMAT", 99)
+    assert measure(["rmse"], name).card["format"] == 99
+    measure(["euclidean"], "u.csv", shard=(1, 2))
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    refused = f"{name} is of format 99, this version reads 1: measure again, into another file"
+    with pytest.raises(DataError, match=f"^{refused}$"):
+        measure(["rmse"], name)
+    assert commands.refused(capsys, "evaluate", "--train", name, "--folds", "2") == refused
+    (part,) = Path("u.csv.parts").glob("*.parquet")
+    with pytest.raises(DataError) as error:
+        measure(["euclidean"], "u.csv")
+    assert str(error.value) == (
+        f"{part} is of format 99, this version reads 1: finish that run with the version that began it, or remove "
+        "the folder"
+    )
+    assert part.exists()
 
 
 def test_parts_of_other_distances_are_kept(here: Path) -> None:

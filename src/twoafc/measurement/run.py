@@ -49,6 +49,7 @@ from twoafc.measurement.executors import (
 )
 from twoafc.measurement.identity import digest_of_traces, require_identified, require_same
 from twoafc.measurement.journal import (
+    FORMAT,
     ItemFailure,
     Journal,
     beside,
@@ -479,7 +480,7 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
     # No date: the same measurement gives the same card.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}
-    card = {"twoafc": twoafc.__version__, "data": data, "distances": about}
+    card = {"format": FORMAT, "twoafc": twoafc.__version__, "data": data, "distances": about}
     if journal.changed and channels:
         write_channels(out, plan, channels, values[channels.name], rows, card, traces)
     elif journal.changed:

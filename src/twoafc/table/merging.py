@@ -14,7 +14,7 @@ TRIPLET = ("ref", "x0", "x1")
 QUADRUPLE = ("ref0", "x0", "ref1", "x1")
 PAIR = ("ref", "x")
 SAME_DISTANCE = 1e-9
-"""Largest difference between votes on one row, relative to its largest distance: a distance measured twice is rounded."""
+"""Largest difference between votes on one row, relative to its largest distance: rounding of a repeated measurement."""
 
 
 @dataclass(frozen=True, eq=False)
