@@ -110,7 +110,7 @@ def tensors(name: str, path: Paths = None) -> Tensors:
 def archive(name: str, path: Paths = None) -> bytes:
     """Read a published archive, checked by its digest; for the places to look see `tensors`."""
     wanted = published()[name]
-    return _search(wanted, path, lambda file: read_archive(file, wanted))
+    return _search(wanted, path, lambda file: read_published(file, wanted))
 
 
 def read_tensors(file: Path, wanted: Published) -> Tensors:
@@ -139,7 +139,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
     return copies
 
 
-def read_archive(file: Path, wanted: Published) -> bytes:
+def read_published(file: Path, wanted: Published) -> bytes:
     """Read an archive with the wanted digest, or raise `MismatchError`."""
     if file.stat().st_size > LARGEST_ARCHIVE:
         raise MismatchError("too large", unrelated=True)

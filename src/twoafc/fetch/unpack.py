@@ -1,4 +1,7 @@
-"""Unpack untrusted archives, and install a data set from one, completely or not at all."""
+"""Unpack untrusted archives, and install a data set from one, completely or not at all.
+
+The filter "data" of `tarfile` does not serve alone: it allows links, limits no sizes, and serves no zip files.
+"""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ class Packed:
     def unpack(self, device: str) -> Distance:
         """Make the callable for a device; raise if a module differs from that of the sender."""
         for module, digest in self.modules.items():
-            if _digest(importlib.import_module(module)) != digest:
+            if _digest_of_module(importlib.import_module(module)) != digest:
                 what = f"{module} is another file there ({sys.modules[module].__file__})"
                 raise ValueError(f"{self.name} needs the same files on all machines; {what}")
         try:
@@ -356,7 +356,7 @@ def pack(name: str, distance: Distance) -> Packed:
     files = {module: getattr(sys.modules.get(module), "__file__", None) for module in sorted(needed.modules)}
     # Libraries are identified by their versions, which are on the card.
     mine = [module for module, file in files.items() if file and not is_library(file)]
-    return Packed(name, content, {module: _digest(sys.modules[module]) for module in mine})
+    return Packed(name, content, {module: _digest_of_module(sys.modules[module]) for module in mine})
 
 
 class _ModulesOf(pickle.Unpickler):
@@ -371,7 +371,7 @@ class _ModulesOf(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _digest(module: Any) -> str:
+def _digest_of_module(module: Any) -> str:
     return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
 
 

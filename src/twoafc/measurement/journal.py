@@ -217,7 +217,7 @@ def identities_of(path: str | Path) -> dict[str, Identity]:
 
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; after an interruption the old or the new table is there with its own card."""
-    card = {**card, "sha256": _digest(frame)}
+    card = {**card, "sha256": _digest_of_table(frame)}
     if path.suffix == ".parquet":
         write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: traces_as_text(traces)})
         return
@@ -229,7 +229,7 @@ def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray)
     write_text(_json(new), beside(path, "json"))
 
 
-def _digest(frame: pl.DataFrame) -> str:
+def _digest_of_table(frame: pl.DataFrame) -> str:
     """Return the digest of a table: that of its CSV file, whatever its format on disk."""
     return hashlib.sha256(frame.write_csv().encode()).hexdigest()
 
@@ -241,7 +241,7 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
             with reading_parquet(path):
                 metadata = pl.read_parquet_metadata(path)
             card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
-            digest = _digest(read_frame(path)[0])
+            digest = _digest_of_table(read_frame(path)[0])
         else:
             with open_file(beside(path, "json")) as file, open_file(path) as table:
                 card, digest = json.loads(file.read()), hashlib.sha256(table.read()).hexdigest()

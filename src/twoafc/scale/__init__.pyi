@@ -6,7 +6,7 @@ from .files import fingerprints as fingerprints
 from .files import size as size
 from .lattice import Counts as Counts
 from .lattice import Lattice as Lattice
-from .merging import Merged as Merged
+from .merging import MergedFiles as MergedFiles
 from .merging import carried_by as carried_by
 from .merging import carrying as carrying
 from .merging import fit_counts as fit_counts
@@ -15,4 +15,4 @@ from .merging import merge as merge
 from .merging import merge_files as merge_files
 from .merging import share_votes as share_votes
 from .sources import Counting as Counting
-from .sources import Source as Source
+from .sources import TableFiles as TableFiles

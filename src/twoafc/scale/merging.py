@@ -162,7 +162,7 @@ def carried_by(model: Model) -> tuple[CountsEstimator, Counts]:
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
+class MergedFiles:
     """The result of merging files.
 
     Attributes
@@ -180,7 +180,7 @@ class Merged:
     notes: list[str]
 
 
-def merge_files(paths: Sequence[str | Path]) -> Merged:
+def merge_files(paths: Sequence[str | Path]) -> MergedFiles:
     """Add the counts of some files; if there are models among them, fit their estimator to the sum.
 
     Parameters
@@ -214,4 +214,4 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
     made = fit_counts(settings[names[0]], total) if settings else total
     lost = any(part.refs_kept for part in counts) and not total.refs_kept
     refs = ["not all files kept their refs; error bars of the sum are not clustered"] if lost else []
-    return Merged(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])
+    return MergedFiles(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])
