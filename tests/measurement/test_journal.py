@@ -233,7 +233,7 @@ def test_parts_of_other_distances_are_kept(here: Path) -> None:
     measure(["slow_distances:slow"], shard=(1, 2))
     found = measure(["rmse"])
     assert "slow_d0" not in found.table.columns
-    assert found.notes == ["t.parquet.parts keeps what is known of rows or distances that are not in the table"]
+    assert found.notes == ["t.parquet.parts keeps the known values of rows or distances that are not in the table"]
     assert measure(["slow_distances:slow"]).items == 4
     assert not Path("t.parquet.parts").exists()
 
@@ -526,7 +526,7 @@ def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
     frame = pl.DataFrame({"triplet": ["0"], "rmse_d0": [0.5]})
     for card in ("", "{}", '{"data": {"fingerprint": 1}, "distances": {}}', '{"data": 1}'):
         frame.write_parquet(path, metadata={"twoafc": card})
-        with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
+        with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that describes it"):
             read_table(path, "f")
     traces = np.array([3, 0, 2**64 - 1], dtype=np.uint64)
     data = {"fingerprint": "f", "images": digest_of_traces(traces)}
@@ -537,10 +537,10 @@ def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
     assert earlier.card == told | {"sha256": hashlib.sha256(b"triplet,rmse_d0\n0,0.5\n").hexdigest()}
     np.testing.assert_array_equal(earlier.traces, traces)
     write_table(frame, path, told, traces + np.uint64(1))
-    with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
+    with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that describes it"):
         read_table(path, "f")
     rows = dataset([("a", "b", "c")])
-    with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which the data set has not"):
+    with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which is not in the data set"):
         earlier.values(plan_items(rows))
     renamed = Earlier(frame.with_columns(triplet=pl.lit("row 0")), told, traces)
     with pytest.raises(twoafc.DataError, match="the earlier table has no column rmse_d1, which is on its card"):

@@ -295,7 +295,7 @@ def test_a_part_without_a_column_is_named(two: Path) -> None:
     pl.read_parquet(two / "a.parquet").drop("d1").write_parquet(two / "b.parquet")
     assert refusal("*.parquet") == "b.parquet has no column d1, which the others have"
     pl.read_parquet(two / "a.parquet").with_columns(pl.col("n").cast(pl.String)).write_parquet(two / "b.parquet")
-    assert refusal("*.parquet") == "b.parquet: n must be a number; the column holds String"
+    assert refusal("*.parquet") == "b.parquet: n must be a number; the column has type String"
 
 
 @pytest.mark.parametrize("name", ["polars", "duckdb"])
@@ -407,7 +407,10 @@ def test_what_is_no_table_is_refused(two: Path) -> None:
     assert refusal([], ValueError) == "name at least one file of votes"
     assert refusal("a.parquet", ValueError, engine="sql") == "no engine 'sql'; there are polars, duckdb, dask, spark"
     frame = pl.read_parquet("a.parquet")
-    assert refusal(frame, ValueError, engine="duckdb") == "an engine is chosen for files; a frame is counted by its own"
+    assert (
+        refusal(frame, ValueError, engine="duckdb")
+        == "the engine is chosen for files only; a frame is counted by its own"
+    )
     assert refusal(3, TypeError) == "a table must be a path, a pattern, a list of paths or a frame; found int"
     assert refusal(frame, distances=["ssim"]) == "no distance 'ssim' in the table; it has distance"
     told = refusal(frame, ValueError, distances="distance")
@@ -416,7 +419,7 @@ def test_what_is_no_table_is_refused(two: Path) -> None:
     assert refusal(frame.drop("d0", "d1")).startswith(
         "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found triplet, group, ref"
     )
-    assert refusal(frame.drop("ref"), keep_refs=True).startswith("refs can be kept where there is a column ref; found ")
+    assert refusal(frame.drop("ref"), keep_refs=True).startswith("keeping refs requires a column ref; found ")
     assert refusal(frame.clear()) == "the table has no rows"
     unready = pl.LazyFrame({"n": [1], "M": [2], "d0": [0.1], "d1": [0.2]}).with_columns(
         pl.col("d0").map_batches(_spoil, return_dtype=pl.Float64)

@@ -150,7 +150,7 @@ def import_file(
         copies = [(asked[0], path)]
     else:
         parts = ", ".join(file.name for file in asked)
-        raise ValueError(f"{name} is several files ({parts}); name one of them, or a folder that holds them all")
+        raise ValueError(f"{name} is several files ({parts}); name one of them, or a folder with all of them")
     missing = [copy for _, copy in copies if not copy.is_file()]
     if missing:
         raise DataError(f"no such file: {missing[0]}")
@@ -177,7 +177,7 @@ def _state(file: File, to: Path | None = None) -> State:
 
 
 def _require_match(path: Path, wanted: Published) -> None:
-    """Raise `MismatchError` unless a file holds published weights: by its tensors, or without torch by its digest."""
+    """Raise `MismatchError` unless a file has the published weights: by its tensors, or without torch by its digest."""
     if not wanted.tensors:
         read_published(path, wanted)
     elif importlib.util.find_spec("torch"):
@@ -256,7 +256,7 @@ def _find_copy(folder: Path, file: File) -> Path:
     if named.is_file():  # importing it will report what is wrong with it
         return named
     hint = "" if importlib.util.find_spec("torch") else ", which without torch are recognised by their digest alone"
-    none = f"; none of its {len(copies)} files holds these weights{hint}" if copies else ""
+    none = f"; none of its {len(copies)} files has these weights{hint}" if copies else ""
     raise DataError(f"{file.name} is not in {place}{none}; wanted: {file}")
 
 

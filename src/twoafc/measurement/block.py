@@ -169,7 +169,7 @@ class Measurer:
         self.pixels = pixels_per_call(device)
 
     def measure(self, block: Block, batches: Batches) -> Outcome:
-        """Measure a block; raise `DistanceError` if a distance is at fault."""
+        """Measure a block; raise `DistanceError` if a distance fails."""
         groups, failures = items_by_size(block, batches.sizes)
         roles = range(block.places.shape[1])
         shapes = {name: (len(items), len(roles) - 1, *self.width(name)) for name, items in block.wanted.items()}

@@ -436,7 +436,7 @@ def _address(scheduler: str) -> str:
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["address"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ConnectionError(f"{path} is no scheduler file: it has no address") from error
+        raise ConnectionError(f"{path} is not a scheduler file: it has no address") from error
 
 
 async def _kind(address: str) -> str:
@@ -451,5 +451,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) or str(error).startswith("Timed out"):
         return f"no answer within {CONNECT} s"
     if isinstance(error, MemoryError):  # the first bytes of another protocol, read as the length of a message
-        return "what answers there is no scheduler; is it the port of a dashboard?"
+        return "what answers is not a scheduler; is it the port of a dashboard?"
     return first_line(error)

@@ -160,7 +160,7 @@ class Earlier:
         joined = self.frame.select("triplet").join(rows, on="triplet", how="left", maintain_order="left")
         unknown = joined.filter(pl.col("row").is_null())["triplet"]
         if len(unknown):
-            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which the data set has not")
+            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which is not in the data set")
         row = joined["row"].to_numpy()
         values: Values = {}
         for name in self.identities:
@@ -194,7 +194,7 @@ def read_table(path: Path, fingerprint: str) -> Earlier | None:
         return None
     remedy, read = "name another file, or remove it", _card(path)
     if read is None:
-        raise DataError(f"{path} has no card that says what it holds; {remedy}")
+        raise DataError(f"{path} has no card that describes it; {remedy}")
     card, traces, digest = read
     if card["data"]["fingerprint"] != fingerprint:
         raise DataError(f"{path} was measured on other data than these; {remedy}")

@@ -486,7 +486,7 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
     elif journal.changed:
         write_table(table, out, card, traces)
     if journal.finish(columns, rows):
-        notes.append(f"{beside(out, 'parts')} keeps what is known of rows or distances that are not in the table")
+        notes.append(f"{beside(out, 'parts')} keeps the known values of rows or distances that are not in the table")
     return Measured(table, failures, notes, card, journal.measured, plan.kind)
 
 
@@ -514,6 +514,6 @@ def _failures(plan: Plan, rows: BoolArray, items: Sequence[ItemFailure], out: Pa
 
 
 def _notes(journal: Journal) -> list[str]:
-    rounded = "{} gave {} values just below 0, by rounding; they are taken for 0"
+    rounded = "{} gave {} values just below 0, by rounding; they are set to 0"
     counts = [rounded.format(name, count) for name, count in journal.rounded.items() if count]
     return [*journal.plan.data.notes, *journal.notes, *counts]

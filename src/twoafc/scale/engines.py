@@ -89,7 +89,7 @@ def count(
 
     Parameters
     ----------
-    source : path, pattern, list of paths, Triplets, or any frame that narwhals knows
+    source : path, pattern, list of paths, Triplets, or any frame that narwhals supports
         Parquet or CSV files (s3:// and the like where the engine reads them), or a frame of polars, DuckDB, Dask,
         PySpark, pandas or arrow. Columns as those of `Triplets`; distances must be at least 0.
     distances : sequence of str, optional
@@ -264,7 +264,7 @@ class LazyTable:
 def _open(
     source: Any, engine: str | None, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool
 ) -> LazyTable:
-    """Open files, or take a frame of any library that narwhals knows."""
+    """Open files, or take a frame of any library that narwhals supports."""
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if isinstance(source, str | os.PathLike | list | tuple):
@@ -277,7 +277,7 @@ def _open(
         kind = type(source).__name__
         raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
     if engine is not None:
-        raise ValueError("an engine is chosen for files; a frame is counted by its own")
+        raise ValueError("the engine is chosen for files only; a frame is counted by its own")
     for name in frame.columns:
         if not isinstance(name, str):
             raise DataError(f"names of columns must be text; found {name!r}")
@@ -288,7 +288,7 @@ def _open(
     native = nw.to_native(frame)
     for name in columns:
         if (name in LABELS or not isinstance(native, pl.LazyFrame)) and (rule := broken_kind(name, schema[name])):
-            raise DataError(f"{rule}; the column holds {schema[name]}")
+            raise DataError(f"{rule}; the column has type {schema[name]}")
     if isinstance(native, pl.LazyFrame):
         known = {name: name for name in columns}
         frame = nw.from_native(as_numbers(native.select(columns)))
@@ -325,7 +325,7 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
     pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
     votes = says_votes(columns)
     if not pairs and distance_columns(columns):
-        raise DataError("tables of triplets can be counted; this is one of pairs")
+        raise DataError("only tables of triplets can be counted; this one has pairs")
     if not pairs:
         raise DataError(
             f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
@@ -341,7 +341,7 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
             raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")
     pairs = {name: pair for name, pair in pairs.items() if distances is None or name in distances}
     if keep_refs and "ref" not in columns:
-        raise DataError(f"refs can be kept where there is a column ref; found {', '.join(columns)}")
+        raise DataError(f"keeping refs requires a column ref; found {', '.join(columns)}")
     kept = ["group"] if "group" in columns else []
     kept += identifying(columns) if votes else []
     kept += ["ref"] if keep_refs and "ref" not in kept else []

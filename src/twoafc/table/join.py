@@ -57,7 +57,7 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
         added = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
     taken = [name for name in added if name in frame.columns]
     if taken:
-        raise DataError(f"the table has the column {taken[0]} already; drop it there, or give the new one another name")
+        raise DataError(f"the table has the column {taken[0]} already; drop it, or rename the new one")
     return frame.with_columns(**{name: pl.Series(values) for name, values in added.items()})
 
 

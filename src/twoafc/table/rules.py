@@ -129,7 +129,7 @@ def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.
     kept = [name for name in (PAIR_LABELS if row == "pair" else LABELS) if name in frame.columns]
     for name in kept:
         if frame[name].dtype.is_nested() or frame[name].dtype in (pl.Binary, pl.Object):
-            raise DataError(f"{name} must be text or numbers; the column holds {frame[name].dtype}")
+            raise DataError(f"{name} must be text or numbers; the column has type {frame[name].dtype}")
     labels = frame.select(pl.col(name).cast(pl.String) for name in kept)
     for name in labels.columns:
         blank = labels[name].is_null() | (labels[name] == "")
@@ -206,7 +206,7 @@ def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
         wrong = series.is_null() & text.is_not_null() & (text != "")
         refuse(wrong.to_numpy(), f"{column} must be a number", where, lambda row: f"{column}={text[row]!r}")
     elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
-        raise DataError(f"{column} must be a number; the column holds {series.dtype}")
+        raise DataError(f"{column} must be a number; the column has type {series.dtype}")
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
 
 

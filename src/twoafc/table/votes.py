@@ -101,7 +101,7 @@ class Votes:
 
     @classmethod
     def read_parts(cls, paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Self:
-        """Read and validate a table that lies in several files, CSV or Parquet, one after the other."""
+        """Read and validate a table in several files, CSV or Parquet, one after the other."""
         with naming(paths[0]) if len(paths) == 1 else nullcontext():
             frame, where = read_frames(paths)
             return cls._validated(renamed(frame, rename), where)
