@@ -130,7 +130,7 @@ def test_counts_of_new_votes_update_a_model(capsys: pytest.CaptureFixture[str]) 
     )
     fit_counts(twoafc.Density(sigma=0.2), Counts.load("b/distance.npz")).save("other.npz")
     assert refused(capsys, "merge", "model.npz", "other.npz", "--out", "new.npz").startswith(
-        "models to be merged must have the same estimator and settings; model.npz is Density(sigma=0.1, "
+        "only models with equal settings can be merged; model.npz is Density(sigma=0.1, "
     )
 
 

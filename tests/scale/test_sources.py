@@ -61,7 +61,7 @@ def test_notes_say_truly_why_a_table_was_counted() -> None:
 def test_bins_of_unlike_width_are_told() -> None:
     tally(Triplets.read("train.parquet"), per_octave=64).save("wide.npz")
     notes = evaluated("--train", "wide.npz", "--test", "test.npz")["card"]["notes"]
-    assert notes[0] == "counted in bins of different widths; for each doubling of a distance, train 64, test 128"
+    assert notes[0] == "counted in bins of different widths; per doubling of a distance, train 64, test 128"
 
 
 def test_letters_are_explained_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:

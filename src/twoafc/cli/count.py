@@ -35,7 +35,7 @@ def count(
         Count by reference, for clustered error bars; needs a column ref.
     """
     from twoafc.results import file_names
-    from twoafc.scale import TableFiles
+    from twoafc.scale import Source
     from twoafc.scale import count as run
 
     if not votes:
@@ -44,7 +44,7 @@ def count(
         raise OSError(f"{out} is a file; counts are written to a folder")
     if out.suffix in (".npz", ".parquet", ".csv"):
         raise ValueError(f"counts are written to a folder, one file for each distance; {out} is the name of a file")
-    changed = changed_tables({"votes": [part for named in votes for part in TableFiles.find(named).parts]})
+    changed = changed_tables({"votes": [part for named in votes for part in Source.find(named).parts]})
     with progress(quiet) as show:
         counted = run(
             list(votes),

@@ -102,7 +102,7 @@ def evaluate(
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
     from twoafc.results import check_folder, describe_files
-    from twoafc.scale import Counting, TableFiles
+    from twoafc.scale import Counting, Source
     from twoafc.table import read_votes
 
     refuse_folds(test, folds)
@@ -114,7 +114,7 @@ def evaluate(
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
     if given:
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
-    sources = {role: TableFiles.find(named) for role, named in (("train", train), ("test", test)) if named}
+    sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
     parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
     check_folder(out, [path for files in parts.values() for path in files])
     counting, changed = Counting(engine, per_octave, keep_refs), changed_tables(parts)

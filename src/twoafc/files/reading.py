@@ -91,15 +91,7 @@ def require_utf8(start: bytes) -> None:
 
 
 def require_format(found: object, expected: int, what: str, remedy: str) -> None:
-    """Raise a `DataError` for a file of another format than this version reads.
-
-    Examples
-    --------
-    >>> require_format(99, 1, "table.csv", "measure again")
-    Traceback (most recent call last):
-        ...
-    twoafc.DataError: table.csv is of format 99, this version reads 1: measure again
-    """
+    """Raise a `DataError` for a file of another format than this version reads; `what` names the file."""
     if type(found) is not int or found != expected:
         raise DataError(f"{what} is of format {found!r}, this version reads {expected}: {remedy}")
 

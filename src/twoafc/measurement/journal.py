@@ -433,7 +433,7 @@ class Journal:
                 continue
             except DataError:
                 raise
-            except (pl.exceptions.PolarsError, ValueError, KeyError, TypeError):
+            except (pl.exceptions.PolarsError, ValueError, KeyError, TypeError, AttributeError):
                 self._note(path, "was damaged")
                 _remove(path)
                 continue

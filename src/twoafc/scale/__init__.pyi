@@ -15,4 +15,4 @@ from .merging import merge as merge
 from .merging import merge_files as merge_files
 from .merging import share_votes as share_votes
 from .sources import Counting as Counting
-from .sources import TableFiles as TableFiles
+from .sources import Source as Source

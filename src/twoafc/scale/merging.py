@@ -211,9 +211,7 @@ def merge_files(paths: Sequence[str | Path]) -> MergedFiles:
         counts.append(carried)
         one, other = repr(settings[names[0]]), repr(settings[name])
         if one != other:
-            raise DataError(
-                f"models to be merged must have the same estimator and settings; {names[0]} is {one}, {name} {other}"
-            )
+            raise DataError(f"only models with equal settings can be merged; {names[0]} is {one}, {name} {other}")
     total = _merged_once(names, counts)
     made = fit_counts(settings[names[0]], total) if settings else total
     lost = any(part.refs_kept for part in counts) and not total.refs_kept

@@ -19,14 +19,14 @@ ROW = 50
 
 
 @dataclass(frozen=True)
-class TableFiles:
+class Source:
     """A table, in one file or several, or files of counts."""
 
     named: str  # as the user named it
     parts: tuple[str, ...]
 
     @classmethod
-    def find(cls, named: str) -> TableFiles:
+    def find(cls, named: str) -> Source:
         """Find the files that a path or a pattern names."""
         return cls(named, tuple((matching if named.lower().endswith(COUNTS) else find_parts)(named)))
 
@@ -52,7 +52,7 @@ class Counting:
     keep_refs: bool = False
 
     def count(
-        self, sources: Mapping[str, TableFiles], distances: Sequence[str] | None, progress: Progress | None = None
+        self, sources: Mapping[str, Source], distances: Sequence[str] | None, progress: Progress | None = None
     ) -> dict[str, dict[str, Counts]]:
         """Count tables, and load files of counts, by role (train, test)."""
         self._check(sources)
@@ -73,14 +73,14 @@ class Counting:
         }
         return {role: (loaded | made)[role] for role in sources}
 
-    def _check(self, sources: Mapping[str, TableFiles]) -> None:
+    def _check(self, sources: Mapping[str, Source]) -> None:
         """Refuse options that would have no effect."""
         given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
         idle = next((option for option, value in given.items() if value is not None), None)
         if idle and all(source.holds_counts for source in sources.values()):
             raise ValueError(f"{idle} sets how tables are counted; these are already counts: leave it out")
 
-    def notes(self, sources: Mapping[str, TableFiles], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
+    def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
         """Explain why tables were counted although the user did not ask for it, and mention bins of different width."""
         notes = []
         tables = [source for source in sources.values() if not source.holds_counts]
@@ -93,16 +93,14 @@ class Counting:
         }
         if len(set.union(*widths.values())) > 1:
             widths_of = (f"{role} {' and '.join(map(str, sorted(numbers)))}" for role, numbers in widths.items())
-            notes.append(
-                f"counted in bins of different widths; for each doubling of a distance, {', '.join(widths_of)}"
-            )
+            notes.append(f"counted in bins of different widths; per doubling of a distance, {', '.join(widths_of)}")
         return notes
 
-    def engine_of(self, source: TableFiles) -> str:
+    def engine_of(self, source: Source) -> str:
         """Return the engine that counted a source; files of counts do not say."""
         return "counted before" if source.holds_counts else self.engine or "polars"
 
-    def _asked(self, sources: Mapping[str, TableFiles]) -> str:
+    def _asked(self, sources: Mapping[str, Source]) -> str:
         if any(source.holds_counts for source in sources.values()):
             return "the other table is counted already"
         return f"{'--keep-refs' if self.keep_refs else '--per-octave'} was asked for"

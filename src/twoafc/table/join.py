@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from twoafc.errors import DataError
 from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET, beyond_rounding
 from twoafc.table.read import as_frame, check_unique, read_frame, row_name
 from twoafc.table.rules import Where, distance_columns, finite_column, labels_of, refuse
+from twoafc.table.votes import Distances
 
 # Relative to the median of a distance: values less than this below 0 are rounding, as in `twoafc.check_distance`.
 ROUNDING = 1e-4
@@ -90,19 +90,19 @@ def _by_triplets(
     # In one order, so that repeats can be compared; the rows of the table are swapped back in the end.
     asked, turned = _ordered(labels, images)
     given, swapped = _ordered(keys, images)
-    values: dict[tuple[str, str], tuple[FloatArray, FloatArray]] = {}
-    for columns in names.values():
+    values: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name, columns in names.items():
         d0, d1 = _distances(other, columns, elsewhere)
-        values[columns] = np.where(swapped, d1, d0), np.where(swapped, d0, d1)
-    rows = _places(Side(asked, labels, where), Side(given, keys, elsewhere), images, [*values.values()])
+        values[name] = np.where(swapped, d1, d0), np.where(swapped, d0, d1)
+    rows = _places(Side(asked, labels, where), Side(given, keys, elsewhere), images, values)
     if "triplet" in both and images:
         shown, measured = labels.select(images), keys[rows].select(images)
         rule = "rows of one triplet must show the same images in both tables"
         other_images = ~_agree(asked, given[rows], images)
         refuse(other_images, rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
     added: Values = {}
-    for (name0, name1), d in values.items():
-        d0, d1 = (column[rows] for column in d)
+    for name, (name0, name1) in names.items():
+        d0, d1 = (column[rows] for column in values[name])
         added |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
     return added
 
@@ -124,7 +124,9 @@ def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, whe
         ref = f"ref{side}" if shown == QUADRUPLE else "ref"
         group = ["group"] * ("group" in labels.columns)
         asked = labels.select(*group, pl.col(ref).alias("ref"), pl.col(f"x{side}").alias("x"))
-        rows = _places(Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, [(d,) for d in values.values()])
+        rows = _places(
+            Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, {name: (values[name],) for name in names}
+        )
         added |= {name + side: values[name][rows] for name in names}
     return added
 
@@ -163,9 +165,7 @@ class Side(NamedTuple):
     where: Where
 
 
-def _places(
-    table: Side, columns: Side, images: tuple[str, ...], distances: Sequence[tuple[FloatArray, ...]]
-) -> IntArray:
+def _places(table: Side, columns: Side, images: tuple[str, ...], distances: Distances) -> IntArray:
     """Find the row of distances that each row of votes names; of repeats that agree, the first."""
     both = set(table.names.columns) & set(columns.names.columns)
     on = [*(("triplet",) if "triplet" in both and images != PAIR else images), *["group"] * ("group" in both)]
@@ -176,7 +176,7 @@ def _places(
         return ", ".join(f"{name}={side.given[name][row]!r}" for name in on)
 
     other = ~_agree(keys, keys[lead], images)
-    for d in distances:
+    for d in distances.values():
         other |= beyond_rounding(d, lead)
     rule = "repeated rows of distances must agree"
     refuse(

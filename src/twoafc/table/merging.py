@@ -76,11 +76,6 @@ def beyond_rounding(values: Sequence[FloatArray], lead: IntArray) -> BoolArray:
     """Return which votes differ from the first on their row, `lead`, where those of a row differ by more than rounding.
 
     For d0, and for d1, the largest less the smallest of a row's `values` may be `SAME_DISTANCE` of the largest of both.
-
-    Examples
-    --------
-    >>> beyond_rounding([2 + 1e-9 * np.array([0, 1.8, -1.8])], np.array([0, 0, 0]))
-    array([False,  True,  True])
     """
 
     def most(x: FloatArray) -> FloatArray:
