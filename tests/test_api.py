@@ -123,7 +123,7 @@ def test_estimators_and_settings_are_taken_as_people_write_them() -> None:
             twoafc.evaluate(frame, **asked)  # type: ignore[arg-type]
         assert str(caught.value) == message
     twice = pd.concat([pd.DataFrame(frame.to_dict(as_series=False))] * 2, axis=1)
-    with pytest.raises(twoafc.DataError, match=r"^column names must differ; triplet heads 2 columns$"):
+    with pytest.raises(twoafc.DataError, match=r"^column names must differ; triplet is the name of 2 columns$"):
         twoafc.evaluate(twice)
 
 

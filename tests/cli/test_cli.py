@@ -214,7 +214,7 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
         ("evaluate --train train.csv --out train.csv", "train.csv is a file; results are written to a folder"),
         (
             "evaluate --train train.csv --out .",
-            ". is or holds the current folder, which cannot be replaced as a whole; name another",
+            ". is or contains the current folder, which cannot be replaced as a whole; name another",
         ),
         ("query train.csv --d0 1 --d1 2 --votes 5", "train.csv is not a readable twoafc model: File is not a zip file"),
         (
@@ -291,7 +291,7 @@ def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest
     for folder, file in (("p", "models/precious.pt"), ("q", "train.csv"), ("r", "scores.json")):
         Path(folder, file).parent.mkdir(parents=True)
         Path(folder, file).write_text("ten years of work")
-        said = f"{folder} holds other files ({file}); choose a new folder, or one with results alone"
+        said = f"{folder} contains other files ({file}); choose a new folder, or one with results alone"
         assert refused(capsys, "evaluate", "--train", "train.csv", "--out", folder) == said
         assert refused(capsys, "demo", "--triplets", "100", "--out", folder) == said
         assert Path(folder, file).read_text() == "ten years of work"
@@ -307,10 +307,12 @@ def test_inputs_and_folders_of_the_user_are_not_replaced(tables: Path, capsys: p
     Path("f", "link").symlink_to("..")
     for folder, held in (("e", "mine"), ("f", "link")):
         said = refused(capsys, "evaluate", "--train", "train.csv", "--out", folder)
-        assert said.startswith(f"{folder} holds other files ({held}")
+        assert said.startswith(f"{folder} contains other files ({held}")
         assert Path(folder, held).exists()
     os.chdir("e/mine")
-    assert "is or holds the current folder" in refused(capsys, "evaluate", "--train", "../../train.csv", "--out", "..")
+    assert "is or contains the current folder" in refused(
+        capsys, "evaluate", "--train", "../../train.csv", "--out", ".."
+    )
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])

@@ -93,7 +93,7 @@ def test_chosen_images_that_are_always_x0_leave_the_scores_as_they_are() -> None
     ]
     assert scores[0] == pytest.approx(scores[1], abs=1e-12)
     assert finding.remedy == (
-        "scores do not depend on which image is x0, and stand; no preference for one side can be seen"
+        "scores do not depend on which image is x0, and remain valid; no preference for one side can be seen"
     )
 
 
@@ -122,7 +122,7 @@ def test_a_preference_for_one_side(points: float, side: str) -> None:
     assert abs(value - abs(points)) < 3
     assert low < points < high
     assert finding.remedy == (
-        "P takes both sides alike: no distance explains it, and all scores are worse; show each pair in both orders"
+        "P treats both sides alike: no distance explains it, and all scores are worse; show each pair in both orders"
     )
     assert check(table.mirrored())[0].message.startswith(f"people prefer the {'first' if points > 0 else 'second'}")
 
@@ -183,7 +183,7 @@ def test_an_observer_who_always_presses_one_key(key: int) -> None:
     pressed = votes.with_columns(choice=pl.when(pl.col("observer") == "o7").then(key).otherwise("choice"))
     (finding,) = check_frames(pressed)
     assert (finding.code, finding.level, finding.table) == ("one_key", "warning", "train")
-    assert finding.message == f"observer o7 presses one key whatever is shown: choice {key}"
+    assert finding.message == f"observer o7 always presses the same key: choice {key}"
     assert finding.evidence.startswith(f"60 of 60 votes are {key}; ")
     counted = pressed.rename({"choice": "n"}).with_columns(M=pl.lit(1))
     assert [finding.message for finding in check_frames(counted)] == [finding.message]

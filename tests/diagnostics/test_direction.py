@@ -103,7 +103,7 @@ def test_a_distance_that_really_disagrees_with_the_votes_is_only_noted() -> None
     frame = correlated(0.5, 1.0)
     (finding,) = check_frames(frame)
     assert (finding.code, finding.level, finding.distance) == ("direction", "note", "z")
-    assert finding.message == "z disagrees with the votes but not with the other distances: it is no similarity"
+    assert finding.message == "z disagrees with the votes but not with the other distances: it is not a similarity"
     assert finding.remedy == f"check its d0 and d1; {GENUINE}"
     (finding,) = check_frames(flipped(frame))
     assert (finding.level, finding.distance) == ("warning", None)
@@ -258,7 +258,7 @@ def test_a_weak_similarity_is_noticed() -> None:
         "note",
         "train",
         "distance",
-        "distance agrees with fewer votes than guessing does: perhaps it is a similarity, or n counts x0",
+        "distance agrees with fewer votes than guessing would: perhaps it is a similarity, or n counts x0",
         "2AFC 44.1 ± 1.9 %, p = 0.001 for a score below 50 %",
         "smaller must mean closer, and d0 must belong to x0; more votes would decide; if people really choose the "
         "farther image, as with Euclidean distance and SSIM on CLIC 2021, leave it",
@@ -290,7 +290,7 @@ def test_a_weak_similarity_beside_a_distance() -> None:
     (finding,) = check(Triplets.from_frame({"n": table.n, "M": table.M, **good, **weak}))
     assert (finding.code, finding.level, finding.distance) == ("direction", "note", "weak")
     assert finding.message == (
-        "weak agrees with fewer votes than guessing does: perhaps it is a similarity, or its d0 and d1 are swapped"
+        "weak agrees with fewer votes than guessing would: perhaps it is a similarity, or its d0 and d1 are swapped"
     )
     assert ", corrected for 2 distances; rank correlation with good -0." in finding.evidence
 

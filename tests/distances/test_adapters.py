@@ -162,7 +162,7 @@ def test_pyiqa_in_its_documented_interface(stand_in: Path) -> None:
         "ckdn": f"{larger}; {INSTEAD}",
         "afine_fr": f"its values do not start at 0 (pyiqa says: -2, 2); {INSTEAD}",
         "niqe": "it compares no image with its reference; the names are: nlpd, ssim, ckdn, afine_fr",
-        "nosuch": "there is none of that name; the names are: nlpd, ssim, ckdn, afine_fr",
+        "nosuch": "there is no metric of that name; the names are: nlpd, ssim, ckdn, afine_fr",
     }.items():
         with pytest.raises(ValueError, match=f"^{re.escape(f'pyiqa:{name} cannot be used; {reason}')}$"):
             distance(f"pyiqa:{name}")

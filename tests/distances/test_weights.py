@@ -140,7 +140,7 @@ def test_a_file_in_the_environment_of_an_installed_package(places, monkeypatch):
 def test_a_path_is_the_only_place(places):
     torch.save(toy(), places / "given" / "good.pth")
     torch.save({}, places / "other.pth")
-    assert refusal(places / "other.pth") == f"{places / 'other.pth'} (holds other tensors)"
+    assert refusal(places / "other.pth") == f"{places / 'other.pth'} (has other tensors)"
     assert refusal(str(places / "nowhere")) == f"{places / 'nowhere'} (No such file or directory)"
     assert_toy(tensors("toy", places / "given" / "good.pth"))
     assert_toy(tensors("toy", [places / "other.pth", places / "given"]))
@@ -162,7 +162,7 @@ def test_the_same_numbers_in_another_type_or_shape_are_refused(places):
     turned = toy() | {"features.0.weight": toy()["features.0.weight"].reshape(3, 4, 2, 2)}
     for wrong in (turned, toy() | {"features.0.bias": 4}, toy() | {"features.0.bias": torch.rand(4).to_sparse()}):
         torch.save(wrong, places / "b.pth")
-        assert refusal(places / "b.pth") == f"{places / 'b.pth'} (holds tensors of other shapes)"
+        assert refusal(places / "b.pth") == f"{places / 'b.pth'} (has tensors of other shapes)"
 
 
 def test_parameters_and_views_in_another_order_are_read(places):
@@ -198,7 +198,7 @@ def test_files_that_are_not_of_torch_are_refused(places):
         archive.writestr("pim-1/config.json", "{}")
     assert refusal(places / "other.zip") == f"{places / 'other.zip'} (not a file of torch's)"
     torch.save([1, 2], places / "list.pth")
-    assert refusal(places / "list.pth") == f"{places / 'list.pth'} (holds other tensors)"
+    assert refusal(places / "list.pth") == f"{places / 'list.pth'} (has other tensors)"
 
 
 def test_a_file_that_cannot_be_opened_is_reported(places, monkeypatch):

@@ -313,7 +313,7 @@ def test_an_earlier_sweep_is_replaced_as_a_whole_and_nothing_else(
     assert not any("grid_size" in name for name in os.listdir("sweep/figures"))
     Path("sweep/mine.txt").write_text("keep")
     said = failure(capsys, COMMAND)
-    assert said == "sweep holds other files (mine.txt); choose a new folder, or one with sweeps alone"
+    assert said == "sweep contains other files (mine.txt); choose a new folder, or one with sweeps alone"
     assert Path("sweep/mine.txt").read_text() == "keep"
     assert [name for name in os.listdir() if name.startswith(".")] == []
 
@@ -323,7 +323,10 @@ def test_an_earlier_sweep_is_replaced_as_a_whole_and_nothing_else(
     [
         (f"{COMMAND} --folds 3", "--folds cross-validates a single table; there is a test table too"),
         (f"{COMMAND} --out train.csv", "train.csv is a file; sweeps are written to a folder"),
-        (f"{COMMAND} --out .", ". is or holds the current folder, which cannot be replaced as a whole; name another"),
+        (
+            f"{COMMAND} --out .",
+            ". is or contains the current folder, which cannot be replaced as a whole; name another",
+        ),
         (
             "sweep --train data/t.csv --out data",
             "data/t.csv lies in data, which would be replaced as a whole; name another folder",

@@ -35,7 +35,7 @@ from twoafc import fetch
 from twoafc.errors import DataError
 from twoafc.fetch import disk
 from twoafc.fetch import download as downloads
-from twoafc.fetch.download import Source, download
+from twoafc.fetch.download import RemoteFile, download
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -112,16 +112,16 @@ def test_a_server_without_ranges_starts_again(server: Server) -> None:
     assert answer.sent == [100_000, len(CONTENT)]
     server.answers["file"] = Answer(cuts=[100_000] * 9, ranges=False)
     part = Path("never.part")
-    assert "failed 4 times" in refusal(download, Source(server.url("file")), part, pause=0.0)
+    assert "failed 4 times" in refusal(download, RemoteFile(server.url("file")), part, pause=0.0)
     assert len(server.answers["file"].sent) == 5
 
 
 def test_a_file_that_changed_is_downloaded_again(server: Server) -> None:
     server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400, 0, 0, 0, 0])
     part = Path("a.part")
-    refusal(download, Source(server.url("file")), part, pause=0.0)
+    refusal(download, RemoteFile(server.url("file")), part, pause=0.0)
     answer = server.answers["file"] = Answer(content=b"y" * 1000, tag='"def"')
-    download(Source(server.url("file")), part, pause=0.0)
+    download(RemoteFile(server.url("file")), part, pause=0.0)
     assert part.read_bytes() == b"y" * 1000
     assert answer.asked[0]["If-Range"] == TAG
 
@@ -131,7 +131,7 @@ def test_parts_are_joined_only_with_a_digest_or_a_validator(
     server: Server, tag: str | None, checked: bool, sent: int
 ) -> None:
     answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400], tag=tag)
-    download(Source(server.url("file"), checked=checked), Path("a.part"), pause=0.0)
+    download(RemoteFile(server.url("file"), checked=checked), Path("a.part"), pause=0.0)
     assert answer.sent == [400, sent]
     assert Path("a.part").read_bytes() == b"x" * 1000
 
@@ -139,7 +139,7 @@ def test_parts_are_joined_only_with_a_digest_or_a_validator(
 def test_a_date_is_a_validator(server: Server) -> None:
     date = "Mon, 01 Jan 2024 00:00:00 GMT"
     answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400], tag=None, headers={"Last-Modified": date})
-    download(Source(server.url("file"), checked=False), Path("a.part"), pause=0.0)
+    download(RemoteFile(server.url("file"), checked=False), Path("a.part"), pause=0.0)
     assert answer.asked[1]["If-Range"] == date
 
 
@@ -147,8 +147,8 @@ def test_a_complete_part_is_not_downloaded_again(server: Server) -> None:
     for size in (len(CONTENT), None):
         answer = server.answers["file"] = Answer()
         part = Path(f"{size}.part")
-        download(Source(server.url("file"), size), part)
-        download(Source(server.url("file"), size), part)
+        download(RemoteFile(server.url("file"), size), part)
+        download(RemoteFile(server.url("file"), size), part)
         assert answer.sent == [len(CONTENT)]
         assert len(answer.asked) == (1 if size else 2)
         assert part.read_bytes() == CONTENT
@@ -158,10 +158,10 @@ def test_a_part_that_is_too_long_or_of_another_source_is_downloaded_again(server
     server.answers["file"] = server.answers["other"] = Answer(content=b"x" * 100)
     part = Path("a.part")
     for path, size in (("file", None), ("file", 100), ("other", 100)):
-        download(Source(server.url("file")), part, pause=0.0)
+        download(RemoteFile(server.url("file")), part, pause=0.0)
         with part.open("ab") as stream:
             stream.write(b"more")
-        download(Source(server.url(path), size), part, pause=0.0)
+        download(RemoteFile(server.url(path), size), part, pause=0.0)
         assert part.read_bytes() == b"x" * 100
 
 
@@ -174,7 +174,7 @@ def test_another_part_than_requested_is_not_appended(server: Server) -> None:
             super().send_header(keyword, "bytes 0-999/1000" if keyword == "Content-Range" else value)
 
     server.RequestHandlerClass = Odd
-    download(Source(server.url("file")), part, pause=0.0)
+    download(RemoteFile(server.url("file")), part, pause=0.0)
     assert answer.sent == [400, 600, 1000]
     assert part.read_bytes() == b"x" * 1000
 
@@ -212,7 +212,7 @@ def test_a_wrong_digest_names_both_and_sets_the_file_aside(server: Server, here:
 def test_error_responses(server: Server, status: int, tries: int) -> None:
     answer = server.answers["file"] = Answer(status=status, content=b"sorry")
     url = server.url("file")
-    message = refusal(download, Source(url), Path("a.part"), pause=0.0)
+    message = refusal(download, RemoteFile(url), Path("a.part"), pause=0.0)
     words = {404: "Not Found", 403: "Forbidden", 410: "Gone"}
     if tries == 1:
         assert message == f"{url} returned {status} {words[status]}"
@@ -242,7 +242,7 @@ def test_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/a"
-        assert "4 times (timed out)" in refusal(download, Source(url), Path("a.part"), pause=0.0)
+        assert "4 times (timed out)" in refusal(download, RemoteFile(url), Path("a.part"), pause=0.0)
 
 
 def test_a_server_without_a_valid_certificate_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,28 +253,28 @@ def test_a_server_without_a_valid_certificate_is_not_trusted(monkeypatch: pytest
             raise URLError(error)
 
     monkeypatch.setattr(downloads, "_opener", Opener)
-    assert refusal(download, Source("https://example.org/a"), Path("a.part")) == (
+    assert refusal(download, RemoteFile("https://example.org/a"), Path("a.part")) == (
         "https://example.org/a cannot be trusted: self-signed certificate"
     )
 
 
 @pytest.mark.parametrize("url", ["http://example.org/a", "ftp://example.org/a", "file:///etc/passwd", "a"])
 def test_only_https_is_fetched(url: str, offline: None) -> None:
-    assert refusal(download, Source(url), Path("a.part")) == f"only https is accepted; got {url}"
+    assert refusal(download, RemoteFile(url), Path("a.part")) == f"only https is accepted; got {url}"
 
 
 def test_redirects(server: Server) -> None:
     server.answers["start"] = Answer(status=302, content=b"", headers={"Location": server.url("file")})
     server.answers["file"] = Answer(cuts=[1000])
-    download(Source(server.url("start")), Path("a.part"), pause=0.0)
+    download(RemoteFile(server.url("start")), Path("a.part"), pause=0.0)
     assert Path("a.part").read_bytes() == CONTENT
     assert server.answers["file"].sent == [1000, len(CONTENT) - 1000]
     for place in ("http://example.org/a", "ftp://example.org/a"):
         server.answers["start"].headers["Location"] = place
-        message = refusal(download, Source(server.url("start")), Path("b.part"))
+        message = refusal(download, RemoteFile(server.url("start")), Path("b.part"))
         assert message == f"only https is accepted; {server.url('start')} redirects to {place}"
     server.answers["start"].headers["Location"] = "file:///etc/passwd"
-    assert "returned 302" in refusal(download, Source(server.url("start")), Path("b.part"))
+    assert "returned 302" in refusal(download, RemoteFile(server.url("start")), Path("b.part"))
     handler = downloads._Redirects()
     request = downloads.urllib.request.Request("https://example.org/a")
     assert refusal(handler.redirect_request, request, io.BytesIO(), 302, "", {}, "http://localhost/b") == (
@@ -285,14 +285,14 @@ def test_redirects(server: Server) -> None:
 def test_a_proxy_of_the_environment_is_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "")
     monkeypatch.setenv("http_proxy", server.url("")[:-1])
-    download(Source("http://localhost:1/file"), Path("a.part"), pause=0.0)
+    download(RemoteFile("http://localhost:1/file"), Path("a.part"), pause=0.0)
     assert Path("a.part").read_bytes() == CONTENT
 
 
 def test_two_downloads_of_one_file_are_refused(server: Server) -> None:
     part = Path("a.part").absolute()
     with downloads._exclusive(part):
-        message = refusal(download, Source(server.url("file")), part)
+        message = refusal(download, RemoteFile(server.url("file")), part)
     assert message == f"another process is fetching a into {part.parent}; wait for it"
 
 
@@ -304,7 +304,7 @@ def test_interrupted_downloads_are_completed(server: Server, cuts: list[int], ra
     part = Path("any.part")
     part.unlink(missing_ok=True)
     try:
-        download(Source(server.url("file"), len(content)), part, pause=0.0)
+        download(RemoteFile(server.url("file"), len(content)), part, pause=0.0)
     except DataError:  # a server that starts anew may never get there
         assert not ranges
     else:
@@ -326,11 +326,11 @@ def test_a_full_disk_keeps_the_partial_download(server: Server, here: Path) -> N
     code = f"""
 import resource, sys
 from pathlib import Path
-from twoafc.fetch.download import Source, download
+from twoafc.fetch.download import RemoteFile, download
 from twoafc.errors import DataError
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 try:
-    download(Source({server.url("file")!r}), Path(".toy.zip.part").absolute())
+    download(RemoteFile({server.url("file")!r}), Path(".toy.zip.part").absolute())
 except DataError as error:
     print(error)
 """
@@ -339,7 +339,7 @@ except DataError as error:
         f"the disk is full; toy.zip could not be written to {here} (File too large); free some space; "
         "50.0 kB of 300.0 kB are kept; run the same command to continue\n"
     )
-    download(Source(server.url("file")), Path(".toy.zip.part").absolute())
+    download(RemoteFile(server.url("file")), Path(".toy.zip.part").absolute())
     assert Path(".toy.zip.part").read_bytes() == CONTENT
     assert server.answers["file"].sent[1] == len(CONTENT) - 50_000
 

@@ -441,9 +441,7 @@ def test_imports_from_a_folder_and_what_cannot_be_imported(here: Path, offline: 
     }
     got = fetch.import_file("weights", here / "copies", files=files)
     assert [one.where.name for one in got] == ["a.zip", "b.zip"]
-    with pytest.raises(
-        ValueError, match=r"^weights is several files \(a, b\); name one of them, or a folder that holds"
-    ):
+    with pytest.raises(ValueError, match=r"^weights is several files \(a, b\); name one of them, or a folder with all"):
         fetch.import_file("weights", here / "copies" / "a.zip", files=files)
     (here / "copies" / "b.zip").rename(here / "copies" / "other")
     assert [one.note for one in fetch.import_file("weights", here / "copies", to=here / "to", files=files)] == [
@@ -452,7 +450,7 @@ def test_imports_from_a_folder_and_what_cannot_be_imported(here: Path, offline: 
     assert sorted(os.listdir(here / "to")) == ["a.zip", "b.zip"]
     (here / "copies" / "other").unlink()
     message = refusal(fetch.import_file, "weights", here / "copies", to=here / "none", files=files)
-    assert message == (f"b is not in {here / 'copies'}; none of its 1 files holds these weights; wanted: {files['b']}")
+    assert message == (f"b is not in {here / 'copies'}; none of its 1 files has these weights; wanted: {files['b']}")
     assert not (here / "none").exists()
     (here / "copies" / "a.zip").unlink()
     message = refusal(fetch.import_file, "a", here / "copies", files=files)
@@ -483,7 +481,7 @@ def test_weights_in_a_folder_are_recognised_by_their_tensors(
     (here / "copies" / "toy-1234.pth").unlink()
     monkeypatch.setitem(sys.modules, "torch", None)
     assert refusal(fetch.import_file, "toy", here / "copies", files={"toy": file}) == (
-        f"toy is not in {here / 'copies'}; none of its 2 files holds these weights, which without torch are "
+        f"toy is not in {here / 'copies'}; none of its 2 files has these weights, which without torch are "
         f"recognised by their digest alone; wanted: {file}"
     )
 

@@ -17,6 +17,7 @@ from twoafc.datasets import open_dataset
 from twoafc.distances import lpips_channels, weights
 from twoafc.errors import DataError
 from twoafc.estimators import Chance, Heads, HeadsFit
+from twoafc.files import read_archive, save_archive
 from twoafc.measurement import Measured, MeasuredChannels, make_candidates, read_channels
 from twoafc.measurement.candidates import split_fused
 
@@ -135,6 +136,16 @@ def test_changed_images_and_other_data_are_refused(here: Path) -> None:
     pl.read_csv("votes.csv")[:5].write_csv("votes.csv")
     with pytest.raises(DataError, match=r"c.npz was measured on other data than these; name another file"):
         measure()
+
+
+def test_channels_of_another_format_are_refused(here: Path) -> None:
+    measure()
+    kind, card, arrays = read_archive("c.npz")
+    assert card["format"] == 1
+    save_archive("c.npz", kind, card | {"format": 99}, arrays)
+    with pytest.raises(DataError) as error:
+        measure()
+    assert str(error.value) == "c.npz is of format 99, this version reads 1: measure again, into another file"
 
 
 def test_mistakes_get_one_line(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -345,7 +345,9 @@ def test_no_scheduler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     )
     assert failure(capsys, "--scheduler", "scheduler.json") == "no such scheduler file: scheduler.json"
     Path("scheduler.json").write_text("{}")
-    assert failure(capsys, "--scheduler", "scheduler.json") == "scheduler.json is no scheduler file: it has no address"
+    assert (
+        failure(capsys, "--scheduler", "scheduler.json") == "scheduler.json is not a scheduler file: it has no address"
+    )
     assert not Path("t.parquet.parts").exists()
 
 
@@ -364,7 +366,7 @@ def test_what_is_no_scheduler(client: Any, capsys: pytest.CaptureFixture[str]) -
         threading.Thread(target=web, args=(other,)).start()
         address = f"tcp://127.0.0.1:{other.getsockname()[1]}"
         assert failure(capsys, "--scheduler", address).startswith(
-            f"cannot reach the scheduler at {address} (what answers there is no scheduler; is it the port of a dashbo"
+            f"cannot reach the scheduler at {address} (what answers is not a scheduler; is it the port of a dashbo"
         )
 
 

@@ -152,7 +152,7 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "nan": (
         dark_is_nan,
-        r"not finite: it is nan for images of one colour \(2 of 4\); a table takes no such value",
+        r"not finite: it is nan for images of one colour \(2 of 4\); a table cannot have such values",
     ),
     "order": (
         lambda ref, x: mae(ref, x) * (1 + np.arange(len(ref))),
@@ -167,7 +167,7 @@ FAULTS: dict[str, tuple[Function, str]] = {
     "not repeatable": (
         shaky(),
         r"not repeatable: \S+, then \S+ for the same images; fix its seed, or leave training mode; "
-        r"nothing else was tried",
+        r"nothing else was tested",
     ),
     "in place": (vandal, r"it changes its images: ref was not the same after the call; work on a copy"),
     "constant": (
@@ -185,29 +185,29 @@ FAULTS: dict[str, tuple[Function, str]] = {
     "nothing": (lambda ref, x: None, r"wrong type: its values are object; return float32 or float64"),
     "divided by 255": (
         lambda ref, x: mae(ref / 255, x / 255),
-        r"input range mistaken: black and white are 0\.00392 apart, and 1 if both are multiplied by 255; "
+        r"wrong input range: black and white are 0\.00392 apart, and 1 if both are multiplied by 255; "
         r"images come in \[0, 1\]: do not divide by 255 again",
     ),
     "mse divided by 255": (
         lambda ref, x: ((ref / 255 - x / 255) ** 2).mean(axis=AXES),
-        r"input range mistaken: black and white are 1\.54e-05 apart, and 1 if both .*",
+        r"wrong input range: black and white are 1\.54e-05 apart, and 1 if both .*",
     ),
     "constants for 255": (
         lambda ref, x: 1 - global_ssim(6.5025, 58.5225)(ref, x),
-        r"input range mistaken: distorting a photograph changes it by \S+e-05, and by 0\.\d+ on \[0, 255\]; "
+        r"wrong input range: distorting a photograph changes it by \S+e-05, and by 0\.\d+ on \[0, 255\]; "
         r"images come in \[0, 1\]: multiply them by 255, or adapt its constants",
     ),
     "histograms for 255": (
         histogram_cosine(0, 255),
-        r"input range mistaken: distorting a photograph changes it by 0, .*",
+        r"wrong input range: distorting a photograph changes it by 0, .*",
     ),
     "cut to bytes": (
         lambda ref, x: abs(ref.astype(np.uint8).astype(float) - x.astype(np.uint8)).mean(axis=AXES),
-        r"input range mistaken: distorting a photograph changes it by 0, and by \d\.\d+ on \[0, 255\]; .*",
+        r"wrong input range: distorting a photograph changes it by 0, and by \d\.\d+ on \[0, 255\]; .*",
     ),
     "refuses [0, 1]": (
         wants_bytes,
-        r"input range mistaken: it raises ValueError: images must be bytes; "
+        r"wrong input range: it raises ValueError: images must be bytes; "
         r"images come in \[0, 1\]: rescale them inside to \[0, 255\], on which it works",
     ),
     "raises": (
@@ -229,7 +229,7 @@ def test_planted_faults_are_found_and_no_others(name: str) -> None:
     assert not report.ok
     assert len(report.problems) == 1, report
     assert re.fullmatch(message, report.problems[0]), report
-    assert str(report).startswith(f"{report.name} is not a distance yet (tried on 64 x 64 pixels")
+    assert str(report).startswith(f"{report.name} is not a valid distance (tried on 64 x 64 pixels")
     assert f"\n- {report.problems[0]}" in str(report)
 
 
@@ -238,7 +238,7 @@ def test_a_fault_with_two_sides_is_told_of_twice() -> None:
         return -10 * np.log10(((ref - x) ** 2).mean(axis=AXES))
 
     infinite, larger = check_distance(psnr).problems
-    assert infinite == "not finite: it is inf for equal images (4 of 4); a table takes no such value"
+    assert infinite == "not finite: it is inf for equal images (4 of 4); a table cannot have such values"
     assert larger.startswith("larger means closer: it is inf for equal images and falls to ")
     assert larger.endswith("; return a value that grows instead")
 
@@ -273,7 +273,7 @@ NOTES: dict[str, tuple[Function, str]] = {
     ),
     "[-1, 1]": (
         lambda ref, x: mae((ref + 1) / 2, (x + 1) / 2),
-        r"black and white are 0\.5 apart, and 1 if black is -1; does it take images in \[-1, 1\]\?",
+        r"black and white are 0\.5 apart, and 1 if black is -1; does it expect images in \[-1, 1\]\?",
     ),
     "large images": (
         nlpd_2017,
@@ -313,7 +313,7 @@ def test_a_report() -> None:
         str(Report("f", 64, 8)) == "f keeps the promises of a distance (tried on 64 x 64 pixels, works from 8 x 8 on)"
     )
     assert str(Report("f", 64, None, ("p",), ("n",))) == (
-        "f is not a distance yet (tried on 64 x 64 pixels)\n- p\n  note: n"
+        "f is not a valid distance (tried on 64 x 64 pixels)\n- p\n  note: n"
     )
 
 

@@ -297,8 +297,8 @@ UNKNOWN: dict[str, tuple[Any, str]] = {
     "iterator": (closed(iter([1])), "k is of type list_iterator, which cannot be written down"),
     "typed in": (typed_in(iter([1])), "scaled.k is of type list_iterator, which cannot be written down"),
     "deep": (Weighted(functools.reduce(lambda inner, _: [inner], range(20), 1)), "k.0.0.0.0.0.0.0.0.0.0.0.0 is nested"),
-    "no text": (typed_in(1.0, "<stdin>"), "the code of mine is in no file"),
-    "class": (typed_class(), "the code of Typed is in no file"),
+    "no text": (typed_in(1.0, "<stdin>"), "the code of mine is not in a file"),
+    "class": (typed_class(), "the code of Typed is not in a file"),
 }
 
 

@@ -25,7 +25,7 @@ import twoafc
 from measuring import SELF, TRIED, TWICE, Interrupt, dataset, some_rows
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.measurement import is_changed, make_candidates
+from twoafc.measurement import is_changed, journal, make_candidates, run
 from twoafc.measurement.identity import digest_of_traces
 from twoafc.measurement.journal import (
     Earlier,
@@ -201,12 +201,37 @@ def test_parts_of_another_run_are_not_used(here: Path) -> None:
         measure(["rmse"])
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_files_of_another_format_are_refused(
+    here: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trees.write_table(here, 6)
+    monkeypatch.setattr(journal, "FORMAT", 99)
+    monkeypatch.setattr(run, "FORMAT", 99)
+    assert measure(["rmse"], name).card["format"] == 99
+    measure(["euclidean"], "u.csv", shard=(1, 2))
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    refused = f"{name} is of format 99, this version reads 1: measure again, into another file"
+    with pytest.raises(DataError, match=f"^{refused}$"):
+        measure(["rmse"], name)
+    assert commands.refused(capsys, "evaluate", "--train", name, "--folds", "2") == refused
+    (part,) = Path("u.csv.parts").glob("*.parquet")
+    with pytest.raises(DataError) as error:
+        measure(["euclidean"], "u.csv")
+    assert str(error.value) == (
+        f"{part} is of format 99, this version reads 1: finish that run with the version that began it, or remove "
+        "the folder"
+    )
+    assert part.exists()
+
+
 def test_parts_of_other_distances_are_kept(here: Path) -> None:
     trees.write_table(here, 12)
     measure(["slow_distances:slow"], shard=(1, 2))
     found = measure(["rmse"])
     assert "slow_d0" not in found.table.columns
-    assert found.notes == ["t.parquet.parts keeps what is known of rows or distances that are not in the table"]
+    assert found.notes == ["t.parquet.parts keeps the known values of rows or distances that are not in the table"]
     assert measure(["slow_distances:slow"]).items == 4
     assert not Path("t.parquet.parts").exists()
 
@@ -499,7 +524,7 @@ def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
     frame = pl.DataFrame({"triplet": ["0"], "rmse_d0": [0.5]})
     for card in ("", "{}", '{"data": {"fingerprint": 1}, "distances": {}}', '{"data": 1}'):
         frame.write_parquet(path, metadata={"twoafc": card})
-        with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
+        with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that describes it"):
             read_table(path, "f")
     traces = np.array([3, 0, 2**64 - 1], dtype=np.uint64)
     data = {"fingerprint": "f", "images": digest_of_traces(traces)}
@@ -510,10 +535,10 @@ def test_cards_that_are_none_are_not_read(tmp_path: Path) -> None:
     assert earlier.card == told | {"sha256": hashlib.sha256(b"triplet,rmse_d0\n0,0.5\n").hexdigest()}
     np.testing.assert_array_equal(earlier.traces, traces)
     write_table(frame, path, told, traces + np.uint64(1))
-    with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that says what it holds"):
+    with pytest.raises(twoafc.DataError, match=r"t\.parquet has no card that describes it"):
         read_table(path, "f")
     rows = dataset([("a", "b", "c")])
-    with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which the data set has not"):
+    with pytest.raises(twoafc.DataError, match="the earlier table has a triplet '0', which is not in the data set"):
         earlier.values(plan_items(rows))
     renamed = Earlier(frame.with_columns(triplet=pl.lit("row 0")), told, traces)
     with pytest.raises(twoafc.DataError, match="the earlier table has no column rmse_d1, which is on its card"):

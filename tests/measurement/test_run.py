@@ -288,7 +288,7 @@ def test_what_is_known_of_a_row_that_is_left_out_is_kept(here: Path, log: Callab
     assert [str(each) for each in found.failures] == [
         f"t2: {'images/2-x0.png'}: no such file",
     ]
-    assert found.notes[-1] == "t.parquet.parts keeps what is known of rows or distances that are not in the table"
+    assert found.notes[-1] == "t.parquet.parts keeps the known values of rows or distances that are not in the table"
     assert len(found.table) == 5
     Path("images/2-x0.png").write_bytes(image)
     log()
@@ -401,9 +401,9 @@ def test_callables_that_only_this_process_has(here: Path) -> None:
     [
         ([], {}, "name at least one distance to measure"),
         (["lpips_free"], {}, "there is no distance 'lpips_free'"),
-        (["rmse", "rmse"], {}, "distances must differ; rmse is asked for 2 times"),
-        (["lpips", "lpips_alex"], {}, "distances must differ; lpips_alex is asked for 2 times"),
-        (["own_distances:mine", "own_distances:mine"], {}, "distances must differ; mine is asked for 2 times"),
+        (["rmse", "rmse"], {}, "distances must differ; rmse is given 2 times"),
+        (["lpips", "lpips_alex"], {}, "distances must differ; lpips_alex is given 2 times"),
+        (["own_distances:mine", "own_distances:mine"], {}, "distances must differ; mine is given 2 times"),
         ({"": "rmse"}, {}, "a distance needs a name for its columns; found ''"),
         (["rmse"], {"workers": 0}, "workers must be at least 1; found 0"),
         (["rmse"], {"batch_size": -1}, "batch_size must be at least 1; found -1"),
@@ -496,7 +496,7 @@ def test_a_table_that_is_not_ours_is_left_alone(here: Path) -> None:
     Path("t.csv").write_text(Path("t.csv").read_text() + "\n")
     with pytest.raises(DataError, match=r"t\.csv was changed since it was measured; name another file, or remove it"):
         measure("a/table.csv", ["ssim"], "t.csv")
-    with pytest.raises(DataError, match=r"a/table\.csv has no card that says what it holds"):
+    with pytest.raises(DataError, match=r"a/table\.csv has no card that describes it"):
         measure("a/table.csv", ["rmse"], "a/table.csv")
     pl.read_parquet("t.parquet").write_parquet("t.parquet")
     with pytest.raises(DataError, match=r"t\.parquet has no card"):
@@ -634,7 +634,7 @@ def test_rounding_below_0_counts_as_0(here: Path) -> None:
         return lambda ref, x: scaled(ref, x, scale=scale, offset=offset)
 
     found = measure("table.csv", {"d": with_offset(1, -2.4e-7)})
-    assert found.notes == ["d gave 2 values just below 0, by rounding; they are taken for 0"]
+    assert found.notes == ["d gave 2 values just below 0, by rounding; they are set to 0"]
     assert found.table.row(2, named=True)["d_d0"] == 0
     assert found.table["d_d0"].min() == 0
     said = (
@@ -840,7 +840,7 @@ def test_a_distance_that_crashes_gets_one_line(
     line = 1 + next(at for at, text in enumerate(ODD.splitlines(), 1) if text == f"def {name}(ref, x):")
     ended = ended.format(f"{line} of {here / 'odd.py'}") if "{}" in ended else ended
     assert failure(capfd, "table.csv", "--distance", f"odd:{name}", "--out", "t.csv", "--device", "cpu") == (
-        f"a distance must not end its process; odd:{name} was tried, and its process {ended}; mend it, or measure "
+        f"a distance must not end its process; odd:{name} was tried, and its process {ended}; fix it, or measure "
         "without it"
     )
     assert not Path("t.csv.parts").exists()

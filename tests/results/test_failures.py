@@ -314,7 +314,7 @@ def test_a_folder_has_the_list_and_a_card_of_each(folder: Path, results: Result,
     main(["failures", f"{folder}/res", "--top", "1", "--out", "out", "--versus", "b", "--quiet"])
     assert len(os.listdir("out/figures")) == 1
     Path("out/mine.txt").touch()
-    message = "out holds other files (mine.txt); choose a new folder, or one with failures alone"
+    message = "out contains other files (mine.txt); choose a new folder, or one with failures alone"
     assert refused(capsys, *command) == message
 
 

@@ -114,7 +114,7 @@ def test_an_earlier_result_is_replaced_as_a_whole(found: Result, tmp_path: Path)
     assert os.listdir(out / "models") == ["other-density.npz"]
     assert os.listdir(tmp_path) == ["r"]
     (out / "models" / "mine.npz").write_text("not of this result")
-    with pytest.raises(DataError, match=r"r holds other files \(models/mine.npz\); choose a new folder"):
+    with pytest.raises(DataError, match=r"r contains other files \(models/mine.npz\); choose a new folder"):
         found.write(out)
 
 
@@ -123,7 +123,7 @@ def test_a_folder_with_other_files_is_left_alone(found: Result, tmp_path: Path) 
     with pytest.raises(DataError) as caught:
         found.write(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path} holds other files (thesis.tex); choose a new folder, or one with results alone"
+        f"{tmp_path} contains other files (thesis.tex); choose a new folder, or one with results alone"
     )
     assert os.listdir(tmp_path) == ["thesis.tex"]
     with pytest.raises(DataError, match="is a file; results are written to a folder"):

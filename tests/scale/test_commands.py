@@ -165,7 +165,7 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
         ),
         (
             ["--test", "same.csv", "--engine", "polars"],
-            PAIRS := "same.csv: tables of triplets can be counted; this is one of pairs",
+            PAIRS := "same.csv: only tables of triplets can be counted; this one has pairs",
         ),
     ],
 )

@@ -9,6 +9,9 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from twoafc import Counts, count
 from twoafc.errors import DataError
 from twoafc.scale import dense, size
 from twoafc.scale.lattice import KEY, summed
-from twoafc.table import Triplets
+from twoafc.table import Triplets, join_columns
 
 # Dask, of pandas that is newer than it.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
@@ -292,7 +295,7 @@ def test_a_part_without_a_column_is_named(two: Path) -> None:
     pl.read_parquet(two / "a.parquet").drop("d1").write_parquet(two / "b.parquet")
     assert refusal("*.parquet") == "b.parquet has no column d1, which the others have"
     pl.read_parquet(two / "a.parquet").with_columns(pl.col("n").cast(pl.String)).write_parquet(two / "b.parquet")
-    assert refusal("*.parquet") == "b.parquet: n must be a number; the column holds String"
+    assert refusal("*.parquet") == "b.parquet: n must be a number; the column has type String"
 
 
 @pytest.mark.parametrize("name", ["polars", "duckdb"])
@@ -330,6 +333,31 @@ def test_dask_names_the_row_too(two: Path) -> None:
     frame.with_columns(d1=pl.when(pl.int_range(50) == 7).then(np.nan).otherwise("d1")).write_parquet(two / "b.parquet")
     told = "b.parquet: d1 must be finite; row 7 has d1=nan (1 of 50 rows)"
     assert refusal("*.parquet", engine="dask") == told
+
+
+@pytest.mark.parametrize(("apart", "alike"), [((0, 0.45, -0.45), True), ((0, 0.9, -0.9), False)])
+def test_one_rule_says_what_rounding_is_whatever_the_order_of_votes(
+    apart: tuple[float, ...], alike: bool, tmp_path: Path
+) -> None:
+    names = {"ref": ["r"] * 3, "x0": ["a", "b", "a"], "x1": ["b", "a", "b"]}
+    small, large = [1e-12, 2e-12, 1e-12], [2 * (1 + 1e-9 * e) for e in apart]
+    d0, d1 = ([a, b, c] for (a, _, c), (_, b, _) in ((small, large), (large, small)))
+    for order in map(list, permutations(range(3))):
+        votes = pl.DataFrame({"choice": [0, 1, 0], **names, "d0": d0, "d1": d1})[order]
+        votes.write_parquet(tmp_path / "votes.parquet")
+        weighted = votes.with_columns(weight=pl.Series(large)[order], d0=0.1, d1=0.1)
+        measured = votes.drop("choice").rename({"d0": "my_d0", "d1": "my_d1"})
+        shown = pl.DataFrame({"ref": ["r"] * 3, "x": ["a"] * 3, "my_d": large})[order]
+        for read, *tables in (
+            (Triplets.from_frame, votes),
+            (Triplets.from_frame, weighted),
+            (count, votes),
+            (partial(count, engine="duckdb"), tmp_path / "votes.parquet"),
+            (join_columns, names, measured),
+            (join_columns, {"ref": ["r"], "x": ["a"]}, shown),
+        ):
+            with nullcontext() if alike else pytest.raises(DataError, match=r"must have the same|must agree"):
+                read(*tables)
 
 
 @pytest.mark.slow
@@ -379,7 +407,10 @@ def test_what_is_no_table_is_refused(two: Path) -> None:
     assert refusal([], ValueError) == "name at least one file of votes"
     assert refusal("a.parquet", ValueError, engine="sql") == "no engine 'sql'; there are polars, duckdb, dask, spark"
     frame = pl.read_parquet("a.parquet")
-    assert refusal(frame, ValueError, engine="duckdb") == "an engine is chosen for files; a frame is counted by its own"
+    assert (
+        refusal(frame, ValueError, engine="duckdb")
+        == "the engine is chosen for files only; a frame is counted by its own"
+    )
     assert refusal(3, TypeError) == "a table must be a path, a pattern, a list of paths or a frame; found int"
     assert refusal(frame, distances=["ssim"]) == "no distance 'ssim' in the table; it has distance"
     told = refusal(frame, ValueError, distances="distance")
@@ -388,7 +419,7 @@ def test_what_is_no_table_is_refused(two: Path) -> None:
     assert refusal(frame.drop("d0", "d1")).startswith(
         "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found triplet, group, ref"
     )
-    assert refusal(frame.drop("ref"), keep_refs=True).startswith("refs can be kept where there is a column ref; found ")
+    assert refusal(frame.drop("ref"), keep_refs=True).startswith("keeping refs requires a column ref; found ")
     assert refusal(frame.clear()) == "the table has no rows"
     unready = pl.LazyFrame({"n": [1], "M": [2], "d0": [0.1], "d1": [0.2]}).with_columns(
         pl.col("d0").map_batches(_spoil, return_dtype=pl.Float64)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import twoafc
 from conftest import random_table
 from counting import tally
 from twoafc.errors import DataError
@@ -127,12 +128,15 @@ def test_what_does_not_add_up_is_refused_with_the_reason() -> None:
     other = replace(counts, distance="ssim")
     grouped = tally(random_table(20, group=["g"] * 20))
     for pair, told in {
-        (counts, other): "counts of one distance add; part 0 counts distance, part 1 ssim",
+        (counts, other): "only counts of one distance can be merged; part 0 has distance, part 1 ssim",
         (counts, tally(table, per_octave=64)): (
-            "counts on one lattice add; part 0 has 128 bins per octave, part 1 64: count one of them again, "
-            "or take the finer ones on wider bins (Counts.coarser)"
+            "only counts on one lattice can be merged; part 0 has 128 bins per octave, part 1 64: count one of them "
+            "again, or make the finer ones coarser (Counts.coarser)"
         ),
-        (counts, grouped): "counts add where all have groups or none has; part 1 has them, part 0 has not",
+        (
+            counts,
+            grouped,
+        ): "counts can be merged only if all have groups or none do; part 1 has groups, part 0 has none",
     }.items():
         with pytest.raises(DataError, match=f"^{re.escape(told)}$"):
             merge(pair)
@@ -182,7 +186,7 @@ def put(place: int, value: int) -> Any:
 
 def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
     for told, new in {
-        "they are of format 1, this version reads 2: count again": {"format": 1},
+        "the card of counts is of format 1, this version reads 2: count again": {"format": 1},
         "the card of counts must name distance, groups, parts, files and rows as text": {"distance": 3},
         "groups must be names in order, each once; those of the file are not": {"groups": ["h", "g"]},
         "rows must be triplets or votes or unidentified votes; those of the file are not": {"rows": ["pairs"]},
@@ -190,7 +194,7 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "per_octave must be a power of two from 1 to 4096; found 3": {"per_octave": 3},
         "the file has no array sign": {"sign": None},
         "n must be a row of whole numbers; that of the file is not": {"n": lambda n: n.astype(float)},
-        "the arrays of counts must have one length, at least 1; those of the file have not": {"n": lambda n: n[1:]},
+        "the arrays of counts must have one length, at least 1; those of the file do not": {"n": lambda n: n[1:]},
         "the numbers of counts must be of their size; some of the file are too large": {"bin0": put(0, 2**40)},
         "count must be at least 1; in the file some are not": {"count": put(0, 0)},
         "M must be at least 1; in the file some are not": {"M": put(0, 0)},
@@ -198,7 +202,7 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "group must be one of the groups; in the file some are not": {"group": put(-1, 2)},
         "bins must lie on the lattice; in the file some are not": {"bin0": put(-1, 10**6)},
         "sign must be that of d0 - d1; in the file some are not": {"sign": lambda sign: -sign.astype(np.int8)},
-        "each key must stand once, in order; in the file they do not": {
+        "each key must occur once, in order; in the file they do not": {
             name: lambda array: array[::-1] for name in ("ref", "group", "bin0", "bin1", "sign", "n", "M", "count")
         },
         "the histogram must count the distances of the cells; that of the file does not": {
@@ -207,20 +211,31 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         "bins of the histogram must lie on the finest lattice, in order; in the file they do not": {
             "histogram_bin": lambda bins: bins[::-1]
         },
-        "the file holds more, which no counts have": {"more": np.zeros(1, dtype=np.int64)},
+        "the file has an array more, which counts do not have": {"more": np.zeros(1, dtype=np.int64)},
     }.items():
         assert changed(kept, **new) == told
     zeros = tally(Triplets.from_frame({"n": [1], "M": [2], "d0": [0.0], "d1": [0.0]}))
     assert changed(zeros, sign=put(0, 1)) == "d0 = d1 = 0 must have sign 0; in the file some are not"
 
 
+def test_rows_that_are_counts_are_not_taken_for_triplets(kept: Counts, tmp_path: Path) -> None:
+    needs = "needs single triplets; these are counts of them: use the table that was counted"
+    for what, use in {
+        "check": twoafc.check,
+        "a frame": lambda table: table.write(tmp_path / "t.csv"),
+        "a frame ": twoafc.count,
+    }.items():
+        with pytest.raises(DataError, match=f"^{what.strip()} {needs}$"):
+            use(kept.table())
+
+
 def test_other_files_are_refused(kept: Counts, tmp_path: Path) -> None:
     save_archive(tmp_path / "m.npz", "density", {}, {})
-    with pytest.raises(DataError, match=r"m\.npz holds no counts; it holds a model of kind 'density'$"):
+    with pytest.raises(DataError, match=r"m\.npz has no counts; it is a model of kind 'density'$"):
         Counts.load(tmp_path / "m.npz")
     card, arrays = kept.stored()
     save_archive(tmp_path / "c.npz", "counts", card, {**arrays, "M": 0 * arrays["M"]})
     with pytest.raises(
-        DataError, match=r"c\.npz holds no usable counts; M must be at least 1; in the file some are not$"
+        DataError, match=r"c\.npz has no usable counts; M must be at least 1; in the file some are not$"
     ):
         Counts.load(tmp_path / "c.npz")

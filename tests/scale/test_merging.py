@@ -91,12 +91,12 @@ def test_merge_says_where_refs_are_lost_and_speaks_json(capsys: pytest.CaptureFi
 def test_votes_are_merged_once(capsys: pytest.CaptureFixture[str]) -> None:
     twice = ["merge", "a/distance.npz", "a/distance.npz", "--out", "aa.npz"]
     assert refused(capsys, *twice) == (
-        "votes are merged once; a/distance.npz holds counts that are in a/distance.npz already"
+        "votes must be merged only once; a/distance.npz has counts that are already in a/distance.npz"
     )
     main(["merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz"])
     before = Path("a/distance.npz").read_bytes()
     assert refused(capsys, "merge", "a/distance.npz", "b/distance.npz", "--out", "a/distance.npz") == (
-        "votes are merged once; b/distance.npz holds counts that are in a/distance.npz already"
+        "votes must be merged only once; b/distance.npz has counts that are already in a/distance.npz"
     )
     assert Path("a/distance.npz").read_bytes() == before
     assert not Path("aa.npz").exists()
@@ -111,7 +111,7 @@ def test_models_that_carry_counts_are_fitted_anew_to_the_sum(capsys: pytest.Capt
     whole = fit_counts(twoafc.Density(sigma=0.1), tally(Triplets.read("all.parquet"), keep_refs=True))
     np.testing.assert_array_equal(twoafc.load("ab.npz").probability(d0, d1), whole.probability(d0, d1))
     assert refused(capsys, "merge", "ab.npz", "b.npz", "--out", "abb.npz") == (
-        "votes are merged once; b.npz holds counts that are in ab.npz already"
+        "votes must be merged only once; b.npz has counts that are already in ab.npz"
     )
 
 
@@ -126,11 +126,11 @@ def test_counts_of_new_votes_update_a_model(capsys: pytest.CaptureFixture[str]) 
         np.testing.assert_array_equal(new.probability(d0, d1), whole.probability(d0, d1))
         assert carried_by(new) == carried_by(whole)
     assert refused(capsys, "merge", "new.npz", "b/distance.npz", "--out", "new.npz") == (
-        "votes are merged once; b/distance.npz holds counts that are in new.npz already"
+        "votes must be merged only once; b/distance.npz has counts that are already in new.npz"
     )
     fit_counts(twoafc.Density(sigma=0.2), Counts.load("b/distance.npz")).save("other.npz")
     assert refused(capsys, "merge", "model.npz", "other.npz", "--out", "new.npz").startswith(
-        "models of one estimator and its settings merge; model.npz is Density(sigma=0.1, "
+        "only models with equal settings can be merged; model.npz is Density(sigma=0.1, "
     )
 
 
@@ -147,10 +147,10 @@ def test_different_votes_of_small_sites_may_fall_into_the_same_cells(capsys: pyt
     copy = counted("copy", {"n": [1], "M": [1], "d0": [0.5], "d1": [0.25], "day": [2]}, "renamed.parquet")
     main(["merge", one, two, "--out", "sum.npz"])
     assert capsys.readouterr().out == (
-        f"note: {one} and {two} have the same cells, from different files; the same votes would now count double\n"
+        f"note: {one} and {two} have the same cells, from different files; the same votes would be counted twice\n"
         "sum.npz: 2 triplets, 2 votes of 2 files (distance)\n"
     )
-    twice = "votes are merged once; {} holds counts that are in {} already"
+    twice = "votes must be merged only once; {} has counts that are already in {}"
     assert refused(capsys, "merge", two, copy, "--out", "sum.npz") == twice.format(copy, two)
     assert refused(capsys, "merge", "sum.npz", copy, "--out", "sum.npz") == twice.format(copy, "sum.npz")
     # Counted from a frame, they could be any votes; as many cells are the same by no chance.
@@ -165,14 +165,14 @@ def test_different_votes_of_small_sites_may_fall_into_the_same_cells(capsys: pyt
 def test_files_that_share_a_part_hold_the_same_votes(capsys: pytest.CaptureFixture[str]) -> None:
     main(["count", "a.parquet", "b.parquet", "--out", "both", "--quiet"])
     assert refused(capsys, "merge", "both/distance.npz", "b/distance.npz", "--out", "sum.npz") == (
-        "votes are merged once; b/distance.npz holds counts that are in both/distance.npz already"
+        "votes must be merged only once; b/distance.npz has counts that are already in both/distance.npz"
     )
 
 
 def test_evaluate_counts_no_votes_twice(capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy("a/distance.npz", "a/again.npz")
     assert refused(capsys, "evaluate", "--train", "a/*.npz", "--test", "b/distance.npz", "--out", "out") == (
-        "votes are merged once; a/distance.npz holds counts that are in a/again.npz already"
+        "votes must be merged only once; a/distance.npz has counts that are already in a/again.npz"
     )
 
 
@@ -186,7 +186,7 @@ def test_single_votes_are_told_of_wherever_their_counts_go(capsys: pytest.Captur
     split[45:].drop("ref").write_parquet("two.parquet")
     merged = (
         "note: single votes were merged into triplets before they were counted: votes on one triplet must be counted "
-        "together, for in counts that are added they are several triplets"
+        "together, because merging counts treats them as separate triplets"
     )
     alone = "note: votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1"
     for name, note in {"one": merged, "two": alone}.items():
@@ -213,10 +213,10 @@ def test_what_cannot_be_merged_is_refused(capsys: pytest.CaptureFixture[str]) ->
     a = "a/distance.npz"
     for files, told in {
         (a, "fine/distance.npz"): (
-            "counts on one lattice add; a/distance.npz has 128 bins per octave, fine/distance.npz 256: "
-            "count one of them again, or take the finer ones on wider bins (Counts.coarser)"
+            "only counts on one lattice can be merged; a/distance.npz has 128 bins per octave, fine/distance.npz 256: "
+            "count one of them again, or make the finer ones coarser (Counts.coarser)"
         ),
-        (a, "model.npz"): "votes are merged once; a/distance.npz holds counts that are in model.npz already",
+        (a, "model.npz"): "votes must be merged only once; a/distance.npz has counts that are already in model.npz",
         ("b/distance.npz", "plain.npz"): "only models fitted to counts can be merged; plain.npz carries none: .*",
         ("model.npz", "plain.npz"): ("only models fitted to counts can be merged; plain.npz carries none: .*"),
         (a, "other.npz"): "other.npz is not a readable twoafc model: .*",
@@ -282,4 +282,4 @@ def test_bins_that_are_too_wide_get_a_caution() -> None:
     d = 1000 + rng.random((2, 400))
     counts = twoafc.count({"n": rng.binomial(5, d[0] - 1000), "M": [5] * 400, "d0": d[0], "d1": d[1]})
     result = twoafc.evaluate(counts, folds=2, estimators="density")
-    assert any("one bin holds" in caveat for caveat in result.caveats)
+    assert any("one bin contains" in caveat for caveat in result.caveats)

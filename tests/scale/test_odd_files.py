@@ -109,7 +109,7 @@ def test_rows_that_an_engine_loses_are_missed(frame: pl.DataFrame, monkeypatch: 
 )
 def test_groups_are_text_or_whole_numbers(values: pl.Expr, kind: str, frame: pl.DataFrame) -> None:
     frame.with_columns(group=values).write_parquet("a.parquet")
-    rule = f"group must be text or whole numbers to be counted; the column holds {kind}"
+    rule = f"group must be text or whole numbers to be counted; the column has type {kind}"
     assert refusal("a.parquet", engine="dask") == f"a.parquet: {rule}"
     assert refusal(pl.scan_parquet("a.parquet")) == rule
     numbered = frame.with_columns(group=pl.col("n").cast(pl.Int16))

@@ -191,14 +191,14 @@ def test_counts_that_are_not_alike_are_refused_for_that(
     main(["count", "a.parquet", "--out", "fine", "--per-octave", "256", "--quiet"])
     one = "a/distance.npz"
     assert refused(capsys, "merge", one, "a/ssim.npz", "--out", "sum.npz") == (
-        "counts of one distance add; a/distance.npz counts distance, a/ssim.npz ssim"
+        "only counts of one distance can be merged; a/distance.npz has distance, a/ssim.npz ssim"
     )
     assert refused(capsys, "merge", one, "fine/distance.npz", "--out", "sum.npz").startswith(
-        "counts on one lattice add; a/distance.npz has 128 bins per octave, fine/distance.npz 256: "
+        "only counts on one lattice can be merged; a/distance.npz has 128 bins per octave, fine/distance.npz 256: "
     )
     shutil.copy(one, "copy.npz")
     assert refused(capsys, "merge", one, "copy.npz", "--out", "sum.npz") == (
-        "votes are merged once; copy.npz holds counts that are in a/distance.npz already"
+        "votes must be merged only once; copy.npz has counts that are already in a/distance.npz"
     )
     assert not Path("sum.npz").exists()
 
@@ -208,7 +208,7 @@ def test_a_column_that_stands_twice_in_a_csv(frame: pl.DataFrame) -> None:
     for column in ("d0", "note"):
         others = [each for each in ("n", "M", "group", "d0", "d1") if each != column]
         Path("b.csv").write_text(",".join([*others, column, column]) + "\n")
-        told = f"b.csv: column names must differ; {column} heads 2 columns"
+        told = f"b.csv: column names must differ; {column} is the name of 2 columns"
         assert refusal("*.csv") == told
         with pytest.raises(DataError, match=f"^{re.escape(told)}$"):
             Triplets.read("b.csv")

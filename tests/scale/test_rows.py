@@ -311,9 +311,13 @@ def test_finer_bins_bring_the_fit_to_the_exact_one() -> None:
 @pytest.mark.parametrize(
     ("kind", "per_octave", "told"),
     [
-        ("0.8 to 1", 32, r"one bin holds \d+% of the distances; count again with --per-octave \d+"),
-        ("100 + d", 512, r"one bin holds \d+% of the distances; no number of bins will do: subtract from the .*"),
-        ("1 + d / 1000", 4096, r"one bin holds \d+% .*; no number of bins will do: subtract from the distance what .*"),
+        ("0.8 to 1", 32, r"one bin contains \d+% of the distances; count again with --per-octave \d+"),
+        ("100 + d", 512, r"one bin contains \d+% of the distances; more bins do not help: subtract from the .*"),
+        (
+            "1 + d / 1000",
+            4096,
+            r"one bin contains \d+% .*; more bins do not help: subtract from the distance what all .*",
+        ),
         ("all tiny", 128, r"100.0% of the distances lie below 9e-13 or above 1e\+12; .* multiply the distance by a .*"),
         ("most huge", 128, r"\d+\.\d% of the distances lie below 9e-13 or above 1e\+12; .*"),
     ],
@@ -479,7 +483,7 @@ def test_each_triplet_has_the_same_chance_of_each_fold() -> None:
     [
         (1, "folds must lie between 2 and the number of triplets, 3; found 1"),
         (4, "folds must lie between 2 and the number of triplets, 3; found 4"),
-        (3, "each fold must have triplets; of 3 one of 3 folds got none: take fewer folds"),
+        (3, "each fold must have triplets; of 3 one of 3 folds got none: use fewer folds"),
     ],
 )
 def test_folds_must_be_possible(folds: int, told: str) -> None:
@@ -561,7 +565,7 @@ def test_counts_that_were_changed_in_a_model_are_refused() -> None:
         ),
         (
             {"counts_other": np.zeros(1)},
-            "the counts that the model carries are not usable: the file holds other, which no counts have",
+            "the counts that the model carries are not usable: the file has an array other, which counts do not have",
         ),
     ):
         with pytest.raises(DataError) as caught:

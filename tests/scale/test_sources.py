@@ -42,7 +42,7 @@ def test_options_without_effect_are_refused(
     option: str, value: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert failure(capsys, "--train", "train.npz", "--test", "test.npz", option, *value) == (
-        f"{option} says how tables are counted; these are counts already, so leave it out"
+        f"{option} sets how tables are counted; these are already counts: leave it out"
     )
     assert not Path("out").exists()
 
@@ -61,7 +61,7 @@ def test_notes_say_truly_why_a_table_was_counted() -> None:
 def test_bins_of_unlike_width_are_told() -> None:
     tally(Triplets.read("train.parquet"), per_octave=64).save("wide.npz")
     notes = evaluated("--train", "wide.npz", "--test", "test.npz")["card"]["notes"]
-    assert notes[0] == "counted in bins of unlike width; for each doubling of a distance, train 64, test 128"
+    assert notes[0] == "counted in bins of different widths; per doubling of a distance, train 64, test 128"
 
 
 def test_letters_are_explained_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,7 +172,7 @@ def test_against_a_loop(seed: int, images: int, rows: int) -> None:
         (
             {**VOTES, "my_d1": [1, 1]},
             {"triplet": ["s", "t"], "my_d0": [1.0, 2.0], "my_d1": [1.0, 2.0]},
-            "the table has the column my_d1 already; drop it there, or give the new one another name",
+            "the table has the column my_d1 already; drop it, or rename the new one",
         ),
         (
             {"triplet": [1], "ref": ["r"], "x0": ["a"], "x1": ["b"]},

@@ -110,7 +110,7 @@ def test_votes_are_merged_whichever_image_comes_first() -> None:
         (frame(d=[0.1, None]), "d must not be missing; row 1 has no d (1 of 2 rows)"),
         (frame(x=["a", ""]), "x must not be missing; row 1 has no x (1 of 2 rows)"),
         (frame(pair=[None, "b"]), "pair must not be missing; row 0 has no pair (1 of 2 rows)"),
-        (frame(x=[[1], [2]]), "x must be text or numbers; the column holds List(Int64)"),
+        (frame(x=[[1], [2]]), "x must be text or numbers; the column has type List(Int64)"),
         (frame(pair=[0, 1], triplet=[0, 1]), "a pair is named by the column pair or by triplet; found both"),
         (
             frame(group=["a", "all"]),

@@ -170,7 +170,7 @@ def test_rows_are_numbered_where_the_table_does_not_name_them() -> None:
         ({"d1": [0.1, None, 0.2]}, "d1 must not be missing; row 1 has no d1 (1 of 3 rows)"),
         ({"d1": ["0.1", " ", "0.2"]}, "d1 must not be missing; row 1 has no d1 (1 of 3 rows)"),
         ({"M": [2, 1, 1e300]}, "M must be a number of votes; row 2 has M=1e+300 (1 of 3 rows)"),
-        ({"ref": [["a"], ["b"], ["c"]]}, "ref must be text or numbers; the column holds List(String)"),
+        ({"ref": [["a"], ["b"], ["c"]]}, "ref must be text or numbers; the column has type List(String)"),
         ({"_d0": [1, 2, 3]}, "a distance needs a name before its _d0 or _d1; found the column _d0"),
         (
             {"distance_d0": [1, 2, 3], "distance_d1": [1, 2, 3]},
@@ -221,12 +221,12 @@ def test_an_empty_table_is_refused(tmp_path: Path) -> None:
 
 def test_duplicate_column_names_are_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame([[1, 2, 0.1, 0.2, 0.3]], columns=["n", "M", "d0", "d1", "d0"])
-    assert message(frame) == "column names must differ; d0 heads 2 columns"
+    assert message(frame) == "column names must differ; d0 is the name of 2 columns"
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     with pytest.raises(DataError) as caught:
         Triplets.read(path)
-    assert str(caught.value) == f"{path}: column names must differ; d0 heads 2 columns"
+    assert str(caught.value) == f"{path}: column names must differ; d0 is the name of 2 columns"
 
 
 def test_a_csv_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(TypeError, match="a table must be a path or a pandas, polars or arrow frame; found int"):
         Triplets.from_frame(7)
-    with pytest.raises(DataError, match="d0 must be a number; the column holds Date"):
+    with pytest.raises(DataError, match="d0 must be a number; the column has type Date"):
         Triplets.from_frame(pl.DataFrame(GOOD).with_columns(d0=pl.date(2020, 1, 1)))
 
 

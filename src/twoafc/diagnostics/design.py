@@ -96,7 +96,7 @@ def _spellings(profile: Profile) -> Iterator[Finding]:
         if several:
             message = f"one {name} must have one name; some differ only in capitals or spaces"
             evidence = join_names(several)
-            remedy = "spell them alike, or they count as different"
+            remedy = "use one spelling; otherwise they count as different"
             yield Finding("spelling", "warning", profile.role, None, message, evidence, remedy)
 
 
@@ -130,7 +130,7 @@ def _one_sided(profile: Profile) -> Iterator[Finding]:
     level: Level = "note" if agreeing else "warning"
     if agreeing:
         message = f"{amount} votes are for {side}: probably the image that was chosen is always {side}"
-        remedy = "scores do not depend on which image is x0, and stand; no preference for one side can be seen"
+        remedy = "scores do not depend on which image is x0, and remain valid; no preference for one side can be seen"
     else:
         message = f"{amount} votes are for {side}, and no distance explains why: n may be wrong, or one side was "
         message += "always the better one"
@@ -181,7 +181,7 @@ def _preference(profile: Profile) -> Iterator[Finding]:
         f"{preference['low']:+.1f} to {preference['high']:+.1f}"
     )
     remedy = (
-        "P takes both sides alike: no distance explains it, and all scores are worse; show each pair in both orders"
+        "P treats both sides alike: no distance explains it, and all scores are worse; show each pair in both orders"
     )
     yield Finding("side", "note", profile.role, None, message, evidence, remedy)
 
@@ -220,7 +220,7 @@ def _one_image(profile: Profile) -> Iterator[Finding]:
 
 
 def _one_key(profile: Profile) -> Iterator[Finding]:
-    """Find observers who press one key whatever is shown; choices count as shown, before swaps are undone."""
+    """Find observers who always press the same key; choices count as shown, before swaps are undone."""
     shown = _votes_as_shown(profile)
     if shown is None:
         return
@@ -234,7 +234,7 @@ def _one_key(profile: Profile) -> Iterator[Finding]:
             if times < MOSTLY * votes or expected > LOPSIDED:
                 continue
             if len(observers) * bdtrc(times - 1, votes, max(0.5, expected)) < P_ONE_KEY:
-                message = f"observer {observer} presses one key whatever is shown: choice {key}"
+                message = f"observer {observer} always presses the same key: choice {key}"
                 evidence = f"{times} of {votes} votes are {key}; {100 * expected:.0f} % " + (
                     "for the other observers" if others else "are expected from the distances"
                 )

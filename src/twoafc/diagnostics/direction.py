@@ -273,7 +273,7 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
     level: Level = "warning"
     if side > least:
         level = "note"
-        message = f"{name} disagrees with the votes but not with the other distances: it is no similarity"
+        message = f"{name} disagrees with the votes but not with the other distances: it is not a similarity"
         remedy = "check its d0 and d1"
     elif side < -least and size < -0.1:
         message = f"{name} disagrees with the votes and the other distances: probably a similarity, not a distance"
@@ -314,7 +314,7 @@ def _leaning(profile: Profile, name: str, agreeing: list[str]) -> Finding:
     if agreeing:
         nearest, cause = _nearest(profile, name, agreeing), "its d0 and d1 are swapped"
         evidence += f"; rank correlation with {nearest} {profile.side[name, nearest]:.2f} (of d0 - d1)"
-    message = f"{name} agrees with fewer votes than guessing does: perhaps it is a similarity, or {cause}"
+    message = f"{name} agrees with fewer votes than guessing would: perhaps it is a similarity, or {cause}"
     remedy = f"smaller must mean closer, and d0 must belong to x0; more votes would decide; {GENUINE}"
     return Finding("direction", "note", profile.role, name, message, evidence, remedy)
 

@@ -28,7 +28,7 @@ SAFETY, P_ACCIDENT = 5.0, 1e-3
 `P_ACCIDENT`."""
 MOST_MET = 0.05
 """Share of test rows with a reference of the training table from which this qualifies the scores."""
-SAME_DISTANCE = 0.95
+SAME_RANKS = 0.95
 """Rank correlation from which equal values of two distances are not independent evidence."""
 
 
@@ -229,7 +229,7 @@ def _identifying(profile: Profile, equal: float) -> bool:
     if equal == 0:
         return False
     fine = [name for name, column in profile.varying.items() if _collision(column.times) <= 1.5 * equal]
-    return any(abs(profile.side[a, b]) < SAME_DISTANCE for a in fine for b in fine)
+    return any(abs(profile.side[a, b]) < SAME_RANKS for a in fine for b in fine)
 
 
 def _pairs(times: IntArray) -> float:

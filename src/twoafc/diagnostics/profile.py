@@ -215,7 +215,7 @@ class Profile:
 
     def relation(self, name: str, rows: BoolArray | slice) -> Relation:
         """Relate a distance to the votes of some rows, by its ranks in the whole table."""
-        unit = None if self.unit is None else _numbered(self.unit[rows])
+        unit = None if self.unit is None else np.unique(self.unit[rows], return_inverse=True)[1]
         u0, u1 = self.columns[name].u
         weight = None if self.table.weight is None else self.table.weight[rows]
         return relate(self.table.n[rows] / self.table.M[rows], u0[rows], u1[rows], unit, weight)
@@ -273,8 +273,4 @@ def profile_of(role: str, table: Votes) -> Profile:
     unit = repeated_units(table)
     if unit is None and "ref" in table.labels.columns and table.labels["ref"].n_unique() == 1:
         unit = np.zeros(len(table), dtype=np.int64)
-    return Profile(role, table, columns, None if unit is None else _numbered(unit))
-
-
-def _numbered(labels: IntArray) -> IntArray:
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return Profile(role, table, columns, unit)

@@ -38,6 +38,6 @@ from .weights import cache_folder as cache_folder
 from .weights import excerpt_file as excerpt_file
 from .weights import files_in as files_in
 from .weights import published as published
-from .weights import read_archive as read_archive
+from .weights import read_published as read_published
 from .weights import read_tensors as read_tensors
 from .weights import usual_places as usual_places

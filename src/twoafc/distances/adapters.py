@@ -130,7 +130,7 @@ def _pyiqa(metric: str, device: str, settings: dict[str, Any]) -> Distance:
     library = _import("pyiqa")
     names = library.list_models(metric_mode="FR")
     if metric not in names:
-        reason = ALONE if metric in library.list_models() else "there is none of that name"
+        reason = ALONE if metric in library.list_models() else "there is no metric of that name"
         raise ValueError(f"pyiqa:{metric} cannot be used; {reason}; the names are: {', '.join(names)}")
     made = library.create_metric(metric, as_loss=False, device=device, **settings)
     if not made.lower_better and metric not in PYIQA:

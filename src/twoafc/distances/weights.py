@@ -1,4 +1,4 @@
-"""Published weights: where to look for them, and the check that a file holds what was published.
+"""Published weights: where to look for them, and the check that a file is the published one.
 
 Weights are distributed under many file names, with or without further tensors, so a file is recognised by its tensors,
 each of which must have the published shape and sha256. Nothing is downloaded here, and no other weights are accepted.
@@ -61,7 +61,7 @@ class Published:
 
 
 class MismatchError(Exception):
-    """A file that does not hold the published weights; `unrelated` if it does not even claim to."""
+    """A file without the published weights; `unrelated` if it does not even claim to."""
 
     def __init__(self, reason: str, *, unrelated: bool = False) -> None:
         super().__init__(reason)
@@ -110,7 +110,7 @@ def tensors(name: str, path: Paths = None) -> Tensors:
 def archive(name: str, path: Paths = None) -> bytes:
     """Read a published archive, checked by its digest; for the places to look see `tensors`."""
     wanted = published()[name]
-    return _search(wanted, path, lambda file: read_archive(file, wanted))
+    return _search(wanted, path, lambda file: read_published(file, wanted))
 
 
 def read_tensors(file: Path, wanted: Published) -> Tensors:
@@ -126,11 +126,11 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
     except Exception as error:  # torch raises almost anything on a damaged file
         raise UnreadableError(f"torch cannot read it: {first_line(error)}") from error
     if not isinstance(content, dict) or not wanted.tensors.keys() <= content.keys():
-        raise MismatchError("holds other tensors", unrelated=True)
+        raise MismatchError("has other tensors", unrelated=True)
     for tensor, (shape, _) in wanted.tensors.items():
         values = content[tensor]
         if not isinstance(values, torch.Tensor) or values.layout != torch.strided or tuple(values.shape) != shape:
-            raise MismatchError("holds tensors of other shapes", unrelated=True)
+            raise MismatchError("has tensors of other shapes", unrelated=True)
     # Copied before the check, so that a file that changes meanwhile changes nothing.
     copies = {name: content[name].detach().clone(memory_format=torch.contiguous_format) for name in wanted.tensors}
     for tensor, (_, sha256) in wanted.tensors.items():
@@ -139,7 +139,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
     return copies
 
 
-def read_archive(file: Path, wanted: Published) -> bytes:
+def read_published(file: Path, wanted: Published) -> bytes:
     """Read an archive with the wanted digest, or raise `MismatchError`."""
     if file.stat().st_size > LARGEST_ARCHIVE:
         raise MismatchError("too large", unrelated=True)

@@ -39,7 +39,7 @@ class AttemptError(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class RemoteFile:
     """What to download."""
 
     url: str  # https; http from this machine only
@@ -48,7 +48,7 @@ class Source:
     most: int | None = None  # the most bytes that it can have, if its size is not known
 
 
-def download(source: Source, part: Path, *, progress: Progress | None = None, pause: float = 1.0) -> None:
+def download(source: RemoteFile, part: Path, *, progress: Progress | None = None, pause: float = 1.0) -> None:
     """Download a file completely to the path `part`; a partial download there is resumed.
 
     The second attempt comes after `pause` seconds, which are doubled before each further one.
@@ -87,7 +87,7 @@ def abandon(part: Path) -> None:
     _note_of(part).unlink(missing_ok=True)
 
 
-def _attempt(source: Source, stream: IO[bytes], part: Path, progress: Progress | None) -> None:
+def _attempt(source: RemoteFile, stream: IO[bytes], part: Path, progress: Progress | None) -> None:
     """Download what is missing, or raise `AttemptError`."""
     note = read_json(_note_of(part)) or {}
     start, validator = _size(stream), note.get("validator")
@@ -154,7 +154,7 @@ def _total(response: Any, start: int, part: Path) -> int | None:
 
 
 def _receive(
-    source: Source, response: Any, stream: IO[bytes], total: int | None, part: Path, progress: Progress | None
+    source: RemoteFile, response: Any, stream: IO[bytes], total: int | None, part: Path, progress: Progress | None
 ) -> None:
     done = _size(stream)
     while True:

@@ -15,13 +15,13 @@ from twoafc.distances import (
     UnreadableError,
     excerpt_file,
     files_in,
-    read_archive,
+    read_published,
     read_tensors,
     usual_places,
 )
 from twoafc.errors import DataError
 from twoafc.fetch.disk import Progress, compare_digest, format_size, new_folder, require_space, write_error
-from twoafc.fetch.download import Source, abandon, download, finish
+from twoafc.fetch.download import RemoteFile, abandon, download, finish
 from twoafc.fetch.registry import (
     Archive,
     File,
@@ -150,7 +150,7 @@ def import_file(
         copies = [(asked[0], path)]
     else:
         parts = ", ".join(file.name for file in asked)
-        raise ValueError(f"{name} is several files ({parts}); name one of them, or a folder that holds them all")
+        raise ValueError(f"{name} is several files ({parts}); name one of them, or a folder with all of them")
     missing = [copy for _, copy in copies if not copy.is_file()]
     if missing:
         raise DataError(f"no such file: {missing[0]}")
@@ -177,9 +177,9 @@ def _state(file: File, to: Path | None = None) -> State:
 
 
 def _require_match(path: Path, wanted: Published) -> None:
-    """Raise `MismatchError` unless a file holds published weights: by its tensors, or without torch by its digest."""
+    """Raise `MismatchError` unless a file has the published weights: by its tensors, or without torch by its digest."""
     if not wanted.tensors:
-        read_archive(path, wanted)
+        read_published(path, wanted)
     elif importlib.util.find_spec("torch"):
         read_tensors(path, wanted)
     elif wanted.bytes not in (None, path.stat().st_size) or compare_digest(path, wanted.digest)[1]:
@@ -256,7 +256,7 @@ def _find_copy(folder: Path, file: File) -> Path:
     if named.is_file():  # importing it will report what is wrong with it
         return named
     hint = "" if importlib.util.find_spec("torch") else ", which without torch are recognised by their digest alone"
-    none = f"; none of its {len(copies)} files holds these weights{hint}" if copies else ""
+    none = f"; none of its {len(copies)} files has these weights{hint}" if copies else ""
     raise DataError(f"{file.name} is not in {place}{none}; wanted: {file}")
 
 
@@ -309,7 +309,7 @@ def _download(file: File, part: Path, progress: Progress | None, pause: float) -
     require_space(part.parent, needed - (part.stat().st_size if part.is_file() else 0), file.file)
     try:
         most = file.most_bytes if isinstance(file, Archive) else None
-        source = Source(file.url, file.bytes, checked=file.digest is not None, most=most)
+        source = RemoteFile(file.url, file.bytes, checked=file.digest is not None, most=most)
         download(source, part, progress=progress, pause=pause)
     except DataError as error:
         raise DataError(f"{file.name} was not fetched; {error}; {_otherwise(file)}") from error

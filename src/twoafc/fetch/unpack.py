@@ -1,4 +1,7 @@
-"""Unpack untrusted archives, and install a data set from one, completely or not at all."""
+"""Unpack untrusted archives, and install a data set from one, completely or not at all.
+
+The filter "data" of `tarfile` does not serve alone: it allows links, limits no sizes, and serves no zip files.
+"""
 
 from __future__ import annotations
 
@@ -229,7 +232,7 @@ def find_damage(archive: Archive, folder: Path, *, progress: Progress | None = N
 
 
 def _root(archive: Archive, packed: Path, files: Mapping[str, Unpacked]) -> str:
-    """Find the folder in the archive that holds the marker; archives may have other folders above it."""
+    """Find the folder in the archive that contains the marker; archives may have other folders above it."""
     if not files:
         raise ArchiveError(f"{packed} is not {archive.name}; it has no files")
     if archive.marker is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoafc.arrays import Arrays
 from twoafc.errors import DataError
 from twoafc.files.reading import require_file
 from twoafc.files.writing import whole_file
@@ -22,8 +22,6 @@ LARGEST = 2**30
 PACKED = 64
 """How many times its size a larger file may unpack to: counts reach about ten, files made to fill memory a thousand."""
 
-Arrays = Mapping[str, NDArray[Any]]
-
 
 def save_archive(
     path: str | Path, estimator: str, settings: Mapping[str, Any], arrays: Arrays, *, packed: bool = True
@@ -31,13 +29,13 @@ def save_archive(
     """Write a model atomically; large arrays are written faster if not `packed`."""
     path = Path(path)
     card = {"format": FORMAT, "estimator": estimator, "settings": dict(settings)}
-    card["sha256"] = _digest(card, arrays)
+    card["sha256"] = _digest_of_archive(card, arrays)
     text = np.frombuffer(json.dumps(card).encode(), dtype=np.uint8)
     with whole_file(path) as partial, partial.open("wb") as file:
         (np.savez_compressed if packed else np.savez)(file, allow_pickle=False, card=text, **arrays)
 
 
-def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
+def read_archive(path: str | Path) -> tuple[str, dict[str, Any], Arrays]:
     """Read a model back: the estimator's name, its settings and its arrays.
 
     Raises `DataError` for a file that is missing, truncated, changed, too large or of another kind.
@@ -62,14 +60,14 @@ def read_archive(path: str | Path) -> tuple[str, dict[str, Any], dict[str, NDArr
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         version = card.get("format") if isinstance(card, dict) else card
         raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {version!r}")
-    if card.pop("sha256", None) != _digest(card, arrays):
+    if card.pop("sha256", None) != _digest_of_archive(card, arrays):
         raise DataError(f"{path} was changed after it was written; its contents do not match their checksum")
     if not isinstance(card.get("estimator"), str) or not isinstance(card.get("settings"), dict):
         raise DataError(f"{path} is not a twoafc model; its card names no estimator")
     return card["estimator"], card["settings"], arrays
 
 
-def _digest(card: Mapping[str, Any], arrays: Arrays) -> str:
+def _digest_of_archive(card: Mapping[str, Any], arrays: Arrays) -> str:
     digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

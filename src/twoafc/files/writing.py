@@ -99,13 +99,13 @@ class OutputFolder:
     folders: tuple[str, ...] = ("figures",)  # the folders in it
 
     def check(self, folder: str | Path, inputs: Iterable[Path] = ()) -> None:
-        """Raise before any work is done if a folder has files that are not of an earlier result, or holds an input."""
+        """Raise before any work is done if a folder has files that are not of an earlier result, or has an input."""
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is a file; {self.what} are written to a folder")
         if Path.cwd().is_relative_to(os.path.realpath(folder)):
             raise DataError(
-                f"{folder} is or holds the current folder, which cannot be replaced as a whole; name another"
+                f"{folder} is or contains the current folder, which cannot be replaced as a whole; name another"
             )
         for path in inputs:
             if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
@@ -113,7 +113,7 @@ class OutputFolder:
         foreign = sorted(set(self.files(folder)) - set(self._listed(folder)))
         if foreign:
             raise DataError(
-                f"{folder} holds other files ({foreign[0]}); choose a new folder, or one with {self.what} alone"
+                f"{folder} contains other files ({foreign[0]}); choose a new folder, or one with {self.what} alone"
             )
 
     def files(self, folder: Path) -> list[str]:
@@ -220,7 +220,7 @@ def recover(folder: Path) -> None:
 
 
 def _clear(path: Path, whole: Path) -> None:
-    """Remove a hidden file or folder, unless its writer still holds the lock."""
+    """Remove a hidden file or folder, unless its writer still has the lock."""
     is_folder = path.is_dir() and not path.is_symlink()
     lock_file = path / LOCK if is_folder else path
     handle = os.open(lock_file, os.O_RDWR | (os.O_CREAT if is_folder else 0))

@@ -35,7 +35,7 @@ class Block:
     wanted: Mapping[str, IntArray]  # by distance, which of the K items to measure
 
 
-class Failure(NamedTuple):
+class BlockFailure(NamedTuple):
     """An item that cannot be measured."""
 
     item: int  # its number in the block
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
     """The result of a block."""
 
     values: dict[str, FloatArray]  # by distance (wanted items, slots), or (..., channels); NaN where an item failed
-    failures: list[Failure]
+    failures: list[BlockFailure]
     traces: list[int]  # of each image's file, 0 if it could not be read
     rounded: dict[str, int]  # by distance, the number of values rounded up to 0
 
@@ -169,7 +169,7 @@ class Measurer:
         self.pixels = pixels_per_call(device)
 
     def measure(self, block: Block, batches: Batches) -> Outcome:
-        """Measure a block; raise `DistanceError` if a distance is at fault."""
+        """Measure a block; raise `DistanceError` if a distance fails."""
         groups, failures = items_by_size(block, batches.sizes)
         roles = range(block.places.shape[1])
         shapes = {name: (len(items), len(roles) - 1, *self.width(name)) for name, items in block.wanted.items()}
@@ -182,7 +182,7 @@ class Measurer:
                     for name in names:
                         result = self._values(name, given, some)
                         if isinstance(result, str):
-                            failures += [Failure(item, -1, result) for item in some.tolist()]
+                            failures += [BlockFailure(item, -1, result) for item in some.tolist()]
                         else:
                             values[name][np.searchsorted(block.wanted[name], some)] = result
         rounded = {name: int((known < 0).sum()) for name, known in values.items()}
@@ -233,7 +233,7 @@ def pixels_per_call(device: str) -> int:
     return 2**19 if device == "cpu" else 2**23
 
 
-def items_by_size(block: Block, sizes: Sequence[Size | str]) -> tuple[dict[Size, IntArray], list[Failure]]:
+def items_by_size(block: Block, sizes: Sequence[Size | str]) -> tuple[dict[Size, IntArray], list[BlockFailure]]:
     """Group items by the size of their images; items with an unreadable image or with several sizes are failures."""
     members: dict[Size, list[int]] = {}
     failures = []
@@ -242,10 +242,10 @@ def items_by_size(block: Block, sizes: Sequence[Size | str]) -> tuple[dict[Size,
         unreadable = next((image for image in places if isinstance(sizes[image], str)), None)
         unlike = next((image for image in places if sizes[image] != reference), None)
         if unreadable is not None:
-            failures.append(Failure(item, unreadable, str(sizes[unreadable])))
+            failures.append(BlockFailure(item, unreadable, str(sizes[unreadable])))
         elif unlike is not None:
             (a, b), (c, d) = sizes[unlike], reference
-            failures.append(Failure(item, unlike, f"the image has {a} x {b} pixels, its reference {c} x {d}"))
+            failures.append(BlockFailure(item, unlike, f"the image has {a} x {b} pixels, its reference {c} x {d}"))
         elif not isinstance(reference, str):
             members.setdefault(reference, []).append(item)
     return {size: np.array(items) for size, items in members.items()}, failures

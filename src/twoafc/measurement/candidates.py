@@ -72,7 +72,7 @@ def make_candidates(
     names = list(requested) if isinstance(requested, Mapping) else _names(texts, functions, earlier or {})
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"distances must differ; {name} is asked for {count} times")
+        raise ValueError(f"distances must differ; {name} is given {count} times")
     result = []
     for name, text, function in zip(names, texts, functions, strict=True):
         if not name or "\n" in name:

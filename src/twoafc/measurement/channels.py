@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.distances import ALIASES, DEEP
 from twoafc.errors import DataError
-from twoafc.files import read_archive, save_archive
+from twoafc.files import read_archive, require_format, save_archive
 from twoafc.measurement.candidates import CHANNELS, Candidate, Requested
 from twoafc.measurement.identity import Identity, TraceArray
-from twoafc.measurement.journal import Card, Earlier, Values
+from twoafc.measurement.journal import FORMAT, Card, Earlier, Values
 from twoafc.measurement.plan import Plan
 from twoafc.table import Votes, as_votes
 
@@ -109,6 +109,7 @@ def read_channels(path: str | Path) -> MeasuredChannels:
     kind, card, arrays = read_archive(path)
     if kind != KIND:
         raise DataError(f"{path} is a model, not a file of channels; twoafc measure --channels writes those")
+    require_format(card.get("format", FORMAT), FORMAT, str(path), "measure again, into another file")
     try:
         heads = [arrays[f"head{layer}"] for layer in range(sum(name.startswith("head") for name in arrays))]
         frame = pl.read_parquet(io.BytesIO(arrays["table"].tobytes()))

@@ -331,7 +331,7 @@ class Packed:
     def unpack(self, device: str) -> Distance:
         """Make the callable for a device; raise if a module differs from that of the sender."""
         for module, digest in self.modules.items():
-            if _digest(importlib.import_module(module)) != digest:
+            if _digest_of_module(importlib.import_module(module)) != digest:
                 what = f"{module} is another file there ({sys.modules[module].__file__})"
                 raise ValueError(f"{self.name} needs the same files on all machines; {what}")
         try:
@@ -356,7 +356,7 @@ def pack(name: str, distance: Distance) -> Packed:
     files = {module: getattr(sys.modules.get(module), "__file__", None) for module in sorted(needed.modules)}
     # Libraries are identified by their versions, which are on the card.
     mine = [module for module, file in files.items() if file and not is_library(file)]
-    return Packed(name, content, {module: _digest(sys.modules[module]) for module in mine})
+    return Packed(name, content, {module: _digest_of_module(sys.modules[module]) for module in mine})
 
 
 class _ModulesOf(pickle.Unpickler):
@@ -371,7 +371,7 @@ class _ModulesOf(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _digest(module: Any) -> str:
+def _digest_of_module(module: Any) -> str:
     return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
 
 
@@ -436,7 +436,7 @@ def _address(scheduler: str) -> str:
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["address"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ConnectionError(f"{path} is no scheduler file: it has no address") from error
+        raise ConnectionError(f"{path} is not a scheduler file: it has no address") from error
 
 
 async def _kind(address: str) -> str:
@@ -451,5 +451,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) or str(error).startswith("Timed out"):
         return f"no answer within {CONNECT} s"
     if isinstance(error, MemoryError):  # the first bytes of another protocol, read as the length of a message
-        return "what answers there is no scheduler; is it the port of a dashboard?"
+        return "what answers is not a scheduler; is it the port of a dashboard?"
     return first_line(error)

@@ -70,7 +70,7 @@ class Report:
         tried = f"tried on {self.size} x {self.size} pixels"
         if self.least is not None:
             tried += f", works from {self.least} x {self.least} on"
-        verdict = "keeps the promises of a distance" if self.ok else "is not a distance yet"
+        verdict = "keeps the promises of a distance" if self.ok else "is not a valid distance"
         lines = [f"{self.name} {verdict} ({tried})"]
         return "\n".join(lines + [f"- {text}" for text in self.problems] + [f"  note: {text}" for text in self.notes])
 
@@ -152,7 +152,7 @@ def _working_size(subject: Subject, size: int, seed: int) -> tuple[int | None, s
     for name, scaled in RANGES.items():
         if subject.works(scaled(ref), scaled(ref[::-1])):
             remedy = f"images come in [0, 1]: rescale them inside to {name}, on which it works"
-            return None, f"input range mistaken: it raises {raised}; {remedy}"
+            return None, f"wrong input range: it raises {raised}; {remedy}"
     return None, f"it raises {raised}; it is called as f(ref, x) with two batches of shape {ref.shape}"
 
 
@@ -183,7 +183,7 @@ class Subject:
     device: str
 
     def raw(self, ref: Images, x: Images) -> NDArray[Any]:
-        """Return its result for copies of some images, of whatever shape."""
+        """Return its result for copies of some images, of any shape."""
         try:
             return as_array(call_with_copies(self.function, self.takes, self.device, ref, x))
         except Exception as error:  # a user's callable may raise anything
@@ -295,7 +295,7 @@ def _finite(trial: Trial) -> Problems:
         wrong = values[~np.isfinite(values)]
         if wrong.size:
             count = f"{wrong.size} of {values.size}"
-            yield f"not finite: it is {wrong[0]} for {where} ({count}); a table takes no such value"
+            yield f"not finite: it is {wrong[0]} for {where} ({count}); a table cannot have such values"
 
 
 def _direction(trial: Trial) -> Problems:
@@ -330,7 +330,7 @@ def _repeatable(trial: Trial) -> Problems:
     first, again = (trial.subject(trial.ref, trial.mixed) for _ in range(2))
     if (at := most_unlike(first, again, SAME * trial.usual)) is not None:
         text = f"{first[at]:.6g}, then {again[at]:.6g} for the same images"
-        yield f"not repeatable: {text}; fix its seed, or leave training mode; nothing else was tried"
+        yield f"not repeatable: {text}; fix its seed, or leave training mode; nothing else was tested"
 
 
 def _independent(trial: Trial) -> Problems:
@@ -359,10 +359,10 @@ def _input_range(trial: Trial) -> Problems:
     bounded = usual == 0 or wider is None or np.median(wider[0]) < 1.3 * usual_255
     if ratios.min() > 100 and np.ptp(ratios) < 0.02 * ratios.max() and abs(contrast_255 - 1) < 0.1:
         text = f"black and white are {contrast:.3g} apart, and {contrast_255:.3g} if both are multiplied by 255"
-        yield f"input range mistaken: {text}; images come in [0, 1]: do not divide by 255 again"
+        yield f"wrong input range: {text}; images come in [0, 1]: do not divide by 255 again"
     elif usual < 0.05 * usual_255 and bounded and contrast < 0.3 * contrast_255:
         text = f"distorting a photograph changes it by {usual:.3g}, and by {usual_255:.3g} on [0, 255]"
-        yield f"input range mistaken: {text}; images come in [0, 1]: multiply them by 255, or adapt its constants"
+        yield f"wrong input range: {text}; images come in [0, 1]: multiply them by 255, or adapt its constants"
 
 
 def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[FloatArray, float] | None:
@@ -392,4 +392,4 @@ def _remarks(trial: Trial) -> Problems:
     if trial.subject.works(black - 1, black + 1):
         ours, wider = (float(trial.subject(low, black + 1)[0]) for low in (black, black - 1))
         if abs(wider - 1) < 1e-3 and (abs(ours - 1 / 2) < 1e-3 or abs(ours - 1 / 4) < 1e-3):
-            yield f"black and white are {ours:.3g} apart, and 1 if black is -1; does it take images in [-1, 1]?"
+            yield f"black and white are {ours:.3g} apart, and 1 if black is -1; does it expect images in [-1, 1]?"

@@ -186,7 +186,7 @@ def rehearse(text: str, block: Block) -> None:
             errors.seek(0)
             rule = "a distance must not end its process"
             tried = f"{text} was tried, and {error}{_place(errors.read().decode(errors='replace'))}"
-            raise ValueError(f"{rule}; {tried}; mend it, or measure without it") from error
+            raise ValueError(f"{rule}; {tried}; fix it, or measure without it") from error
         except Exception:  # a user's distance may raise anything
             pass
         finally:

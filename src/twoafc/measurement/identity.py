@@ -251,7 +251,7 @@ def _object_settings(value: Any, name: str, depth: int) -> Iterator[tuple[str, s
         # Of special methods only __call__ matters: constructors set attributes, and others change no value.
         if inspect.isfunction(method) and (key == "__call__" or not key.startswith("__")):
             if not Path(method.__code__.co_filename).is_file():
-                raise UnidentifiedError(f"the code of {kind.__name__} is in no file")
+                raise UnidentifiedError(f"the code of {kind.__name__} is not in a file")
             yield from _all_settings(_closure(method), _under(name, key), depth)
     if not is_network(value):
         yield from _all_settings(vars(value), name, depth)
@@ -276,7 +276,7 @@ def _source(function: Any) -> str:
         file = str(inspect.getsourcefile(target))
         content = Path(file).read_bytes() if Path(file).exists() else "".join(linecache.getlines(file)).encode()
     if not content:
-        raise UnidentifiedError(f"the code of {getattr(target, '__name__', 'it')} is in no file")
+        raise UnidentifiedError(f"the code of {getattr(target, '__name__', 'it')} is not in a file")
     return _sha256(content)
 
 

@@ -28,7 +28,16 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.files import PARTIAL, durable_file, open_file, open_locked, reading_parquet, require_file, write_text
+from twoafc.files import (
+    PARTIAL,
+    durable_file,
+    open_file,
+    open_locked,
+    reading_parquet,
+    require_file,
+    require_format,
+    write_text,
+)
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import (
@@ -50,6 +59,8 @@ Card = dict[str, Any]
 ItemFailure = tuple[int, str, str]
 """An item that could not be measured: its number, the faulty image if any, and the reason."""
 
+FORMAT = 1
+"""Version of the format of a card and of a part; those written before it was stated have it too."""
 KEY, TRACES = "twoafc", "twoafc.traces"
 """Metadata of a Parquet file: the card of a table or the header of a part, and the traces of a table's images."""
 PART = re.compile(r"\d{9,}-[0-9a-f]{12,32}\.parquet")
@@ -149,7 +160,7 @@ class Earlier:
         joined = self.frame.select("triplet").join(rows, on="triplet", how="left", maintain_order="left")
         unknown = joined.filter(pl.col("row").is_null())["triplet"]
         if len(unknown):
-            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which the data set has not")
+            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which is not in the data set")
         row = joined["row"].to_numpy()
         values: Values = {}
         for name in self.identities:
@@ -183,7 +194,7 @@ def read_table(path: Path, fingerprint: str) -> Earlier | None:
         return None
     remedy, read = "name another file, or remove it", _card(path)
     if read is None:
-        raise DataError(f"{path} has no card that says what it holds; {remedy}")
+        raise DataError(f"{path} has no card that describes it; {remedy}")
     card, traces, digest = read
     if card["data"]["fingerprint"] != fingerprint:
         raise DataError(f"{path} was measured on other data than these; {remedy}")
@@ -206,7 +217,7 @@ def identities_of(path: str | Path) -> dict[str, Identity]:
 
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; after an interruption the old or the new table is there with its own card."""
-    card = {**card, "sha256": _digest(frame)}
+    card = {**card, "sha256": _digest_of_table(frame)}
     if path.suffix == ".parquet":
         write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: traces_as_text(traces)})
         return
@@ -218,7 +229,7 @@ def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray)
     write_text(_json(new), beside(path, "json"))
 
 
-def _digest(frame: pl.DataFrame) -> str:
+def _digest_of_table(frame: pl.DataFrame) -> str:
     """Return the digest of a table: that of its CSV file, whatever its format on disk."""
     return hashlib.sha256(frame.write_csv().encode()).hexdigest()
 
@@ -230,12 +241,17 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
             with reading_parquet(path):
                 metadata = pl.read_parquet_metadata(path)
             card = json.loads(metadata[KEY]) | {"traces": metadata[TRACES]}
-            digest = _digest(read_frame(path)[0])
+            digest = _digest_of_table(read_frame(path)[0])
         else:
             with open_file(beside(path, "json")) as file, open_file(path) as table:
                 card, digest = json.loads(file.read()), hashlib.sha256(table.read()).hexdigest()
             before = card.get("before")
             card = before if before and before["sha256"] == digest else card
+        number = card.get("format", FORMAT) if "twoafc" in card else FORMAT  # files of others may have the name
+    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    require_format(number, FORMAT, str(path), "measure again, into another file")
+    try:
         if not isinstance(card["data"]["fingerprint"], str) or not isinstance(card["sha256"], str):
             return None
         for about in card["distances"].values():
@@ -243,7 +259,7 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
         if digest_of_traces(traces_from_text(card["traces"])) != card["data"].get("images"):
             return None
         return {name: about for name, about in card.items() if name not in ("before", "traces")}, card["traces"], digest
-    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -415,7 +431,9 @@ class Journal:
             except OSError as error:
                 self._note(path, f"could not be read ({error.strerror})")
                 continue
-            except (pl.exceptions.PolarsError, ValueError, KeyError, TypeError):
+            except DataError:
+                raise
+            except (pl.exceptions.PolarsError, ValueError, KeyError, TypeError, AttributeError):
                 self._note(path, "was damaged")
                 _remove(path)
                 continue
@@ -455,20 +473,22 @@ class Journal:
             columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
         frame = pl.DataFrame(columns)
         about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
-        header = {"data": self._data, "distances": about}
+        header = {"format": FORMAT, "data": self._data, "distances": about}
         content = io.BytesIO()
         frame.write_parquet(content, metadata={KEY: json.dumps(header)})
         with durable_file(self.folder / _part_name(int(items[0]), content.getvalue())) as partial:
             partial.write_bytes(content.getvalue())
 
     def _read_part(self, path: Path) -> tuple[dict[str, Any], IntArray, TraceArray, Values]:
-        """Read a part; raise ValueError if it is not the file that was written."""
+        """Read a part; raise ValueError if it is not the file that was written, DataError if it has another format."""
         with open_file(path) as file:
             content = file.read()
         if path.name != _part_name(int(path.name.partition("-")[0]), content):
             raise ValueError("not the file that was written")
-        frame = pl.read_parquet(io.BytesIO(content))
         header = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[KEY])
+        remedy = "finish that run with the version that began it, or remove the folder"
+        require_format(header.get("format", FORMAT), FORMAT, str(path), remedy)
+        frame = pl.read_parquet(io.BytesIO(content))
         items, traces, slots = frame["item"].to_numpy(), frame["traces"].to_numpy(), range(self.plan.shape[1])
         values = {
             name: np.stack([frame[f"{name}_{slot}"].to_numpy() for slot in slots], axis=1)

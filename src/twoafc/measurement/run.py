@@ -49,6 +49,7 @@ from twoafc.measurement.executors import (
 )
 from twoafc.measurement.identity import digest_of_traces, require_identified, require_same
 from twoafc.measurement.journal import (
+    FORMAT,
     ItemFailure,
     Journal,
     beside,
@@ -479,13 +480,13 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
     # No date: the same measurement gives the same card.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}
-    card = {"twoafc": twoafc.__version__, "data": data, "distances": about}
+    card = {"format": FORMAT, "twoafc": twoafc.__version__, "data": data, "distances": about}
     if journal.changed and channels:
         write_channels(out, plan, channels, values[channels.name], rows, card, traces)
     elif journal.changed:
         write_table(table, out, card, traces)
     if journal.finish(columns, rows):
-        notes.append(f"{beside(out, 'parts')} keeps what is known of rows or distances that are not in the table")
+        notes.append(f"{beside(out, 'parts')} keeps the known values of rows or distances that are not in the table")
     return Measured(table, failures, notes, card, journal.measured, plan.kind)
 
 
@@ -513,6 +514,6 @@ def _failures(plan: Plan, rows: BoolArray, items: Sequence[ItemFailure], out: Pa
 
 
 def _notes(journal: Journal) -> list[str]:
-    rounded = "{} gave {} values just below 0, by rounding; they are taken for 0"
+    rounded = "{} gave {} values just below 0, by rounding; they are set to 0"
     counts = [rounded.format(name, count) for name, count in journal.rounded.items() if count]
     return [*journal.plan.data.notes, *journal.notes, *counts]

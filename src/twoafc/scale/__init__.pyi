@@ -6,7 +6,7 @@ from .files import fingerprints as fingerprints
 from .files import size as size
 from .lattice import Counts as Counts
 from .lattice import Lattice as Lattice
-from .merging import Merged as Merged
+from .merging import MergedFiles as MergedFiles
 from .merging import carried_by as carried_by
 from .merging import carrying as carrying
 from .merging import fit_counts as fit_counts

@@ -89,7 +89,7 @@ def count(
 
     Parameters
     ----------
-    source : path, pattern, list of paths, Triplets, or any frame that narwhals knows
+    source : path, pattern, list of paths, Triplets, or any frame that narwhals supports
         Parquet or CSV files (s3:// and the like where the engine reads them), or a frame of polars, DuckDB, Dask,
         PySpark, pandas or arrow. Columns as those of `Triplets`; distances must be at least 0.
     distances : sequence of str, optional
@@ -133,7 +133,7 @@ def count(
             raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
 
 
-def _count(table: Table, progress: Progress | None) -> dict[str, Counts]:
+def _count(table: Input, progress: Progress | None) -> dict[str, Counts]:
     """Count every distance of a table, and check that all rows were counted."""
     rows = table.rows()
     dense = table.count_densely(rows, progress) if table.is_dense else {}
@@ -150,7 +150,7 @@ def _count(table: Table, progress: Progress | None) -> dict[str, Counts]:
     return by_name
 
 
-def _checked(tally: Tally, table: Table, name: str) -> Tally:
+def _checked(tally: Tally, table: Input, name: str) -> Tally:
     """Refuse rows that break a rule."""
     if tally.cells.is_empty():
         raise table.error("the table has no rows")
@@ -161,7 +161,7 @@ def _checked(tally: Tally, table: Table, name: str) -> Tally:
     raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
 
 
-def _counts(name: str, tally: Tally, table: Table) -> Counts:
+def _counts(name: str, tally: Tally, table: Input) -> Counts:
     """Number the groups, and add up the cells with the same key."""
     cells, groups = tally.cells.with_columns(group=pl.lit(0, dtype=pl.Int32)), ()
     if "group" in tally.cells.columns:
@@ -182,7 +182,7 @@ def _digests(refs: pl.Series) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class Table:
+class Input:
     """A table of votes and distances, not yet read."""
 
     engine: str  # what reads it
@@ -261,8 +261,8 @@ class Table:
         return count_densely(frame, sample, self.pairs, self.lattice, rows, progress, refs=refs)
 
 
-def _open(source: Any, engine: str | None, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Table:
-    """Open files, or take a frame of any library that narwhals knows."""
+def _open(source: Any, engine: str | None, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Input:
+    """Open files, or take a frame of any library that narwhals supports."""
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
     if isinstance(source, str | os.PathLike | list | tuple):
@@ -275,7 +275,7 @@ def _open(source: Any, engine: str | None, distances: Sequence[str] | None, latt
         kind = type(source).__name__
         raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
     if engine is not None:
-        raise ValueError("an engine is chosen for files; a frame is counted by its own")
+        raise ValueError("the engine is chosen for files only; a frame is counted by its own")
     for name in frame.columns:
         if not isinstance(name, str):
             raise DataError(f"names of columns must be text; found {name!r}")
@@ -286,19 +286,19 @@ def _open(source: Any, engine: str | None, distances: Sequence[str] | None, latt
     native = nw.to_native(frame)
     for name in columns:
         if (name in LABELS or not isinstance(native, pl.LazyFrame)) and (rule := broken_kind(name, schema[name])):
-            raise DataError(f"{rule}; the column holds {schema[name]}")
+            raise DataError(f"{rule}; the column has type {schema[name]}")
     if isinstance(native, pl.LazyFrame):
         known = {name: name for name in columns}
         frame = nw.from_native(as_numbers(native.select(columns)))
-        return Table("polars", frame, known, pairs, [], {}, lattice, keep_refs)
+        return Input("polars", frame, known, pairs, [], {}, lattice, keep_refs)
     kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
     known = engine_names(kind, columns)
     if list(known.values()) != columns:
         frame = nw.from_native(spark_selected(native, columns)).lazy()
-    return Table(kind, frame.select(*known.values()), known, pairs, [], {}, lattice, keep_refs)
+    return Input(kind, frame.select(*known.values()), known, pairs, [], {}, lattice, keep_refs)
 
 
-def _open_files(source: Any, engine: str, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Table:
+def _open_files(source: Any, engine: str, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Input:
     parts = find_parts(source)
     if engine != "polars" and not is_parquet(parts[0]):
         raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
@@ -313,7 +313,7 @@ def _open_files(source: Any, engine: str, distances: Sequence[str] | None, latti
     frame = open_frame(engine, parts, by_part, columns).select(*known.values())
     if engine == "polars":
         frame = nw.from_native(as_numbers(nw.to_native(frame)))
-    return Table(engine, frame, known, pairs, parts, by_part, lattice, keep_refs)
+    return Input(engine, frame, known, pairs, parts, by_part, lattice, keep_refs)
 
 
 def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
@@ -321,7 +321,7 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
     pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
     votes = says_votes(columns)
     if not pairs and distance_columns(columns):
-        raise DataError("tables of triplets can be counted; this is one of pairs")
+        raise DataError("only tables of triplets can be counted; this one has pairs")
     if not pairs:
         raise DataError(
             f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
@@ -337,7 +337,7 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
             raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")
     pairs = {name: pair for name, pair in pairs.items() if distances is None or name in distances}
     if keep_refs and "ref" not in columns:
-        raise DataError(f"refs can be kept where there is a column ref; found {', '.join(columns)}")
+        raise DataError(f"keeping refs requires a column ref; found {', '.join(columns)}")
     kept = ["group"] if "group" in columns else []
     kept += identifying(columns) if votes else []
     kept += ["ref"] if keep_refs and "ref" not in kept else []
@@ -354,7 +354,7 @@ def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
         refuse(values < 0, rule, where, lambda row, name=name, values=values: f"{name}={values[row]}")  # type: ignore[misc]
 
 
-def _check_parts(table: Table) -> None:
+def _check_parts(table: Input) -> None:
     """Go through the local files, a slice at a time, and raise a `DataError` for the first that breaks a rule."""
     for part in (part for part in table.parts if not is_remote(part)):
         try:
@@ -380,7 +380,7 @@ def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.D
         first += len(rows)
 
 
-def _check_frame(table: Table) -> None:
+def _check_frame(table: Input) -> None:
     """Collect the rows of a lazy frame that may break a rule, and raise a `DataError` for the first."""
     odd = broken_choice() if table.holds_votes else broken_counts()
     for name in (name for pair in table.known_pairs.values() for name in pair):

@@ -93,7 +93,7 @@ def _inside(folder: str) -> list[str]:
 
 
 def _refuse_twice(parts: Sequence[str]) -> None:
-    """Refuse a file that is named twice, even by different paths: its votes would count double."""
+    """Refuse a file that is named twice, even by different paths: its votes would be counted twice."""
     named: dict[str, str] = {}
     for part in parts:
         place = part if is_remote(part) else os.path.realpath(part)
@@ -160,7 +160,7 @@ def check_alike(schemas: Mapping[str, Mapping[str, pl.DataType | None]], needed:
                 raise DataError(f"{part} has no column {name}, which the others have")
             kind = columns[name]
             if kind is not None and (rule := broken_kind(name, kind)):
-                raise DataError(f"{part}: {rule}; the column holds {kind}")
+                raise DataError(f"{part}: {rule}; the column has type {kind}")
         for folder in Path(part).parts[:-1]:
             name = folder.partition("=")[0]
             if "=" in folder and name in LABELS and name not in columns:
@@ -193,7 +193,7 @@ def _rows(part: str) -> int:
 
 
 def fingerprints(parts: Sequence[str]) -> tuple[str, ...]:
-    """Identify files, whatever they are called, by their sizes and ends; none where one of them is remote.
+    """Identify files by their sizes and ends, not by their names; none where one of them is remote.
 
     Files without rows are left out: they hold no votes, and those of any two sites are the same.
     """
@@ -334,7 +334,7 @@ def spark_selected(frame: Any, columns: Sequence[str]) -> Any:
 
 
 def engine_names(engine: str, columns: Sequence[str]) -> dict[str, str]:
-    """Names of columns in the frame of an engine: to Spark a dot or a backtick in a name has a meaning."""
+    """Names of columns in the frame of an engine: a dot or a backtick in a name has a meaning in Spark."""
     odd = {name for name in columns if engine == "spark" and not re.fullmatch(r"\w+", name)}
     return {name: f"needed_{place}" if name in odd else name for place, name in enumerate(columns)}
 

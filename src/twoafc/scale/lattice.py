@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.files import read_archive, save_archive
+from twoafc.files import read_archive, require_format, save_archive
 from twoafc.public import public
 from twoafc.table import Triplets
 
@@ -180,7 +180,7 @@ TRIPLETS, VOTES, UNIDENTIFIED = "triplets", "votes", "unidentified votes"
 """What the rows of a counted table may be."""
 NOTES = {
     VOTES: "single votes were merged into triplets before they were counted: votes on one triplet must be counted "
-    "together, for in counts that are added they are several triplets",
+    "together, because merging counts treats them as separate triplets",
     UNIDENTIFIED: "votes that nothing identifies (ref, x0, x1 or triplet) were counted as triplets with M = 1",
 }
 KIND, FORMAT = "counts", 2
@@ -383,7 +383,7 @@ class Counts:
         per_octave, widest = self.lattice.per_octave, self.widest
         notes = [
             f"{self.distance}: counted in bins, {per_octave} for each doubling of the distance; "
-            f"no bin of several values holds more than {100 * widest:.3g} % of the distances"
+            f"no bin of several values contains more than {100 * widest:.3g} % of the distances"
         ]
         if self.beyond >= BEYOND:
             notes.append(
@@ -392,10 +392,10 @@ class Counts:
             )
         elif widest >= WIDEST:
             wanted = per_octave * 2 ** math.ceil(math.log2(max(2.0, widest / WIDEST)))
-            remedy = "no number of bins will do: subtract from the distance what all have in common"
+            remedy = "more bins do not help: subtract from the distance what all values have in common"
             if wanted <= FINEST:
                 remedy = f"count again with --per-octave {wanted}"
-            notes.append(f"warning: {self.distance}: one bin holds {widest:.0%} of the distances; {remedy}")
+            notes.append(f"warning: {self.distance}: one bin contains {widest:.0%} of the distances; {remedy}")
         return notes
 
     def coarser(self) -> Counts:
@@ -422,11 +422,11 @@ class Counts:
         """Read counts back; a file of another kind, or one that was changed, is refused with a `DataError`."""
         kind, card, arrays = read_archive(path)
         if kind != KIND:
-            raise DataError(f"{path} holds no counts; it holds a model of kind {kind!r}")
+            raise DataError(f"{path} has no counts; it is a model of kind {kind!r}")
         try:
             return cls.restore(card, arrays)
         except DataError as error:
-            raise DataError(f"{path} holds no usable counts; {error}") from error
+            raise DataError(f"{path} has no usable counts; {error}") from error
 
     def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings as plain values, and the arrays, for a file of counts or a model fitted to them."""
@@ -445,8 +445,7 @@ class Counts:
     @classmethod
     def restore(cls, card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Counts:
         """Restore what `stored` returned; refuse what counting cannot produce."""
-        if card.get("format") != FORMAT:
-            raise DataError(f"they are of format {card.get('format', 1)}, this version reads {FORMAT}: count again")
+        require_format(card.get("format", 1), FORMAT, "the card of counts", "count again")
         lists = ("groups", "parts", "files", "rows")
         if not all(_is_names(card.get(name)) for name in lists) or not isinstance(card.get("distance"), str):
             raise DataError("the card of counts must name distance, groups, parts, files and rows as text")
@@ -472,7 +471,7 @@ class Counts:
         )
         foreign = sorted({*arrays} - {*key, "count", "histogram_bin", "histogram_count"})
         if foreign:
-            raise DataError(f"the file holds {foreign[0]}, which no counts have")
+            raise DataError(f"the file has an array {foreign[0]}, which counts do not have")
         counts._check(key)
         return counts
 
@@ -494,7 +493,7 @@ class Counts:
             if not holds:
                 raise DataError(f"{rule}; in the file some are not")
         if not self.cells.equals(summed(key, self.cells)):
-            raise DataError("each key must stand once, in order; in the file they do not")
+            raise DataError("each key must occur once, in order; in the file they do not")
         fine, low, high = self.histogram["bin"].to_numpy(), *self.ends
         if not (fine.min() >= 0 and fine.max() < FINE.bins and (np.diff(fine) > 0).all()):
             raise DataError("bins of the histogram must lie on the finest lattice, in order; in the file they do not")
@@ -564,7 +563,7 @@ def _unpacked(arrays: Mapping[str, NDArray[Any]], key: Key) -> pl.DataFrame:
             raise DataError(f"{name} must be a row of whole numbers; that of the file is not")
         columns[name] = pl.Series(array).cast(kind, strict=False)
     if len({len(column) for column in columns.values()}) > 1 or not len(columns["count"]):
-        raise DataError("the arrays of counts must have one length, at least 1; those of the file have not")
+        raise DataError("the arrays of counts must have one length, at least 1; those of the file do not")
     frame = pl.DataFrame(columns)
     if sum(frame.null_count().row(0)):
         raise DataError("the numbers of counts must be of their size; some of the file are too large")

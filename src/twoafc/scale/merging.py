@@ -63,15 +63,17 @@ def merge(counts: Sequence[Counts], *, names: Sequence[str] | None = None) -> Co
 def _check_alike(one: str, a: Counts, other: str, b: Counts) -> None:
     """Refuse counts that cannot be added, with the reason."""
     if a.distance != b.distance:
-        raise DataError(f"counts of one distance add; {one} counts {a.distance}, {other} {b.distance}")
+        raise DataError(f"only counts of one distance can be merged; {one} has {a.distance}, {other} {b.distance}")
     if a.lattice != b.lattice:
         raise DataError(
-            f"counts on one lattice add; {one} has {a.lattice.per_octave} bins per octave, {other} "
-            f"{b.lattice.per_octave}: count one of them again, or take the finer ones on wider bins (Counts.coarser)"
+            f"only counts on one lattice can be merged; {one} has {a.lattice.per_octave} bins per octave, {other} "
+            f"{b.lattice.per_octave}: count one of them again, or make the finer ones coarser (Counts.coarser)"
         )
     if bool(a.groups) != bool(b.groups):
         with_groups, without = (one, other) if a.groups else (other, one)
-        raise DataError(f"counts add where all have groups or none has; {with_groups} has them, {without} has not")
+        raise DataError(
+            f"counts can be merged only if all have groups or none do; {with_groups} has groups, {without} has none"
+        )
 
 
 def _renumbered(cells: pl.DataFrame, old: Sequence[str], new: Sequence[str]) -> pl.DataFrame:
@@ -97,12 +99,12 @@ def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
     total = merge(counts, names=names)
     for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
         if share_votes(a, b):
-            raise DataError(f"votes are merged once; {other} holds counts that are in {one} already")
+            raise DataError(f"votes must be merged only once; {other} has counts that are already in {one}")
     return total
 
 
 def share_votes(a: Counts, b: Counts) -> bool:
-    """Whether two counts hold the same votes, by the files or the cells that they were made of."""
+    """Whether two counts have the same votes, by the files or the cells that they were made of."""
     return bool(set(a.files) & set(b.files)) or (_share(a, b) and not _by_chance(a, b))
 
 
@@ -110,7 +112,7 @@ def _doubtful(counts: Sequence[Counts], names: Sequence[str]) -> Iterator[str]:
     """Name counts of different files that have the same few cells."""
     for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
         if _share(a, b) and _by_chance(a, b):
-            yield f"{one} and {other} have the same cells, from different files; the same votes would now count double"
+            yield f"{one} and {other} have the same cells, from different files; the same votes would be counted twice"
 
 
 def _share(a: Counts, b: Counts) -> bool:
@@ -162,7 +164,7 @@ def carried_by(model: Model) -> tuple[CountsEstimator, Counts]:
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
+class MergedFiles:
     """The result of merging files.
 
     Attributes
@@ -180,7 +182,7 @@ class Merged:
     notes: list[str]
 
 
-def merge_files(paths: Sequence[str | Path]) -> Merged:
+def merge_files(paths: Sequence[str | Path]) -> MergedFiles:
     """Add the counts of some files; if there are models among them, fit their estimator to the sum.
 
     Parameters
@@ -209,9 +211,9 @@ def merge_files(paths: Sequence[str | Path]) -> Merged:
         counts.append(carried)
         one, other = repr(settings[names[0]]), repr(settings[name])
         if one != other:
-            raise DataError(f"models of one estimator and its settings merge; {names[0]} is {one}, {name} {other}")
+            raise DataError(f"only models with equal settings can be merged; {names[0]} is {one}, {name} {other}")
     total = _merged_once(names, counts)
     made = fit_counts(settings[names[0]], total) if settings else total
     lost = any(part.refs_kept for part in counts) and not total.refs_kept
     refs = ["not all files kept their refs; error bars of the sum are not clustered"] if lost else []
-    return Merged(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])
+    return MergedFiles(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])

@@ -1,4 +1,4 @@
-"""Counting as one lazy program, the same for every engine that narwhals knows; single votes are merged first."""
+"""Counting as one lazy program, the same for every engine that narwhals supports; single votes are merged first."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Counting:
         given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
         idle = next((option for option, value in given.items() if value is not None), None)
         if idle and all(source.holds_counts for source in sources.values()):
-            raise ValueError(f"{idle} says how tables are counted; these are counts already, so leave it out")
+            raise ValueError(f"{idle} sets how tables are counted; these are already counts: leave it out")
 
     def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
         """Explain why tables were counted although the user did not ask for it, and mention bins of different width."""
@@ -93,7 +93,7 @@ class Counting:
         }
         if len(set.union(*widths.values())) > 1:
             widths_of = (f"{role} {' and '.join(map(str, sorted(numbers)))}" for role, numbers in widths.items())
-            notes.append(f"counted in bins of unlike width; for each doubling of a distance, {', '.join(widths_of)}")
+            notes.append(f"counted in bins of different widths; per doubling of a distance, {', '.join(widths_of)}")
         return notes
 
     def engine_of(self, source: Source) -> str:

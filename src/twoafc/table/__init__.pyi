@@ -9,6 +9,7 @@ from .folds import split_rows as split_rows
 from .folds import unseen_rows as unseen_rows
 from .join import join_columns as join_columns
 from .merging import QUADRUPLE as QUADRUPLE
+from .merging import SAME_DISTANCE as SAME_DISTANCE
 from .merging import TRIPLET as TRIPLET
 from .merging import merge_votes as merge_votes
 from .read import READABLE as READABLE
@@ -42,7 +43,6 @@ from .rules import refuse as refuse
 from .rules import says_votes as says_votes
 from .rules import weight_of as weight_of
 from .votes import ENDS as ENDS
-from .votes import SAME_DISTANCE as SAME_DISTANCE
 from .votes import Pairs as Pairs
 from .votes import Triplets as Triplets
 from .votes import Votes as Votes
@@ -50,3 +50,4 @@ from .votes import as_votes as as_votes
 from .votes import check_weights as check_weights
 from .votes import numbered as numbered
 from .votes import read_votes as read_votes
+from .votes import require_single as require_single

@@ -277,5 +277,5 @@ def _drawn_counts(count: IntArray, folds: int, *, seed: int) -> IntArray:
         drawn.append(rng.binomial(left, 1 / rest))
         left = left - drawn[-1]
     if not all(part.any() for part in drawn):
-        raise DataError(f"each fold must have triplets; of {total} one of {folds} folds got none: take fewer folds")
+        raise DataError(f"each fold must have triplets; of {total} one of {folds} folds got none: use fewer folds")
     return np.stack(drawn)

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET
+from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET, beyond_rounding
 from twoafc.table.read import as_frame, check_unique, read_frame, row_name
 from twoafc.table.rules import Where, distance_columns, finite_column, labels_of, refuse
-from twoafc.table.votes import SAME_DISTANCE
+from twoafc.table.votes import Distances
 
 # Relative to the median of a distance: values less than this below 0 are rounding, as in `twoafc.check_distance`.
 ROUNDING = 1e-4
@@ -58,7 +57,7 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
         added = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
     taken = [name for name in added if name in frame.columns]
     if taken:
-        raise DataError(f"the table has the column {taken[0]} already; drop it there, or give the new one another name")
+        raise DataError(f"the table has the column {taken[0]} already; drop it, or rename the new one")
     return frame.with_columns(**{name: pl.Series(values) for name, values in added.items()})
 
 
@@ -91,10 +90,10 @@ def _by_triplets(
     # In one order, so that repeats can be compared; the rows of the table are swapped back in the end.
     asked, turned = _ordered(labels, images)
     given, swapped = _ordered(keys, images)
-    values: Values = {}
-    for columns in names.values():
+    values: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name, columns in names.items():
         d0, d1 = _distances(other, columns, elsewhere)
-        values |= {columns[0]: np.where(swapped, d1, d0), columns[1]: np.where(swapped, d0, d1)}
+        values[name] = np.where(swapped, d1, d0), np.where(swapped, d0, d1)
     rows = _places(Side(asked, labels, where), Side(given, keys, elsewhere), images, values)
     if "triplet" in both and images:
         shown, measured = labels.select(images), keys[rows].select(images)
@@ -102,8 +101,8 @@ def _by_triplets(
         other_images = ~_agree(asked, given[rows], images)
         refuse(other_images, rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
     added: Values = {}
-    for name0, name1 in names.values():
-        d0, d1 = values[name0][rows], values[name1][rows]
+    for name, (name0, name1) in names.items():
+        d0, d1 = (column[rows] for column in values[name])
         added |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
     return added
 
@@ -125,7 +124,9 @@ def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, whe
         ref = f"ref{side}" if shown == QUADRUPLE else "ref"
         group = ["group"] * ("group" in labels.columns)
         asked = labels.select(*group, pl.col(ref).alias("ref"), pl.col(f"x{side}").alias("x"))
-        rows = _places(Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, values)
+        rows = _places(
+            Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, {name: (values[name],) for name in names}
+        )
         added |= {name + side: values[name][rows] for name in names}
     return added
 
@@ -144,7 +145,7 @@ def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> t
     return np.maximum(distances[0], 0), np.maximum(distances[1], 0)
 
 
-def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, BoolArray]:
     """Order x0 and x1 of every row, with their references, by name; return also which rows were swapped."""
     if not images:
         return labels, np.zeros(len(labels), dtype=np.bool_)
@@ -164,7 +165,7 @@ class Side(NamedTuple):
     where: Where
 
 
-def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values) -> NDArray[np.int64]:
+def _places(table: Side, columns: Side, images: tuple[str, ...], distances: Distances) -> IntArray:
     """Find the row of distances that each row of votes names; of repeats that agree, the first."""
     both = set(table.names.columns) & set(columns.names.columns)
     on = [*(("triplet",) if "triplet" in both and images != PAIR else images), *["group"] * ("group" in both)]
@@ -175,9 +176,8 @@ def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values)
         return ", ".join(f"{name}={side.given[name][row]!r}" for name in on)
 
     other = ~_agree(keys, keys[lead], images)
-    for d in values.values():
-        # The rounding of a distance measured twice, near 0 too.
-        other |= abs(d - d[lead]) > SAME_DISTANCE * np.maximum(d, d[lead]) + 1e-15 * d.max(initial=0)
+    for d in distances.values():
+        other |= beyond_rounding(d, lead)
     rule = "repeated rows of distances must agree"
     refuse(
         other,
@@ -193,7 +193,7 @@ def _places(table: Side, columns: Side, images: tuple[str, ...], values: Values)
     return places.to_numpy().astype(np.int64)
 
 
-def _agree(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, ...]) -> NDArray[np.bool_]:
+def _agree(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, ...]) -> BoolArray:
     same = np.ones(len(a), dtype=np.bool_)
     for name in names:
         same &= (a[name] == b[name]).to_numpy()

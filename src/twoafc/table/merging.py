@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 
 TRIPLET = ("ref", "x0", "x1")
 QUADRUPLE = ("ref0", "x0", "ref1", "x1")
 PAIR = ("ref", "x")
+SAME_DISTANCE = 1e-9
+"""Largest difference between votes on one row, relative to its largest distance: rounding of a repeated measurement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +25,9 @@ class Merged:
     Rows are in the order in which they came.
     """
 
-    first: NDArray[np.int64]
-    row: NDArray[np.int64]  # of each vote, shape (votes,)
-    swapped: NDArray[np.bool_]  # whether x0 and x1 were shown the other way round than the row has them
+    first: IntArray
+    row: IntArray  # of each vote, shape (votes,)
+    swapped: BoolArray  # whether x0 and x1 were shown the other way round than the row has them
 
 
 def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
@@ -66,6 +70,23 @@ def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
     )
     _, place, row = np.unique(by_vote["lead"].to_numpy(), return_index=True, return_inverse=True)
     return Merged(by_vote["usual"].to_numpy()[place], row, (by_vote["falling"] != by_vote["turned"]).to_numpy())
+
+
+def beyond_rounding(values: Sequence[FloatArray], lead: IntArray) -> BoolArray:
+    """Return which votes differ from the first on their row, `lead`, where those of a row differ by more than rounding.
+
+    For d0, and for d1, the largest less the smallest of a row's `values` may be `SAME_DISTANCE` of the largest of both.
+    """
+
+    def most(x: FloatArray) -> FloatArray:
+        largest = np.full(len(x), -np.inf)
+        np.maximum.at(largest, lead, x)
+        return largest[lead]
+
+    allowed = SAME_DISTANCE * np.max([most(np.abs(x)) for x in values], axis=0)
+    spread = np.max([most(x) + most(-x) for x in values], axis=0)
+    off = np.max([np.abs(x - x[lead]) for x in values], axis=0)
+    return np.asarray((spread > allowed) & (off > allowed / 3))  # if d differs by x, one is x / 2 from the first
 
 
 def _falling(labels: pl.DataFrame, one: list[str], other: list[str]) -> pl.Series:

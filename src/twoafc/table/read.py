@@ -55,7 +55,7 @@ def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFra
 
 
 def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
-    """Read a table that lies in several files, all with the same columns; rows are named with their file."""
+    """Read a table in several files, all with the same columns; rows are named with their file."""
     if len(paths) == 1:
         return _named_frame(paths[0])
     frames, places = zip(*map(_named_frame, paths), strict=True)
@@ -217,4 +217,4 @@ def check_unique(columns: list[str]) -> None:
     twice = {name: count for name, count in Counter(columns).items() if count > 1}
     if twice:
         name, count = next(iter(twice.items()))
-        raise DataError(f"column names must differ; {name} heads {count} columns")
+        raise DataError(f"column names must differ; {name} is the name of {count} columns")

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
 
 Where = Callable[[int], str]
@@ -130,7 +129,7 @@ def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.
     kept = [name for name in (PAIR_LABELS if row == "pair" else LABELS) if name in frame.columns]
     for name in kept:
         if frame[name].dtype.is_nested() or frame[name].dtype in (pl.Binary, pl.Object):
-            raise DataError(f"{name} must be text or numbers; the column holds {frame[name].dtype}")
+            raise DataError(f"{name} must be text or numbers; the column has type {frame[name].dtype}")
     labels = frame.select(pl.col(name).cast(pl.String) for name in kept)
     for name in labels.columns:
         blank = labels[name].is_null() | (labels[name] == "")
@@ -198,7 +197,7 @@ def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
     return choice
 
 
-def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.float64]:
+def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
     """Return one column as numbers; a missing cell is NaN, other text is refused with its row."""
     series = frame[column]
     if series.dtype == pl.String:
@@ -207,21 +206,21 @@ def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> NDArray[np.flo
         wrong = series.is_null() & text.is_not_null() & (text != "")
         refuse(wrong.to_numpy(), f"{column} must be a number", where, lambda row: f"{column}={text[row]!r}")
     elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
-        raise DataError(f"{column} must be a number; the column holds {series.dtype}")
+        raise DataError(f"{column} must be a number; the column has type {series.dtype}")
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
 
 
-def _blank(series: pl.Series) -> NDArray[np.bool_]:
+def _blank(series: pl.Series) -> BoolArray:
     if series.dtype != pl.String:
         return np.zeros(len(series), dtype=np.bool_)
     return (series.str.strip_chars() == "").fill_null(True).to_numpy()
 
 
-def _refuse_missing(missing: NDArray[np.bool_], column: str, where: Where) -> None:
+def _refuse_missing(missing: BoolArray, column: str, where: Where) -> None:
     refuse(missing, f"{column} must not be missing", where, lambda row: f"no {column}")
 
 
-def refuse(wrong: NDArray[np.bool_], rule: str, where: Where, found: Callable[[int], str]) -> None:
+def refuse(wrong: BoolArray, rule: str, where: Where, found: Callable[[int], str]) -> None:
     """Raise a DataError that names the rule, the first row that breaks it, its value, and how many do."""
     if wrong.any():
         row = int(np.argmax(wrong))

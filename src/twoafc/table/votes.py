@@ -21,7 +21,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError, naming
 from twoafc.public import public
-from twoafc.table.merging import Merged, merge_votes
+from twoafc.table.merging import Merged, beyond_rounding, merge_votes
 from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
 from twoafc.table.rules import (
     UNNAMED,
@@ -40,8 +40,6 @@ from twoafc.table.rules import (
 )
 
 Distances = Mapping[str, tuple[FloatArray, ...]]
-SAME_DISTANCE = 1e-9
-"""Largest difference between votes on one row, relative to its distance: rounding of a distance measured twice."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +101,7 @@ class Votes:
 
     @classmethod
     def read_parts(cls, paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Self:
-        """Read and validate a table that lies in several files, CSV or Parquet, one after the other."""
+        """Read and validate a table in several files, CSV or Parquet, one after the other."""
         with naming(paths[0]) if len(paths) == 1 else nullcontext():
             frame, where = read_frames(paths)
             return cls._validated(renamed(frame, rename), where)
@@ -270,6 +268,7 @@ class Votes:
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table as a polars frame: labels, n, M, weight, and NAME_d0, NAME_d1 (NAME_d) of each distance."""
+        require_single(self, "a frame")
         columns: dict[str, Any] = {"n": self.n, "M": self.M}
         if self.weight is not None:
             columns["weight"] = self.weight
@@ -281,6 +280,12 @@ class Votes:
     def write(self, path: str | Path) -> None:
         """Write the table as CSV or Parquet, by the ending of the name; never half a file."""
         write_frame(self.to_frame(), path)
+
+
+def require_single(table: Votes, what: str) -> None:
+    """Raise a `DataError` if rows stand for several triplets."""
+    if table.count is not None:
+        raise DataError(f"{what} needs single triplets; these are counts of them: use the table that was counted")
 
 
 def _moved(frame: pl.DataFrame | None, place: NDArray[np.int32]) -> pl.DataFrame | None:
@@ -419,20 +424,16 @@ def _no_distance(k: int, columns: Sequence[str]) -> str:
 
 
 def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row with another weight than its first vote."""
+    """Refuse votes on one row with different weights."""
     lead = merged.first[merged.row]
-    unlike = np.abs(weight - weight[lead]) > SAME_DISTANCE * np.maximum(weight, weight[lead])
-    rule = f"votes on one {row} must have the same weight"
+    unlike, rule = beyond_rounding([weight], lead), f"votes on one {row} must have the same weight"
     refuse(unlike, rule, where, lambda at: f"{weight[at]}, row {lead[at]} {weight[lead[at]]}")
 
 
 def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row with other distances than its first vote."""
+    """Refuse votes on one row with different distances."""
     lead = merged.first[merged.row]
     shown = [np.where(merged.swapped, other, column) for column, other in zip(d, d[::-1], strict=True)]
-    off = np.max([np.abs(own - column[lead]) for own, column in zip(shown, d, strict=True)], axis=0)
-    largest = np.max([np.maximum(np.abs(column), np.abs(column[lead])) for column in d], axis=0)
-    unlike = off > SAME_DISTANCE * largest
     plural = "s" if len(d) > 1 else ""
 
     def values(at: int) -> str:
@@ -440,4 +441,4 @@ def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where
         return f"({text})" if len(d) > 1 else text
 
     rule = f"votes on one {row} must have the same distance{plural} ({name})"
-    refuse(unlike, rule, where, lambda at: f"{values(at)}, row {lead[at]} {values(lead[at])}")
+    refuse(beyond_rounding(shown, lead), rule, where, lambda at: f"{values(at)}, row {lead[at]} {values(lead[at])}")
