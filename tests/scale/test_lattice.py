@@ -182,7 +182,7 @@ def put(place: int, value: int) -> Any:
 
 def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
     for told, new in {
-        "they are of format 1, this version reads 2: count again": {"format": 1},
+        "the card of counts is of format 1, this version reads 2: count again": {"format": 1},
         "the card of counts must name distance, groups, parts, files and rows as text": {"distance": 3},
         "groups must be names in order, each once; those of the file are not": {"groups": ["h", "g"]},
         "rows must be triplets or votes or unidentified votes; those of the file are not": {"rows": ["pairs"]},

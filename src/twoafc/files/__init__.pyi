@@ -7,6 +7,7 @@ from .reading import open_file as open_file
 from .reading import quiet_polars as quiet_polars
 from .reading import reading_parquet as reading_parquet
 from .reading import require_file as require_file
+from .reading import require_format as require_format
 from .reading import require_utf8 as require_utf8
 from .reading import unprinted as unprinted
 from .restoring import restored as restored

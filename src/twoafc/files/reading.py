@@ -90,6 +90,20 @@ def require_utf8(start: bytes) -> None:
         raise DataError('a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"')
 
 
+def require_format(found: object, expected: int, what: str, remedy: str) -> None:
+    """Raise a `DataError` for a file of another format than this version reads.
+
+    Examples
+    --------
+    >>> require_format(99, 1, "table.csv", "measure again")
+    Traceback (most recent call last):
+        ...
+    twoafc.DataError: table.csv is of format 99, this version reads 1: measure again
+    """
+    if type(found) is not int or found != expected:
+        raise DataError(f"{what} is of format {found!r}, this version reads {expected}: {remedy}")
+
+
 @contextmanager
 def reading_parquet(path: str | Path) -> Iterator[None]:
     """Raise a `DataError` if polars cannot read a Parquet file; messages of polars itself are not printed."""

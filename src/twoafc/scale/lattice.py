@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
-from twoafc.files import read_archive, save_archive
+from twoafc.files import read_archive, require_format, save_archive
 from twoafc.public import public
 from twoafc.table import Triplets
 
@@ -445,8 +445,7 @@ class Counts:
     @classmethod
     def restore(cls, card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Counts:
         """Restore what `stored` returned; refuse what counting cannot produce."""
-        if card.get("format") != FORMAT:
-            raise DataError(f"they are of format {card.get('format', 1)}, this version reads {FORMAT}: count again")
+        require_format(card.get("format", 1), FORMAT, "the card of counts", "count again")
         lists = ("groups", "parts", "files", "rows")
         if not all(_is_names(card.get(name)) for name in lists) or not isinstance(card.get("distance"), str):
             raise DataError("the card of counts must name distance, groups, parts, files and rows as text")
