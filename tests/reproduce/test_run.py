@@ -19,6 +19,7 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "paper"
     claim(out, SETTINGS)
     claim(out, SETTINGS)
+    card = (out / "run.json").read_text()
     with pytest.raises(DataError) as caught:
         claim(out, {**SETTINGS, "limit": 100})
     assert str(caught.value) == (
@@ -39,6 +40,11 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         claim(tmp_path, SETTINGS, {"bapps": out})
     assert str(caught.value) == f"{out} lies in {tmp_path}, the output folder; name another output folder"
     (out / "mine.txt").unlink()
+    for other, said in (('"format": 99,', 99), ("", 0)):
+        (out / "run.json").write_text(card.replace('"format": 1,', other))
+        with pytest.raises(DataError) as caught:
+            claim(out, SETTINGS)
+        assert str(caught.value) == f"{out / 'run.json'} is of format {said}, this version reads 1: name a new folder"
     (out / "run.json").write_text("{}")
     with pytest.raises(DataError, match=r"run.json is not from an earlier run; name a new folder$"):
         claim(out, SETTINGS)

@@ -177,7 +177,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     score = {"distance": "a", "estimator": "density", "split": "test", "group": "all", "seed": None}
-    told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [score], "comparisons": []}
+    card = {"settings": {"ties": "half"}, "error_bars": ""}
+    told = {"format": 1, "card": card, "scores": [score], "comparisons": []}
     (tmp_path / "scores.json").write_text(json.dumps(told))
     (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
     assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet: not a readable Parquet file: ")
@@ -293,7 +294,7 @@ def test_runs_that_diverged_are_left_out(tmp_path: Path) -> None:
     frame = pl.read_parquet(bad / "triplets.parquet")
     frame.with_columns(diverged=pl.lit(True)).write_parquet(bad / "triplets.parquet")
     assert refused(tmp_path, good, bad) == "every run of bb diverged; there is nothing to compare"
-    (bad / "scores.json").write_text("{}")
+    (bad / "scores.json").write_text('{"format": 1}')
     assert refused(tmp_path, good, bad) == (
         "~/bad/scores.json is not that of a result; it has no card; run twoafc evaluate again"
     )

@@ -466,7 +466,7 @@ def test_what_older_results_do_not_tell_is_left_out(finished: Path, tmp_path: Pa
     folder = tmp_path / "older"
     folder.mkdir()
     content = json.loads((finished / "scores.json").read_text())
-    kept = {name: content[name] for name in ("card", "scores", "comparisons")}
+    kept = {name: content[name] for name in ("format", "card", "scores", "comparisons")}
     (folder / "scores.json").write_text(json.dumps(kept))
     said = body(report_page(Result.read(folder)))
     assert "The band is where" not in said
@@ -543,7 +543,7 @@ def test_mistakes_get_one_line(finished: Path, tmp_path: Path, capsys: Any) -> N
         return refused(capsys, "report", *arguments)
 
     assert failure(str(tmp_path)) == f"{tmp_path} is not a folder of results; it has no scores.json"
-    (tmp_path / "scores.json").write_text('{"scores": []}')
+    (tmp_path / "scores.json").write_text('{"format": 1, "scores": []}')
     other = f"{tmp_path / 'scores.json'} is not that of a result; it has no card; run twoafc evaluate again"
     assert failure(str(tmp_path)) == other
     missing = tmp_path / "nowhere"

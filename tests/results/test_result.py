@@ -65,11 +65,11 @@ def test_asking_for_what_is_not_there(finished: Path) -> None:
 def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is not a folder of results; it has no scores\.json$"):
         Result.read(tmp_path)
-    (tmp_path / "scores.json").write_text('{"card": 3}')
+    (tmp_path / "scores.json").write_text('{"format": 1, "card": 3}')
     with pytest.raises(DataError, match=r"scores\.json is not that of a result; it has no scores; run twoafc"):
         Result.read(tmp_path)
     (tmp_path / "scores.json").write_text(
-        '{"card": {"settings": {"ties": "half"}, "error_bars": ""}, "comparisons": [], "scores": [{"distance": '
+        '{"format": 1, "card": {"settings": {"ties": "half"}, "error_bars": ""}, "comparisons": [], "scores": [{"distance": '
         '"a", "estimator": "density", "split": "test", "group": "all", "seed": null}]}'
     )
     with pytest.raises(

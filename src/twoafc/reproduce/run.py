@@ -11,7 +11,7 @@ from typing import Any
 from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
-from twoafc.files import clear_partial, replaced, strict_json, write_text
+from twoafc.files import clear_partial, replaced, require_format, strict_json, write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import choose_distances
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
@@ -226,10 +226,12 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
         raise DataError(f"{folder} has other files ({foreign[0]}); name a new folder, or one of an earlier run only")
     if entries:
         try:
-            before = json.loads((folder / CARD).read_text(encoding="utf-8"))["settings"]
+            card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+            before = card["settings"]
             changed = [name for name in settings if before[name] != settings[name]]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
+        require_format(card.get("format", 0), experiments.FORMAT, str(folder / CARD), "name a new folder")
         for name in changed:
             old, new = ("none" if value is None else value for value in (before[name], settings[name]))
             raise DataError(
@@ -241,5 +243,5 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
     folder.mkdir(parents=True, exist_ok=True)
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
     if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
-        card = {"command": "twoafc reproduce", "settings": settings, "sets": sets}
+        card = {"format": experiments.FORMAT, "command": "twoafc reproduce", "settings": settings, "sets": sets}
         write_text(strict_json(card, indent=1), folder / CARD)

@@ -22,7 +22,7 @@ import twoafc
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator, FusionFit, HeadsFit, Model
-from twoafc.files import OutputFolder, legible, recover, restored
+from twoafc.files import OutputFolder, legible, recover, require_format, restored
 from twoafc.inference import DRAWS, Ceiling, Goodness, Record
 from twoafc.results import tables
 from twoafc.table import LABELS, MOST_VOTES, PAIR_LABELS, Votes, read_frame, write_frame
@@ -280,7 +280,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 def read_json(folder: Path) -> Any:
-    """Read scores.json of a folder; a `DataError` if it is missing or differs from `FORM`."""
+    """Read scores.json of a folder; a `DataError` if it is missing, of another format or differs from `FORM`."""
     path = folder / RESULTS.name
     recover(folder)
     if not path.is_file():
@@ -290,6 +290,8 @@ def read_json(folder: Path) -> Any:
         json.dumps(content, ensure_ascii=False, allow_nan=False).encode()  # Python reads more than JSON allows
     except (OSError, ValueError, RecursionError) as error:
         raise _not_a_result(folder, "it is not JSON that can be read") from error
+    if isinstance(content, dict):
+        require_format(content.get("format", 0), RESULTS.format, str(path), "run twoafc evaluate again")
     if wrong := problem(content):
         raise _not_a_result(folder, wrong, content)
     return content
@@ -321,6 +323,7 @@ def _with_infinity(record: Record) -> Record:
 SCALAR, NUMBER = str | int | float | None, int | float | None
 NAMED = {"distance": str, "estimator": str}
 FORM: dict[str, Any] = {
+    "format": int,
     "card": {
         "settings": {"ties": str, "seed?": int, "...": SCALAR},
         "error_bars": str,
@@ -351,7 +354,7 @@ def problem(content: Any) -> str | None:
 
     Examples
     --------
-    >>> problem({"card": {"settings": {"ties": "half"}}, "scores": [], "comparisons": []})
+    >>> problem({"format": 1, "card": {"settings": {"ties": "half"}}, "scores": [], "comparisons": []})
     'card has no error_bars'
     >>> problem([])
     'it must be a record, found []'
