@@ -90,7 +90,7 @@ def test_the_card_says_what_made_it(found: Result, tmp_path: Path) -> None:
     assert told["estimators"] == {"density": dataclasses.asdict(Density())}
     assert told["tie_rule"] == "a tie counts one half"
     assert told["simulated"] == "exact expectation"
-    assert told["seed"] == 0
+    assert told["settings"]["seed"] == 0
     assert told["data"]["train"]["triplets"] == 300
     (fit,) = told["fits"]
     assert fit["plane_log_likelihood"] == found.runs[0].fit.plane_log_likelihood[0]  # type: ignore[attr-defined]

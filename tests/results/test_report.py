@@ -107,7 +107,7 @@ def test_the_page_holds_what_the_result_holds(finished: Path, result: Result) ->
 def test_the_card_shows_what_is_there_and_nothing_empty(result: Result) -> None:
     card = result.card | {"caveats": [], "training": {"splits": 10}, "paper_density_nll": {"good": 1.0}}
     named = dict(card_lines(card))
-    assert {"versions", "table, train", "table, test", "estimator, density", "settings", "seed"} <= set(named)
+    assert {"versions", "table, train", "table, test", "estimator, density", "settings"} <= set(named)
     assert not {"caveats", "training", "paper density nll"} & set(named)
     assert all(named.values())
 

@@ -46,7 +46,7 @@ NAMED_GROUPS, AT_AN_END = 24, 8
 """Up to so many groups all have a line; of more, so many at either end."""
 Panel = tuple[str, Markup | None, str]
 """Heading, drawing (None if there is nothing to draw), and a note below it."""
-SHOWN = ("settings", "seed", "tie_rule", "simulated", "machine", "created")
+SHOWN = ("settings", "tie_rule", "simulated", "machine", "created")
 """Parts of the card that are shown besides versions, tables and estimators; scores.json has all of it."""
 BIBTEX = """\
 @article{hepburn2024evaluating,
@@ -170,8 +170,8 @@ def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     Examples
     --------
-    >>> card_lines({"seed": 0, "tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
-    [('table, test', 'file t.csv, votes 1200'), ('seed', '0'), ('tie rule', 'a tie counts one half')]
+    >>> card_lines({"tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
+    [('table, test', 'file t.csv, votes 1200'), ('tie rule', 'a tie counts one half')]
     """
     named = {"versions": card.get("versions")}
     named |= {f"table, {role}": table for role, table in card.get("data", {}).items()}
