@@ -64,8 +64,7 @@ class Figures:
         values: dict[str, plots.Curve] = {}
         for run in self._runs(*self._asked(distances, estimator, "pair", "curves")):
             if run.distance not in values:
-                rows = self._result.rows.filter(distance=run.distance, estimator=run.estimator)
-                values[run.distance] = plots.curve_values(run.fit, Pairs.from_frame(rows.select("n", "M", "d")))
+                values[run.distance] = curve_of(self._result, run.fit, run.distance, run.estimator)
         return _drawn(plots.curves(values) if values else None, "curve")
 
     def reliability(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
@@ -241,6 +240,12 @@ def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str
         return {"constant P": floor - origin} if math.isfinite(floor) else {}
     best = {"ceiling": (ceiling.nll_lowest - origin, ceiling.nll_highest - origin)} if ceiling.known else {}
     return {**best, "P = 1/2": ceiling.floor_nll - origin}
+
+
+def curve_of(result: Result, fit: Any, distance: str, estimator: str) -> plots.Curve:
+    """Return the curve of P(same | d) of a fit, with the tested pairs."""
+    rows = result.rows.filter(distance=distance, estimator=estimator)
+    return plots.curve_values(fit, Pairs.from_frame(rows.select("n", "M", "d")))
 
 
 def p_text(record: Record) -> str:
