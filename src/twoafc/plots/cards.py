@@ -104,7 +104,7 @@ def disagreement_card(
     *,
     title: str = "",
     labels: tuple[str, str, str] = LABELS,
-    right: str | None = None,
+    right: str,
 ) -> Figure:
     """Draw a triplet with the NLL of each count under several distances, and mark the one that was right.
 
@@ -114,20 +114,14 @@ def disagreement_card(
         As in `triplet_card`.
     answers : mapping of name to answer
         Of `twoafc.results.ask`, with the distances d0 and d1 of each.
-    right : str, optional
-        The name of the distance that was right, or "" if the votes cannot decide; default the one under which the
-        observed votes are most likely, if there is one.
+    right : str
+        The name of the distance that was right, or "" if the votes cannot decide.
     """
     if right and right not in answers:
         raise ValueError(f"right must name one of {', '.join(answers)}, or be empty; found {right!r}")
     figure, panels, axes = _card(images, labels, len(answers), title)
     _show_votes(next(iter(answers.values())), panels, ("", ""))
-    best = right
-    if right is None:
-        nll = {name: c["nll"] for name, answer in answers.items() for c in answer["counts"] if c["observed"]}
-        likeliest = [name for name in nll if nll[name] == min(nll.values())]
-        best = likeliest[0] if len(likeliest) == 1 else ""
-    if right == "":
+    if not right:
         panels[1].set_xlabel("the votes cannot\ntell which is right", fontsize=SMALL)
     top = max(counts_nll(answer, ax).get_ylim()[1] for answer, ax in zip(answers.values(), axes, strict=True))
     for ax, (name, answer) in zip(axes, answers.items(), strict=True):
@@ -136,8 +130,8 @@ def disagreement_card(
         lines = [ax.get_xlabel(), distances, _probability(answer)]
         ax.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
         ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")
-        verbatim(ax.set_title(f"{name}: right" if name == best else name, fontsize=LABEL))
-        ax.title.set(weight="bold" if name == best else "normal", color=DARK if name == best else "black")
+        verbatim(ax.set_title(f"{name}: right" if name == right else name, fontsize=LABEL))
+        ax.title.set(weight="bold" if name == right else "normal", color=DARK if name == right else "black")
     return figure
 
 
