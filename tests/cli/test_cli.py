@@ -209,7 +209,7 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
         ),
         (
             "evaluate --train train.csv --estimator network --sigma 1",
-            "--sigma is a setting of density, which is not asked for",
+            "--sigma is a setting of density; add --estimator density",
         ),
         ("evaluate --train train.csv --out train.csv", "train.csv is a file; results are written to a folder"),
         (

@@ -217,7 +217,7 @@ def test_an_estimator_that_only_diverged_is_left_out(folder: Path) -> None:
     results.__dict__["triplets"] = lost
     with pytest.raises(DataError) as caught:
         Explored(results)
-    assert str(caught.value) == "every run of near, network diverged; there is nothing to tell of its triplets"
+    assert str(caught.value) == "every run of near, network diverged; there is no P or NLL for its triplets"
 
 
 def test_counts_have_surfaces_and_no_rows(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def get(client: FlaskClient, path: str, base_url: str = LOCAL, **more: Any) -> A
 def test_a_foreign_host_is_refused(client: FlaskClient, host: str, path: str) -> None:
     answer = get(client, path, f"http://{host}")
     assert answer.status_code == 403
-    assert b"served as 127.0.0.1 or localhost alone" in answer.data
+    assert b"served only as 127.0.0.1 or localhost" in answer.data
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8050", "localhost:8050", "LOCALHOST:9", "localhost"])
@@ -644,7 +644,7 @@ def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str], folde
         port = taken.getsockname()[1]
         told = f"port {port} is taken; choose another with --port, or none"
         assert failure(capsys, str(folder), "--port", str(port)) == told
-    told = "a port is a number from 1 to 65535; found 99999; choose another, or none"
+    told = "a port must be a number from 1 to 65535; found 99999; choose another, or none"
     assert failure(capsys, str(folder), "--port", "99999") == told
 
 

@@ -157,7 +157,7 @@ def test_who_was_right_may_be_text_or_left_open() -> None:
     assert titles(plots.disagreement_card(IMAGES, answers, right="bad")) == ["good", "bad: right"]
     left_open = plots.disagreement_card(IMAGES, answers, right="", title="triplet 7")
     assert titles(left_open) == ["good", "bad"]
-    assert left_open.axes[1].get_xlabel() == "the votes cannot\ntell which is right"
+    assert left_open.axes[1].get_xlabel() == "the votes\ndo not decide"
 
 
 def test_nobody_is_right_at_a_tie_or_where_nothing_was_observed() -> None:

@@ -71,7 +71,7 @@ def test_a_folder_remembers_its_data_sets(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         reproduce(out, bapps=tmp_path / "bapps", options=Options(("rmse",)))
     assert str(caught.value) == (
-        f"{out} has CLIC 2021 from an earlier run, which is no longer in {tmp_path / 'c'}; say where it is with "
+        f"{out} has CLIC 2021 from an earlier run, which is no longer in {tmp_path / 'c'}; give its path with "
         "--clic, or name another output folder"
     )
 
@@ -104,8 +104,6 @@ def test_a_data_set_is_needed_and_only_one_kind(tmp_path: Path) -> None:
         "to get the data, run: twoafc fetch bapps_train bapps_val (6.4 GB) or twoafc fetch clic2021_test "
         "clic2021_valid (size not published)"
     )
-    with pytest.raises(
-        ValueError, match=r"^synthetic sets replace the real ones; found clic too; choose one of the two$"
-    ):
+    with pytest.raises(ValueError, match=r"^synthetic sets replace the real ones; found clic too; choose one$"):
         reproduce(tmp_path / "paper", clic=tmp_path, synthetic=True)
     assert list(tmp_path.iterdir()) == []

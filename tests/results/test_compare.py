@@ -164,7 +164,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     told = refused(tmp_path, good, votes)
     assert re.fullmatch(
         r"folders are compared on the same test table; triplet t\d+ has n=\d, M=3 and, in ~/votes, n=\d, M=3 "
-        r"\(60 of 60 triplets\); give the rows of different tables names of their own",
+        r"\(60 of 60 triplets\); rows of different tables need different names",
         told,
     )
     twice = write(tmp_path / "twice", whole.with_columns(triplet=pl.lit("t")))
@@ -280,7 +280,7 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
         assert mine["difference"] == pytest.approx(other["difference"], rel=1e-9)
     half = write(tmp_path / "half", votes.drop("a_d0", "a_d1"))
     assert refused(tmp_path, first, half) == (
-        "folders must have one rule for ties; found half and x0: evaluate them alike"
+        "folders must have the same rule for ties; found half and x0: use the same --ties"
     )
     refit = write(tmp_path / "refit", votes.drop("a_d0", "a_d1"), ties="x0", error_bars="refit", draws=3)
     told = Result.read(first).compare(refit).notes[-1]
@@ -371,7 +371,7 @@ def test_comparisons_that_cannot_be_made_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         drawn.compare(baseline="ccc")
     assert str(caught.value) == (
-        "the result lacks some of these comparisons; with error bars by bootstrap they must be asked for in "
+        "the result lacks some of these comparisons; with error bars by bootstrap they must be requested in "
         "twoafc evaluate"
     )
 

@@ -208,7 +208,7 @@ def test_what_takes_triplets_refuses_pairs_in_one_line(
     said = refused(capsys, name, str(of_pairs), *options)
     what = command.removesuffix(" 3")
     assert said == (
-        f"{what} needs results of triplets; {of_pairs} holds results of pairs; use twoafc report or twoafc compare"
+        f"{what} needs results of triplets; {of_pairs} has results of pairs; use twoafc report or twoafc compare"
     )
 
 

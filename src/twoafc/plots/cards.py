@@ -90,7 +90,7 @@ def triplet_card(
     d0, d1 : float, optional
         The distances; default those of the answer.
     """
-    figure, panels, (ax,) = _card(images, labels, 1, title)
+    figure, panels, (ax,) = _lay_out(images, labels, 1, title)
     d0, d1 = (answer.get("d0") if d0 is None else d0), (answer.get("d1") if d1 is None else d1)
     panels[1].set_xlabel(_probability(answer), fontsize=SMALL)
     _show_votes(answer, panels, _distances(d0, d1))
@@ -119,10 +119,10 @@ def disagreement_card(
     """
     if right and right not in answers:
         raise ValueError(f"right must name one of {', '.join(answers)}, or be empty; found {right!r}")
-    figure, panels, axes = _card(images, labels, len(answers), title)
+    figure, panels, axes = _lay_out(images, labels, len(answers), title)
     _show_votes(next(iter(answers.values())), panels, ("", ""))
     if not right:
-        panels[1].set_xlabel("the votes cannot\ntell which is right", fontsize=SMALL)
+        panels[1].set_xlabel("the votes\ndo not decide", fontsize=SMALL)
     top = max(counts_nll(answer, ax).get_ylim()[1] for answer, ax in zip(answers.values(), axes, strict=True))
     for ax, (name, answer) in zip(axes, answers.items(), strict=True):
         ax.set_ylim(0, top)
@@ -135,7 +135,7 @@ def disagreement_card(
     return figure
 
 
-def _card(
+def _lay_out(
     images: Sequence[Image | None], labels: Sequence[str], beside: int, title: str
 ) -> tuple[Figure, list[Axes], list[Axes]]:
     """Lay out three images, with grey boxes for missing ones, and beside them a number of panels."""

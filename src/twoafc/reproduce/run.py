@@ -112,7 +112,7 @@ def reproduce(
     out = Path(out)
     given = {name: Path(path) for name, path in {"bapps": bapps, "clic": clic}.items() if path is not None}
     if synthetic and given:
-        raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one of the two")
+        raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one")
     if not synthetic and not given:
         raise DataError(
             "a data set is needed; found none; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or "
@@ -129,7 +129,7 @@ def reproduce(
             if name in given:
                 raise
             raise DataError(
-                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; say where it is with "
+                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; give its path with "
                 f"--{name}, or name another output folder"
             ) from error
     claim(out, {"limit": limit, "seed": seed, "synthetic": synthetic}, folders)
@@ -196,7 +196,7 @@ def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataM
         return []
     return [
         f"A quick look: at most {options.limit:,} triplets of each split, drawn with seed {options.seed}. P is fitted "
-        "to fewer votes than in the paper, so its values cannot be expected here."
+        "to fewer votes than in the paper, so its values are not expected here."
     ]
 
 

@@ -139,7 +139,7 @@ class Figures:
 
 
 class NothingToDrawError(DataError):
-    """A figure would have nothing on it."""
+    """A figure would be empty."""
 
 
 def _drawn(figure: Figure | None, what: str) -> Figure:

@@ -250,7 +250,7 @@ class Result:
         """Raise a `DataError` if the rows are pairs."""
         if self.row != "triplet":
             raise DataError(
-                f"{command} needs results of triplets; {self.name} holds results of pairs; "
+                f"{command} needs results of triplets; {self.name} has results of pairs; "
                 "use twoafc report or twoafc compare"
             )
 
@@ -327,9 +327,7 @@ class Result:
         runs = [run for run in rows.partition_by("seed", maintain_order=True) if not run["diverged"].any()]
         finite = [run for run in runs if run["P"].is_finite().all()]
         if not finite:
-            raise DataError(
-                f"every run of {distance}, {estimator} diverged; there is nothing to tell of its {self.row}s"
-            )
+            raise DataError(f"every run of {distance}, {estimator} diverged; there is no P or NLL for its {self.row}s")
         first = finite[0].drop("seed", "diverged")
         if len(finite) == 1:
             return first
