@@ -25,7 +25,7 @@ AROUND = 3
 
 
 def printed(value: Any, json: bool, quiet: bool = False) -> bool:
-    """Print a value as JSON if asked for, null for numbers that are not finite; return whether that is all."""
+    """Print a value as JSON if requested, null for numbers that are not finite; return whether that is all."""
     if json:
         print(strict_json(value, indent=1))
     return json or quiet

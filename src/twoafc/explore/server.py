@@ -1,4 +1,4 @@
-"""The server of the explorer: it answers its own page on this machine only, reads one image folder, writes nothing.
+"""The server of the explorer: it answers only its own page on this machine, reads one image folder and writes nothing.
 
 The page is plain HTML, one style sheet and six scripts of our own, with no plotting library: these need WebGL and
 compiled scripts, and have buttons that upload. A canvas draws 36,000 points in a few hundredths of a second.

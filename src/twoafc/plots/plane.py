@@ -351,7 +351,7 @@ def curve(values: Curve, ax: Axes) -> Axes:
 
 
 def curves(named: Mapping[str, Curve], *, across: int = 3) -> Figure:
-    """Draw several curves side by side under their names, each on its own distance, so many across."""
+    """Draw several curves side by side under their names, each on its own distance, `across` in a row."""
     across = min(len(named), across)
     figure, axes = panels(len(named), across, COLUMN if across == 1 else PAGE, 1.9)
     for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=True)):

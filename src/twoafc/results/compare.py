@@ -51,7 +51,7 @@ class Comparison:
     notes : list of str
         Which rows were left out, and by what they are clustered.
     planned : bool
-        Whether only some comparisons were asked for.
+        Whether only some comparisons were requested.
     native : str or None
         Library of the frame that `frame` returns; default polars.
     """
@@ -203,7 +203,7 @@ def _training_sizes(results: Sequence[Result]) -> list[str]:
 
 
 def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]]) -> Comparison | None:
-    """Return the comparisons of a result that are asked for; None if it lacks some that can be computed."""
+    """Return the requested comparisons of a result; None if it lacks some that can be computed."""
     asked = planned_pairs(result.distances, *known_names(result.distances, baseline, pairs))
     compared = {frozenset((record["a"], record["b"])) for record in result.comparisons}
     if not {frozenset(pair) for pair in asked} <= compared:

@@ -119,7 +119,7 @@ class Figures:
     def _asked(
         self, distances: str | Sequence[str] | None, estimator: str | None, row: str = "", what: str = ""
     ) -> tuple[str, list[str]]:
-        """Return the estimator that is asked for, and the distances, the best first; check the kind of row."""
+        """Return the requested estimator and distances, the best first; check the kind of row."""
         self._require(row or self._result.row, what)
         labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
         label = labels[0] if estimator is None else look_up("estimator", estimator, labels, self._result.name)
