@@ -209,7 +209,9 @@ def disagreement_card() -> Figure:
     a, b = held_out("ssim"), held_out("euclidean")
     apart = fitted("ssim").probability(a.d0, a.d1) - fitted("euclidean").probability(b.d0, b.d1)
     row = TRAINED + int(np.argmax(abs(apart)))
-    return plots.disagreement_card(pictures(row), answers(row, "ssim", "euclidean"), title=f"triplet {row}")
+    asked = answers(row, "ssim", "euclidean")
+    nll = {name: next(count["nll"] for count in each["counts"] if count["observed"]) for name, each in asked.items()}
+    return plots.disagreement_card(pictures(row), asked, title=f"triplet {row}", right=min(nll, key=lambda n: nll[n]))
 
 
 def study_contour() -> Figure:

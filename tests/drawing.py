@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from twoafc.results.report import page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def panel() -> Axes:
@@ -21,6 +24,14 @@ def panel() -> Axes:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(3.3, 2.6)).subplots()
+
+
+def svg(figure: Figure) -> str:
+    """The figure as the text of an SVG file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "figure.svg")
+        style.save(figure, path, dpi=150)
+        return path.read_text(encoding="utf-8")
 
 
 AS_SAVED = style.reproducible

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import twoafc
+from twoafc import worlds
 
 
 def test_the_public_names() -> None:
@@ -211,6 +212,16 @@ def test_imports_are_light(code: str, absent: list[str]) -> None:
     told = f"{code}; import sys; print([name for name in {absent} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_command_imports_what_it_uses(tmp_path: Path) -> None:
+    worlds.simulate("weber", triplets=80, votes=2, seed=1).write_csv(tmp_path / "t.csv")
+    code = "import sys; from twoafc.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, "evaluate", "--train", "t.csv", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    ours = [name for name in done.stdout.split() if name.startswith("twoafc")]
+    assert len(ours) < 90
+    assert not [name for name in ours if name.split(".")[1:2] in (["measurement"], ["distances"], ["reproduce"])]
 
 
 def test_an_absent_extra_answers_with_the_install_line() -> None:

@@ -209,7 +209,7 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
         ),
         (
             "evaluate --train train.csv --estimator network --sigma 1",
-            "--sigma is a setting of density, which is not asked for",
+            "--sigma is a setting of density; add --estimator density",
         ),
         ("evaluate --train train.csv --out train.csv", "train.csv is a file; results are written to a folder"),
         (
@@ -464,6 +464,6 @@ cli.main()
     [("RuntimeError('a mistake of ours')", 1, ["RuntimeError: a mistake of ours"]), ("SystemExit(3)", 3, [])],
 )
 def test_threads_that_are_left_hide_no_error_and_no_output(error: str, code: int, last: list[str]) -> None:
-    program = [sys.executable, "-c", LEAVING.format(error=error)]
+    program = [sys.executable, "-c", LEAVING.format(error=error), "check"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr.splitlines()[-1:]) == (code, "said before\n", last)

@@ -188,14 +188,14 @@ def test_an_ordinary_evaluation_remembers_where_its_training_table_is(
     tables = ["--train", "data/votes of may.csv", "--test", "data/votes of may.csv"]
     with plain_results():
         main(["evaluate", *tables, "--out", "a/b/r", "--quiet"])
-    result = Result.read("a/b/r")
-    assert result.card["data"]["train"]["path"] == "../../../data/votes of may.csv"
+    card = json.loads(Path("a/b/r/scores.json").read_text())["card"]
+    assert card["data"]["train"]["path"] == "../../../data/votes of may.csv"
     monkeypatch.chdir("/")
     assert isinstance(refits(Result.read(tmp_path / "a" / "b" / "r")), Refits)
     # A result that is read and written elsewhere names the same file.
     with plain_results():
         Result.read(tmp_path / "a" / "b" / "r").write(tmp_path / "copy")
-    assert Result.read(tmp_path / "copy").card["data"]["train"]["path"] == "../data/votes of may.csv"
+    assert Result.read(tmp_path / "copy").card["data"]["train"]["path"] == str(data / "votes of may.csv")
     (data / "votes of may.csv").write_text("n,M,d0,d1\n1,2,0.5,0.25\n")
     missing = "the training table (votes of may.csv) is not beside the results; name it with --train"
     assert refits(Result.read(tmp_path / "copy")) == missing
@@ -217,7 +217,7 @@ def test_an_estimator_that_only_diverged_is_left_out(folder: Path) -> None:
     results.__dict__["triplets"] = lost
     with pytest.raises(DataError) as caught:
         Explored(results)
-    assert str(caught.value) == "every run of near, network diverged; there is nothing to tell of its triplets"
+    assert str(caught.value) == "every run of near, network diverged; there is no P or NLL for its triplets"
 
 
 def test_counts_have_surfaces_and_no_rows(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def get(client: FlaskClient, path: str, base_url: str = LOCAL, **more: Any) -> A
 def test_a_foreign_host_is_refused(client: FlaskClient, host: str, path: str) -> None:
     answer = get(client, path, f"http://{host}")
     assert answer.status_code == 403
-    assert b"served as 127.0.0.1 or localhost alone" in answer.data
+    assert b"served only as 127.0.0.1 or localhost" in answer.data
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8050", "localhost:8050", "LOCALHOST:9", "localhost"])
@@ -644,7 +644,7 @@ def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str], folde
         port = taken.getsockname()[1]
         told = f"port {port} is taken; choose another with --port, or none"
         assert failure(capsys, str(folder), "--port", str(port)) == told
-    told = "a port is a number from 1 to 65535; found 99999; choose another, or none"
+    told = "a port must be a number from 1 to 65535; found 99999; choose another, or none"
     assert failure(capsys, str(folder), "--port", "99999") == told
 
 

@@ -559,7 +559,8 @@ def test_a_table_that_was_changed_since(here: Path, name: str, capsys: pytest.Ca
         frame = pl.read_parquet(name)
         frame.with_columns(rmse_d0=pl.col("rmse_d0") * 0.5).write_parquet(name, metadata=card)
     assert is_changed(name)
-    change = f"{name} was changed since it was measured; it is not the table on its card; measure again, unless it was"
+    why = "its checksum differs from the recorded one"
+    change = f"{name} was changed since it was measured; {why}; measure again, unless it was"
     main(["evaluate", "--train", name, "--folds", "2"])
     assert f"\nwarning: train: {change} changed on purpose\n" in capsys.readouterr().out
     assert "changed" in [finding.code for finding in twoafc.Result.read("results").findings]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, PathPatch
 
 from conftest import random_table
-from drawing import panel
+from drawing import panel, svg
 from pairs_world import world as pairs
 from twoafc import plots
 from twoafc.arrays import FloatArray
@@ -247,7 +247,7 @@ def test_a_scatter_of_many_triplets_is_a_small_file() -> None:
     rng = np.random.default_rng(0)
     u0, u1 = rng.random((2, 36_344))
     ax = plots.scatter(u0, u1, rng.integers(0, 6, 36_344) / 5, panel(), uniform=True)
-    assert len(plots.svg(ax.figure)) < 250_000
+    assert len(svg(ax.figure)) < 250_000
 
 
 def test_a_residual_map_marks_the_cells_beyond_noise() -> None:

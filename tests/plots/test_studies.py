@@ -7,6 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drawing import svg
 from twoafc import planning, plots
 
 
@@ -51,6 +52,6 @@ def test_intervals_over_batches() -> None:
 
 def test_figures_of_plans_are_the_same_every_time() -> None:
     given = planning.Components(0.001, 0.02, 0.16, per_reference=5)
-    drawn = [plots.svg(planning.size(given, se=0.005).figure()) for _ in range(2)]
+    drawn = [svg(planning.size(given, se=0.005).figure()) for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert "standard error, nats per vote (solid), votes (dashed)" in drawn[0]

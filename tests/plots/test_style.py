@@ -48,13 +48,11 @@ def test_text_stays_text_in_svg_whatever_its_script(tmp_path: Path) -> None:
     assert ">距離</text>" in text
     assert ">d0 (uniformised)</text>" in text
     assert text.startswith("<?xml")
-    assert plots.svg(small()).startswith("<svg")
 
 
 def test_settings_of_the_user_stay_as_they_are(tmp_path: Path) -> None:
     before = dict(matplotlib.rcParams)
     plots.save(small(), tmp_path / "figure.svg")
-    plots.svg(small())
     assert dict(matplotlib.rcParams) == before
 
 
@@ -91,7 +89,7 @@ def test_no_type_is_too_small_for_print() -> None:
     curve = plots.SweepCurve(line, line, line, line)
     sweep = plots.sweep({"a": curve}, Figure().subplots(), label="x", measure="y", chosen=1, automatic={"a": 1}).figure
     counts = [{"j": j, "nll": 1.0, "observed": j == 1} for j in range(3)]
-    card = plots.disagreement_card([None] * 3, {"a": {"P": 0.5, "counts": counts}}, title="t")
+    card = plots.disagreement_card([None] * 3, {"a": {"P": 0.5, "counts": counts}}, title="t", right="")
     for drawn in (small("a"), figure, forest, sweep, card):
         drawn.draw_without_rendering()
         sizes = [text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()]

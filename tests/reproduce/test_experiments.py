@@ -49,4 +49,6 @@ def test_a_cached_result_is_computed_once(tmp_path: Path) -> None:
     assert cached(path, "another", compute)["calls"] == 2
     path.write_text(path.read_text()[:-9])
     assert cached(path, "another", compute)["calls"] == 3
+    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    assert cached(path, "another", compute)["calls"] == 4
     assert [file.name for file in path.parent.iterdir()] == ["it.json"]

@@ -19,6 +19,7 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "paper"
     claim(out, SETTINGS)
     claim(out, SETTINGS)
+    card = (out / "run.json").read_text()
     with pytest.raises(DataError) as caught:
         claim(out, {**SETTINGS, "limit": 100})
     assert str(caught.value) == (
@@ -39,6 +40,11 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         claim(tmp_path, SETTINGS, {"bapps": out})
     assert str(caught.value) == f"{out} lies in {tmp_path}, the output folder; name another output folder"
     (out / "mine.txt").unlink()
+    for other, said in (('"format": 99,', 99), ("", 0)):
+        (out / "run.json").write_text(card.replace('"format": 1,', other))
+        with pytest.raises(DataError) as caught:
+            claim(out, SETTINGS)
+        assert str(caught.value) == f"{out / 'run.json'} is of format {said}, this version reads 1: name a new folder"
     (out / "run.json").write_text("{}")
     with pytest.raises(DataError, match=r"run.json is not from an earlier run; name a new folder$"):
         claim(out, SETTINGS)
@@ -65,7 +71,7 @@ def test_a_folder_remembers_its_data_sets(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         reproduce(out, bapps=tmp_path / "bapps", options=Options(("rmse",)))
     assert str(caught.value) == (
-        f"{out} has CLIC 2021 from an earlier run, which is no longer in {tmp_path / 'c'}; say where it is with "
+        f"{out} has CLIC 2021 from an earlier run, which is no longer in {tmp_path / 'c'}; give its path with "
         "--clic, or name another output folder"
     )
 
@@ -98,8 +104,6 @@ def test_a_data_set_is_needed_and_only_one_kind(tmp_path: Path) -> None:
         "to get the data, run: twoafc fetch bapps_train bapps_val (6.4 GB) or twoafc fetch clic2021_test "
         "clic2021_valid (size not published)"
     )
-    with pytest.raises(
-        ValueError, match=r"^synthetic sets replace the real ones; found clic too; choose one of the two$"
-    ):
+    with pytest.raises(ValueError, match=r"^synthetic sets replace the real ones; found clic too; choose one$"):
         reproduce(tmp_path / "paper", clic=tmp_path, synthetic=True)
     assert list(tmp_path.iterdir()) == []

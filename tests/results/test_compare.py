@@ -164,7 +164,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     told = refused(tmp_path, good, votes)
     assert re.fullmatch(
         r"folders are compared on the same test table; triplet t\d+ has n=\d, M=3 and, in ~/votes, n=\d, M=3 "
-        r"\(60 of 60 triplets\); give the rows of different tables names of their own",
+        r"\(60 of 60 triplets\); rows of different tables need different names",
         told,
     )
     twice = write(tmp_path / "twice", whole.with_columns(triplet=pl.lit("t")))
@@ -177,7 +177,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     score = {"distance": "a", "estimator": "density", "split": "test", "group": "all", "seed": None}
-    told = {"card": {"settings": {"ties": "half"}, "error_bars": ""}, "scores": [score], "comparisons": []}
+    card = {"settings": {"ties": "half"}, "error_bars": ""}
+    told = {"format": 1, "card": card, "scores": [score], "comparisons": []}
     (tmp_path / "scores.json").write_text(json.dumps(told))
     (tmp_path / "triplets.parquet").write_bytes(b"not parquet")
     assert refused(tmp_path, tmp_path).startswith("~/triplets.parquet: not a readable Parquet file: ")
@@ -279,7 +280,7 @@ def test_between_folders_observers_ties_and_divergence_count_as_within_one(tmp_p
         assert mine["difference"] == pytest.approx(other["difference"], rel=1e-9)
     half = write(tmp_path / "half", votes.drop("a_d0", "a_d1"))
     assert refused(tmp_path, first, half) == (
-        "folders must have one rule for ties; found half and x0: evaluate them alike"
+        "folders must have the same rule for ties; found half and x0: use the same --ties"
     )
     refit = write(tmp_path / "refit", votes.drop("a_d0", "a_d1"), ties="x0", error_bars="refit", draws=3)
     told = Result.read(first).compare(refit).notes[-1]
@@ -293,7 +294,7 @@ def test_runs_that_diverged_are_left_out(tmp_path: Path) -> None:
     frame = pl.read_parquet(bad / "triplets.parquet")
     frame.with_columns(diverged=pl.lit(True)).write_parquet(bad / "triplets.parquet")
     assert refused(tmp_path, good, bad) == "every run of bb diverged; there is nothing to compare"
-    (bad / "scores.json").write_text("{}")
+    (bad / "scores.json").write_text('{"format": 1}')
     assert refused(tmp_path, good, bad) == (
         "~/bad/scores.json is not that of a result; it has no card; run twoafc evaluate again"
     )
@@ -370,7 +371,7 @@ def test_comparisons_that_cannot_be_made_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         drawn.compare(baseline="ccc")
     assert str(caught.value) == (
-        "the result lacks some of these comparisons; with error bars by bootstrap they must be asked for in "
+        "the result lacks some of these comparisons; with error bars by bootstrap they must be requested in "
         "twoafc evaluate"
     )
 

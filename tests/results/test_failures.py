@@ -211,7 +211,7 @@ def test_runs_that_diverged_have_no_say(results: Result) -> None:
     left = left.replace(triplets=frame.with_columns(diverged=pl.lit(True)))
     with pytest.raises(DataError) as caught:
         left.outcomes("a", "network")
-    assert str(caught.value) == "every run of a, network diverged; there is nothing to tell of its triplets"
+    assert str(caught.value) == "every run of a, network diverged; there is no P or NLL for its triplets"
 
 
 def test_the_most_surprising_come_first(results: Result) -> None:
@@ -259,7 +259,7 @@ def test_mistakes_are_told(results: Result) -> None:
         (lambda: surprising(results, estimator="spline"), f"no estimator 'spline' in {where}; it has density, network"),
         (lambda: surprising(results, top=0), "top must be at least 1; found 0"),
         (lambda: disagreements(results, "a", "b", top=-1), "top must be at least 1; found -1"),
-        (lambda: disagreements(results, "a", "a"), "two distances are needed to disagree; found a twice"),
+        (lambda: disagreements(results, "a", "a"), "a disagreement needs two distances; found a twice"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
@@ -291,7 +291,7 @@ def test_the_command_says_who_was_right(folder: Path, results: Result, capsys: p
     right = [r["right"] for r in told["failures"]]
     assert told["notes"][0] == (
         f"of these 30 triplets, chosen without regard to the votes, a is right on {right.count('a')}, "
-        f"b is right on {right.count('b')}; on {right.count(None)} the votes cannot tell"
+        f"b is right on {right.count('b')}; on {right.count(None)} the votes do not decide"
     )
     main(["failures", f"{folder}/res", "--versus", "b", "--top", "2"])
     assert told["notes"][1] in capsys.readouterr().out
@@ -371,7 +371,7 @@ def test_an_estimator_that_leaves_no_model_has_cards_without_an_error(folder: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--images", "."], "--images is for the cards; say where to write them with --out"),
+        (["--images", "."], "--images needs --out, the folder for the cards"),
         (["--images", "none", "--out", "o"], "no such folder of images: none"),
         (["--distance", "x"], "no distance 'x' in RES; it has a, b"),
         (["--versus", "x"], "no distance 'x' in RES; it has a, b"),

@@ -64,7 +64,7 @@ def test_the_folder_holds_what_it_should(found: Result, tmp_path: Path) -> None:
     assert sorted(os.listdir(out.parent)) == ["results"]
     scores = pl.read_csv(out / "scores.csv")
     told = json.loads((out / "scores.json").read_text())
-    assert list(told) == ["card", "scores", "comparisons", "ceiling", "findings", "goodness"]
+    assert list(told) == ["format", "card", "scores", "comparisons", "ceiling", "findings", "goodness"]
     assert len(told["scores"]) == len(scores) == 2 * 4
     needed = {"distance", "estimator", "split", "group", "triplets", "votes", "nll", "agreement", "score_2afc"}
     needed |= {"score_2afc_distance", "nll_per_vote", "nll_simulated", "agreement_simulated", "ties", "seed"}
@@ -90,7 +90,7 @@ def test_the_card_says_what_made_it(found: Result, tmp_path: Path) -> None:
     assert told["estimators"] == {"density": dataclasses.asdict(Density())}
     assert told["tie_rule"] == "a tie counts one half"
     assert told["simulated"] == "exact expectation"
-    assert told["seed"] == 0
+    assert told["settings"]["seed"] == 0
     assert told["data"]["train"]["triplets"] == 300
     (fit,) = told["fits"]
     assert fit["plane_log_likelihood"] == found.runs[0].fit.plane_log_likelihood[0]  # type: ignore[attr-defined]

@@ -110,6 +110,22 @@ def test_another_version_is_named(folder: Path, tmp_path: Path) -> None:
         Result.read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [(99, "is of format 99"), (True, "is of format True"), (None, "is of format 0")]
+)
+def test_another_format_is_refused_by_every_command(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: Any, said: str
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    content = json.loads((other / "scores.json").read_text())
+    assert content.pop("format") == 1
+    (other / "scores.json").write_text(json.dumps(content | ({} if number is None else {"format": number})))
+    message = f"{other / 'scores.json'} {said}, this version reads 1: run twoafc evaluate again"
+    for arguments in (["report"], ["compare"], ["failures"], ["explore"], ["query", "--triplet", "0"]):
+        assert refused(capsys, arguments[0], str(other), *arguments[1:]) == message
+
+
 def extended(value: Any) -> Any:
     """The same with one more name in every record."""
     if isinstance(value, dict):

@@ -118,7 +118,7 @@ def test_cross_validated_results_show_both(folder: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().out
     answer = ask_triplet(Result.read(folder / "folds"), "cnn/3")["answers"]["b"]
     assert f" {answer['P']:.4f}   {answer['P_model']:.4f} ± {answer['standard_error']:.4f} " in said
-    assert "P is the one that was tested; the model in the folder" in said
+    assert "P is the tested one; the model in the folder" in said
     assert Path("card.png").read_bytes()[:4] == b"\x89PNG"
     # The error is the model's, not that of the P that was tested.
     asked = ask_triplet(Result.read(folder / "folds"), "cnn/3", names=["b"])
@@ -178,16 +178,16 @@ def test_images_are_looked_for_and_their_absence_is_told(folder: Path, capsys: p
         ("RES --triplet cnn/3 --images none", "no such folder of images: none"),
         (
             "RES --triplet cnn/3 --votes 3",
-            "--votes is for a model; a tested triplet has distances and votes of its own",
+            "--votes needs a model; a tested triplet has its own distances and votes",
         ),
         ("RES --votes 3", "RES is a folder; ask one of its models, or ask it about a triplet with --triplet"),
         (
             "RES/models/a-density.npz --d0 1 --d1 2 --observed 1",
-            "a count that was observed needs the number of votes; give --votes",
+            "--observed needs the number of votes; give --votes",
         ),
         (
             "RES/models/a-density.npz --d0 1 --d1 2 --votes 2 --out c.svg",
-            "--out is asked of a folder of results; give --triplet too",
+            "--out needs a folder of results and --triplet",
         ),
         ("none --triplet 9", "none is not a folder of results; it has no scores.json"),
     ],
@@ -203,7 +203,7 @@ def test_a_name_that_several_triplets_have_is_refused(folder: Path) -> None:
     made = results.replace(triplets=results.rows.with_columns(triplet=pl.lit("t")))
     with pytest.raises(DataError) as caught:
         ask_triplet(made, "t")
-    assert str(caught.value) == f"80 triplets of {folder}/res are named 't'; a triplet needs its own name"
+    assert str(caught.value) == f"80 triplets of {folder}/res are named 't'; names must be unique"
 
 
 def test_names_that_matplotlib_would_read_as_mathematics_are_drawn(folder: Path, here: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,6 +14,7 @@ import pytest
 
 import twoafc
 from commands import refused
+from conftest import random_table
 from drawing import plain_results
 from pairs_world import falling
 from pairs_world import world as pairs
@@ -21,7 +24,7 @@ from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import Network, estimator
 from twoafc.evaluation import Settings, evaluate
-from twoafc.results import Result
+from twoafc.results import Result, describe_files
 from twoafc.table import Pairs, Triplets
 
 
@@ -65,12 +68,12 @@ def test_asking_for_what_is_not_there(finished: Path) -> None:
 def test_what_is_no_folder_of_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is not a folder of results; it has no scores\.json$"):
         Result.read(tmp_path)
-    (tmp_path / "scores.json").write_text('{"card": 3}')
+    (tmp_path / "scores.json").write_text('{"format": 1, "card": 3}')
     with pytest.raises(DataError, match=r"scores\.json is not that of a result; it has no scores; run twoafc"):
         Result.read(tmp_path)
     (tmp_path / "scores.json").write_text(
-        '{"card": {"settings": {"ties": "half"}, "error_bars": ""}, "comparisons": [], "scores": [{"distance": '
-        '"a", "estimator": "density", "split": "test", "group": "all", "seed": null}]}'
+        '{"format": 1, "card": {"settings": {"ties": "half"}, "error_bars": ""}, "comparisons": [], "scores": '
+        '[{"distance": "a", "estimator": "density", "split": "test", "group": "all", "seed": null}]}'
     )
     with pytest.raises(
         DataError, match=r"^single triplets are needed; .* has no triplets\.parquet \(results of counts have none\)$"
@@ -205,7 +208,7 @@ def test_what_takes_triplets_refuses_pairs_in_one_line(
     said = refused(capsys, name, str(of_pairs), *options)
     what = command.removesuffix(" 3")
     assert said == (
-        f"{what} needs results of triplets; {of_pairs} holds results of pairs; use twoafc report or twoafc compare"
+        f"{what} needs results of triplets; {of_pairs} has results of pairs; use twoafc report or twoafc compare"
     )
 
 
@@ -243,3 +246,39 @@ def test_a_model_of_the_other_kind_is_refused(
 ) -> None:
     model = of_pairs / "models" / "good-density.npz" if kind == "pairs" else finished / "models" / "a_b-density.npz"
     assert refused(capsys, "query", str(model), *options.split()) == message
+
+
+def attributes(result: Result) -> dict[str, Any]:
+    """Everything public that a result has, apart from what depends on where it is, in a form that can be compared."""
+    place = ("folder", "name", "plot", "fused")
+    names = [name for name in dir(result) if not name.startswith("_") and name not in place]
+    values = {name: value for name in names if not callable(value := getattr(result, name))}
+    fits = [(run.distance, run.estimator, run.seed, run.diverged, run.fit.summary()) for run in values.pop("runs")]
+    frames = {name: getattr(result, name)() for name in ("frame", "summary", "table", "outcomes")}
+    kinds = [type(frame) for frame in frames.values()]
+    rows = {name: None if values[name] is None else values[name].to_dicts() for name in ("triplets", "votes", "rows")}
+    goodness = {key: str(value.record()) for key, value in result.goodness.items()}
+    values["ceiling"] = None if result.ceiling is None else str(asdict(result.ceiling))
+    return values | rows | {"goodness": goodness, "runs": fits, "frames": kinds, "repr": repr(result)}
+
+
+@pytest.mark.parametrize("kind", ["triplets", "seeds", "pairs", "pandas"])
+def test_a_result_that_is_read_is_the_one_that_was_written(tmp_path: Path, kind: str) -> None:
+    train, test = random_table(120, seed=1, ref=[f"r{row % 12}" for row in range(120)]), random_table(60, seed=2)
+    if kind == "triplets":
+        train.to_frame().write_csv(tmp_path / "train.csv")
+        result = evaluate(train, test)
+        result.card["data"]["train"] |= describe_files(tmp_path / "train.csv")
+    elif kind == "seeds":
+        result = evaluate(train, estimators=("network", "density"), seeds=2)
+    elif kind == "pairs":
+        result = evaluate(pairs(80))
+    else:
+        result = evaluate(train.to_frame().to_pandas(), folds=3)
+    result.write(tmp_path / "results")
+    read = attributes(Result.read(tmp_path / "results"))
+    for name, value in attributes(result).items():
+        assert read[name] == value, name
+    again = Result.read(tmp_path / "results")
+    again.write(tmp_path / "elsewhere" / "results")
+    assert attributes(Result.read(tmp_path / "elsewhere" / "results")) == read

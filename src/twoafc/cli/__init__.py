@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -22,7 +21,7 @@ app = App(
     default_parameter=Parameter(negative=""),  # no --no-json beside --json
     suppress_keyboard_interrupt=False,  # `main` reports it, in one line
 )
-# In the order of the work; each command imports what it needs when it runs, so that --help is quick.
+# In the order of the work; a command is imported when it is used, and imports what it needs when it runs.
 COMMANDS = (
     "demo",
     "plan",
@@ -46,12 +45,7 @@ COMMANDS = (
 LONGEST = 300
 """Characters of a path or a word that are shown in an error; a folder that links to itself gives thousands."""
 for place, command in enumerate(COMMANDS):
-    function = getattr(importlib.import_module(f"twoafc.cli.{command}"), command)
-    if isinstance(function, App):  # a command with commands of its own
-        function.sort_key = place
-        app.command(function)
-    else:
-        app.command(function, sort_key=place)
+    app.command(f"twoafc.cli.{command}:{command}", name=command, sort_key=place)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -62,7 +56,10 @@ def main(arguments: list[str] | None = None) -> None:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         with unread():  # flushes here, where a full disk is reported, and not at exit
-            _require_text(sys.argv[1:] if arguments is None else arguments)
+            given = sys.argv[1:] if arguments is None else arguments
+            _require_text(given)
+            if not given or given[0].startswith("-"):
+                app.resolved_commands()  # the help lists what all commands do
             app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except KeyboardInterrupt as error:
         _fail("; ".join(["interrupted", *map(str, error.args)]), code=130)

@@ -1,4 +1,4 @@
-"""`twoafc check`: what is wrong with a table, in words."""
+"""`twoafc check`: mistakes in a table, in words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(
     strict: bool = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find what people get wrong in a table of votes and distances: flipped, shuffled, constant, repeated, ...
+    """Check a table of votes and distances for common mistakes: flipped, shuffled, constant, repeated, ...
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`twoafc compare`: whether one distance is really better than another."""
+"""`twoafc compare`: whether one distance is better than another."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def count(
     out
         Folder to write a file to for each distance, NAME.npz, for twoafc merge and twoafc evaluate --train.
     engine
-        What reads the tables; CSV is read by polars alone.
+        What reads the tables; CSV needs polars.
     per_octave
         Bins for each doubling of a distance, a power of two; counts add up only where it is the same.
     keep_refs

@@ -86,14 +86,14 @@ def evaluate(
     draws
         Tables to draw for bootstrap and refit.
     engine
-        Count the tables with this engine (CSV: polars alone) and fit and score from the counts, whatever their size;
+        Count the tables with this engine (CSV: polars only) and fit and score from the counts, whatever their size;
         default: read them, or count them with polars where they have some millions of rows.
     per_octave
         Bins for each doubling of a distance where tables are counted, a power of two; default 128.
     keep_refs
         Keep references where tables are counted, for clustered error bars; needs a column ref.
     strict
-        Take the warnings of twoafc check as errors.
+        Treat the warnings of twoafc check as errors.
     out
         Folder of results; an earlier result there is replaced.
     """
@@ -111,7 +111,7 @@ def evaluate(
     given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
     chosen = {name: find(name) for name in estimator or (("density",) if given else ("auto",))}
     if given and "density" not in chosen:
-        raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density, which is not asked for")
+        raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density; add --estimator density")
     if given:
         chosen["density"] = Density(**given)  # type: ignore[arg-type]
     sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
@@ -125,13 +125,13 @@ def evaluate(
         if strict:
             _refuse_warnings(tables, distance, changed)
     elif baseline is not None or pair:
-        raise ValueError("--baseline and --pair compare single triplets; there are none for counts")
+        raise ValueError("--baseline and --pair need single triplets; counts have none")
     elif images is not None:
-        raise ValueError("--images are shown of single triplets; there are none for counts")
+        raise ValueError("--images needs single triplets; counts have none")
     elif rename:
-        raise ValueError("--rename is for tables that are read; counted ones must have our names")
+        raise ValueError("--rename needs a table that is read; a counted table must have the standard column names")
     elif strict:
-        raise ValueError("--strict asks for the checks of triplets; there are none for counts")
+        raise ValueError("--strict needs checks of single triplets; counts have none")
     with progress(quiet) as show:
         if counted:
             tables = counting.count(sources, distance, show)

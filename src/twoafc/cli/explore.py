@@ -36,7 +36,7 @@ def explore(
     address = f"http://{server.host}:{server.port}/"
     with suppress(KeyboardInterrupt), warnings.catch_warnings():  # which is how it ends
         warnings.simplefilter("ignore")  # of Pillow, on images that it reads all the same
-        print(f"Explore {results} at {address} (this machine alone; Ctrl-C ends it)", flush=True)
+        print(f"Explore {results} at {address} (this machine only; press Ctrl-C to stop)", flush=True)
         if browser:
             import webbrowser
 

@@ -35,7 +35,7 @@ def failures(
     distance
         The distance; default the one with the lowest NLL.
     versus
-        Another distance: list where the two disagree most, and who was right.
+        Another distance: list where the two disagree most, and which was right.
     estimator
         The estimator; default the first of the results.
     top
@@ -48,7 +48,7 @@ def failures(
     from twoafc import results as room
 
     if images is not None and out is None:
-        raise ValueError("--images is for the cards; say where to write them with --out")
+        raise ValueError("--images needs --out, the folder for the cards")
     result = room.Result.read(results)
     result.require_triplets("failures")
     pictures = room.pictures_of(result, images)
@@ -107,6 +107,7 @@ def _disagreement_notes(rows: pl.DataFrame, a: str, b: str) -> list[str]:
     counts = ", ".join(f"{name} is right on {count}" for name, count in right.items())
     return [
         f"of these {len(rows)} triplets, chosen without regard to the votes, {counts}; "
-        f"on {len(rows) - sum(right.values())} the votes cannot tell",
-        f"ratio: how many times as likely the votes are under the better of the two; they tell from {TELLING:g} on",
+        f"on {len(rows) - sum(right.values())} the votes do not decide",
+        f"ratio: how many times as likely the votes are under the better of the two; ratios of {TELLING:g} or more "
+        "are informative",
     ]

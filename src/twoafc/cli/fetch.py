@@ -25,7 +25,7 @@ def fetch(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List the known weights and data sets, and get those that are named; nothing is downloaded unasked.
+    """List the known weights and data sets, and download or import those that are named.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManag
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Report what Ctrl-C leaves behind; the library that parses commands would end silently."""
+    """Report what an interrupted run leaves; the library that parses commands would end silently."""
     from twoafc.measurement import interruptible
 
     try:

@@ -49,6 +49,6 @@ def renaming(given: Several) -> dict[str, str]:
 
 
 def refuse_folds(test: Any, folds: int | None) -> None:
-    """Raise a `ValueError` if folds are asked for beside a test table."""
+    """Raise a `ValueError` if folds are given together with a test table."""
     if test and folds is not None:
         raise ValueError("--folds cross-validates a single table; there is a test table too")

@@ -44,7 +44,7 @@ def size(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say how many triplets, votes, references and people it takes to tell two distances apart.
+    """Compute how many triplets, votes, references and people are needed to distinguish two distances.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def status(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Report where a running study stands, by an interval that holds however often one looks.
+    """Report the state of a running study, with an interval that stays valid however often it is computed.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def query(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask a saved model: the chance P that x1 is chosen (of "same", for pairs), and how likely each count of votes is.
+    """Ask a saved model: the chance P that x1 is chosen (of "same", for pairs), and the probability of each count.
 
     With --triplet, ask a folder of results about a triplet that was tested, and draw its card.
 
@@ -59,10 +59,10 @@ def query(
     of_results: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
     of_model = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
     if triplet is None:
-        _refuse(of_results, "is asked of a folder of results; give --triplet too")
+        _refuse(of_results, "needs a folder of results and --triplet")
         _ask_model(model, d, (d0, d1), votes, observed, json=json, quiet=quiet)
     else:
-        _refuse(of_model, "is for a model; a tested triplet has distances and votes of its own")
+        _refuse(of_model, "needs a model; a tested triplet has its own distances and votes")
         _ask_results(model, triplet, listed(distance), estimator, images, out, json=json, quiet=quiet)
 
 
@@ -87,7 +87,7 @@ def _ask_model(
     if model.is_dir():
         raise ValueError(f"{model} is a folder; ask one of its models, or ask it about a triplet with --triplet")
     if votes is None and observed is not None:
-        raise ValueError("a count that was observed needs the number of votes; give --votes")
+        raise ValueError("--observed needs the number of votes; give --votes")
     fit = twoafc.load(model)
     of_pairs = getattr(fit, "k", 2) == 1
     d = [value for value in ((pair,) if of_pairs else triplet) if value is not None]
@@ -163,11 +163,9 @@ def _print_triplet(triplet: dict[str, Any]) -> None:
         model = _chance(answer["P_model"], answer["standard_error"])
         P = (_chance(answer["P"], None), model) if apart else (_chance(answer["P"], answer["standard_error"]),)
         rows.append((name, f"{answer['d0']:.4g}", f"{answer['d1']:.4g}", *P, f"{answer['nll']:.4f}"))
-    print_table(f"What {triplet['estimator']} says of it", header, rows)
+    print_table(f"Predictions of {triplet['estimator']}", header, rows)
     if apart:
-        print(
-            "P is the one that was tested; the model in the folder was fitted with this triplet, or is one of several"
-        )
+        print("P is the tested one; the model in the folder was fitted with this triplet, or is one of several")
     counts = [
         (str(j[0]["j"]), *(f"{count['nll']:.4f}" for count in j), "observed" if j[0]["observed"] else "")
         for j in zip(*(answer["counts"] for answer in answers.values()), strict=True)

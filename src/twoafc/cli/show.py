@@ -25,7 +25,7 @@ AROUND = 3
 
 
 def printed(value: Any, json: bool, quiet: bool = False) -> bool:
-    """Print a value as JSON if asked for, null for numbers that are not finite; return whether that is all."""
+    """Print a value as JSON if requested, null for numbers that are not finite; return whether that is all."""
     if json:
         print(strict_json(value, indent=1))
     return json or quiet
@@ -91,14 +91,18 @@ def present(result: Result, out: Path, *, images: Path | None, json: bool, quiet
 
 def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:
     """Warn of tables of `twoafc measure`, given by role, that were changed since they were measured."""
+    named = [(role, Path(path)) for role, paths in tables.items() for path in paths]
+    # Only these may have a card: it is in a Parquet file, or beside a CSV file.
+    named = [(role, path) for role, path in named if path.suffix == ".parquet" or Path(f"{path}.json").is_file()]
+    if not named:
+        return []
     from twoafc.diagnostics import Finding
     from twoafc.measurement import is_changed
 
-    evidence, remedy = "it is not the table on its card", "measure again, unless it was changed on purpose"
+    evidence, remedy = "its checksum differs from the recorded one", "measure again, unless it was changed on purpose"
     return [
         Finding("changed", "warning", role, None, f"{path} was changed since it was measured", evidence, remedy)
-        for role, paths in tables.items()
-        for path in paths
+        for role, path in named
         if is_changed(path)
     ]
 

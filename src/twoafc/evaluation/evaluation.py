@@ -129,7 +129,8 @@ def evaluate(
         return _evaluate_counts(train, test, distances, chosen, settings, progress)
     tables = as_votes(train), None if test is None else as_votes(test)
     result = evaluate_tables(*tables, distances, chosen, settings, progress, baseline=baseline, pairs=pairs)
-    return result.replace(_native=native_kind(train))
+    result.card["frames"] = native_kind(train)
+    return result
 
 
 def evaluate_tables(

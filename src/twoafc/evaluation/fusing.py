@@ -115,9 +115,8 @@ def fuse(
     study = _Study(name, fit, *tables, settings)
     about = {"name": name, "of": parts, **fit.summary(), **study.findings(progress)}
     about["sentences"] = sentences(result, about)
-    return result.replace(
-        _native=native_kind(train), runs=runs, notes=[*notes, *result.notes], card={**result.card, "fusion": about}
-    )
+    card = {**result.card, "fusion": about, "frames": native_kind(train)}
+    return result.replace(runs=runs, notes=[*notes, *result.notes], card=card)
 
 
 def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:

@@ -304,7 +304,7 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
     names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
     assert result.folder is not None
     places = [place / name for place in (result.folder, result.folder.absolute().parent, Path.cwd()) for name in names]
-    places = [result.folder / described["path"], *places] if "path" in described else places
+    places = [Path(described["path"]), *places] if "path" in described else places
     for path in places if given is None else [given]:
         try:
             table = Triplets.read(path)

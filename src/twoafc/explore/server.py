@@ -1,4 +1,4 @@
-"""The server of the explorer: it answers its own page on this machine only, reads one image folder, writes nothing.
+"""The server of the explorer: it answers only its own page on this machine, reads one image folder and writes nothing.
 
 The page is plain HTML, one style sheet and six scripts of our own, with no plotting library: these need WebGL and
 compiled scripts, and have buttons that upload. A canvas draws 36,000 points in a few hundredths of a second.
@@ -107,7 +107,7 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
         except RecursionError:  # nested without end
             given = None
         if not isinstance(given, dict):
-            abort(400, "a comparison is asked for in JSON")
+            abort(400, "a comparison must be sent as JSON")
         one, other = _fitted(explored, given, "distance"), _fitted(explored, given, "other")
         if one.distance == other.distance:
             abort(400, "two distances are needed to compare")
@@ -163,9 +163,9 @@ def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitt
     try:
         sigma, grid = float(given.get("sigma", math.nan)), int(given.get("grid", 0))
     except (TypeError, ValueError, OverflowError):
-        abort(400, "sigma and grid are numbers")
+        abort(400, "sigma and grid must be numbers")
     if not (SIGMAS[0] <= sigma <= SIGMAS[1] and GRIDS[0] <= grid <= GRIDS[1]):
-        abort(400, f"sigma lies in {SIGMAS}, grid in {GRIDS}")
+        abort(400, f"sigma must lie in {SIGMAS}, grid in {GRIDS}")
     return Fitted(name, estimator, sigma, grid)
 
 
@@ -176,9 +176,9 @@ def _mask(given: Any, rows: int) -> BoolArray:
     try:
         bits = np.unpackbits(np.frombuffer(base64.b64decode(given, validate=True), dtype=np.uint8), bitorder="little")
     except (TypeError, ValueError, binascii.Error):
-        abort(400, "rows are bits in base 64")
+        abort(400, "rows must be bits in base 64")
     if len(bits) != -(-rows // 8) * 8:
-        abort(400, f"rows are {rows} bits")
+        abort(400, f"rows must have {rows} bits")
     return bits[:rows].astype(bool)
 
 
@@ -190,10 +190,10 @@ def _refuse_strangers() -> None:
         name = None
     # A foreign name that leads here (DNS rebinding) would let a foreign page read the answers.
     if name not in HOSTS:
-        abort(403, f"this page is served as {HOST} or localhost alone")
+        abort(403, f"this page is served only as {HOST} or localhost")
     origin = request.headers.get("Origin")
     if origin is not None and origin != f"http://{request.host}":
-        abort(403, "this page answers itself alone")
+        abort(403, "requests from other pages are refused")
 
 
 def _failed(error: Exception) -> Response | HTTPException:
@@ -202,7 +202,7 @@ def _failed(error: Exception) -> Response | HTTPException:
         return Response(f"{error.description}\n", error.code, mimetype="text/plain")
     failed = f"{type(error).__name__}: {error}"
     print(f"twoafc: {legible(f'{request.method} {request.path} failed: {failed}')}", file=sys.stderr)
-    return Response(f"this failed; please report it ({failed})\n", 500, mimetype="text/plain")
+    return Response(f"internal error; please report it ({failed})\n", 500, mimetype="text/plain")
 
 
 def _protected(response: Response) -> Response:
@@ -267,7 +267,7 @@ class _Quiet(WSGIRequestHandler):
 def listen(application: Flask, port: int | None = None) -> BaseWSGIServer:
     """Listen on this machine only, at the given port, which must be free, or the first free one from 8050 on."""
     if port is not None and not 1 <= port <= MOST_PORTS:
-        raise ValueError(f"a port is a number from 1 to {MOST_PORTS}; found {port}; choose another, or none")
+        raise ValueError(f"a port must be a number from 1 to {MOST_PORTS}; found {port}; choose another, or none")
     asked = port or next((candidate for candidate in range(PORT, PORT + TRIED) if _free(candidate)), 0)
     if port and not _free(port):
         raise OSError(f"port {port} is taken; choose another with --port, or none")

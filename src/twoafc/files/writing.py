@@ -97,6 +97,7 @@ class OutputFolder:
     name: str  # the file in it with its card, which lists its files
     what: str  # its contents, for errors: results, sweeps
     folders: tuple[str, ...] = ("figures",)  # the folders in it
+    format: int = 1  # version of the form of the file with the card
 
     def check(self, folder: str | Path, inputs: Iterable[Path] = ()) -> None:
         """Raise before any work is done if a folder has files that are not of an earlier result, or has an input."""
@@ -141,7 +142,8 @@ class OutputFolder:
 
     def write_card(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Write the file with the card, which lists all other files, so it is written last."""
-        whole = {"card": {**card, "files": sorted({*self.files(folder), self.name})}, **content}
+        card = {**card, "files": sorted({*self.files(folder), self.name})}
+        whole = {"format": self.format, "card": card, **content}
         (folder / self.name).write_text(strict_json(whole, indent=1), encoding="utf-8")
 
 

@@ -32,4 +32,3 @@ from .style import COLUMN as COLUMN
 from .style import colour_bar as colour_bar
 from .style import reproducible as reproducible
 from .style import save as save
-from .style import svg as svg

@@ -90,7 +90,7 @@ def triplet_card(
     d0, d1 : float, optional
         The distances; default those of the answer.
     """
-    figure, panels, (ax,) = _card(images, labels, 1, title)
+    figure, panels, (ax,) = _lay_out(images, labels, 1, title)
     d0, d1 = (answer.get("d0") if d0 is None else d0), (answer.get("d1") if d1 is None else d1)
     panels[1].set_xlabel(_probability(answer), fontsize=SMALL)
     _show_votes(answer, panels, _distances(d0, d1))
@@ -104,7 +104,7 @@ def disagreement_card(
     *,
     title: str = "",
     labels: tuple[str, str, str] = LABELS,
-    right: str | None = None,
+    right: str,
 ) -> Figure:
     """Draw a triplet with the NLL of each count under several distances, and mark the one that was right.
 
@@ -114,21 +114,15 @@ def disagreement_card(
         As in `triplet_card`.
     answers : mapping of name to answer
         Of `twoafc.results.ask`, with the distances d0 and d1 of each.
-    right : str, optional
-        The name of the distance that was right, or "" if the votes cannot decide; default the one under which the
-        observed votes are most likely, if there is one.
+    right : str
+        The name of the distance that was right, or "" if the votes cannot decide.
     """
     if right and right not in answers:
         raise ValueError(f"right must name one of {', '.join(answers)}, or be empty; found {right!r}")
-    figure, panels, axes = _card(images, labels, len(answers), title)
+    figure, panels, axes = _lay_out(images, labels, len(answers), title)
     _show_votes(next(iter(answers.values())), panels, ("", ""))
-    best = right
-    if right is None:
-        nll = {name: c["nll"] for name, answer in answers.items() for c in answer["counts"] if c["observed"]}
-        likeliest = [name for name in nll if nll[name] == min(nll.values())]
-        best = likeliest[0] if len(likeliest) == 1 else ""
-    if right == "":
-        panels[1].set_xlabel("the votes cannot\ntell which is right", fontsize=SMALL)
+    if not right:
+        panels[1].set_xlabel("the votes\ndo not decide", fontsize=SMALL)
     top = max(counts_nll(answer, ax).get_ylim()[1] for answer, ax in zip(answers.values(), axes, strict=True))
     for ax, (name, answer) in zip(axes, answers.items(), strict=True):
         ax.set_ylim(0, top)
@@ -136,12 +130,12 @@ def disagreement_card(
         lines = [ax.get_xlabel(), distances, _probability(answer)]
         ax.set_xlabel("\n".join(filter(None, lines)), fontsize=SMALL)
         ax.set_ylabel(ax.get_ylabel() if ax is axes[0] else "")
-        verbatim(ax.set_title(f"{name}: right" if name == best else name, fontsize=LABEL))
-        ax.title.set(weight="bold" if name == best else "normal", color=DARK if name == best else "black")
+        verbatim(ax.set_title(f"{name}: right" if name == right else name, fontsize=LABEL))
+        ax.title.set(weight="bold" if name == right else "normal", color=DARK if name == right else "black")
     return figure
 
 
-def _card(
+def _lay_out(
     images: Sequence[Image | None], labels: Sequence[str], beside: int, title: str
 ) -> tuple[Figure, list[Axes], list[Axes]]:
     """Lay out three images, with grey boxes for missing ones, and beside them a number of panels."""

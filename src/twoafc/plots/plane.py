@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.path import Path
 
     from twoafc.estimators import Fit
-    from twoafc.reproduce import WorkedExample
     from twoafc.table import Pairs
 
 LEVELS = {0.25: (0.35, 0.65), 0.5: (0.75, 0.75), 0.75: (0.65, 0.35)}
@@ -232,12 +231,12 @@ def residual_maps(named: Mapping[str, ResidualMap], *, across: int = 5) -> Figur
     return side_by_side(named, residual_map, "votes for x1 beyond P, %", across=across)
 
 
-def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]:
+def worked_example(steps: Any, axes: Sequence[Axes]) -> Sequence[Axes]:
     """Draw the density estimator step by step: points, kernels, density, Pr(n = j) for each j, P, log-likelihood.
 
     Parameters
     ----------
-    steps : WorkedExample
+    steps : twoafc.reproduce.WorkedExample
         Of `twoafc.reproduce.worked_example`.
     axes : sequence of Axes
         One for each panel: M + 6, so eight for two votes per triplet.
@@ -271,7 +270,7 @@ def worked_example(steps: WorkedExample, axes: Sequence[Axes]) -> Sequence[Axes]
     return axes
 
 
-def _draw_kernels(steps: WorkedExample, ax: Axes) -> None:
+def _draw_kernels(steps: Any, ax: Axes) -> None:
     """Draw the nodes, and the points with circles of one sigma, their mirrors across the diagonal in dashes."""
     from matplotlib.patches import Circle
 
@@ -284,7 +283,7 @@ def _draw_kernels(steps: WorkedExample, ax: Axes) -> None:
     _draw_points(steps.u0, steps.u1, steps, ax)
 
 
-def _draw_points(x: FloatArray, y: FloatArray, steps: WorkedExample, ax: Axes) -> None:
+def _draw_points(x: FloatArray, y: FloatArray, steps: Any, ax: Axes) -> None:
     """Draw triplets in the colour of n / M, with n inside."""
     colours: Any = {"cmap": COLOURS, "vmin": 0, "vmax": 1, "edgecolors": "black"}
     ax.scatter(x, y, 70, steps.n / steps.M, **colours, linewidths=0.6, zorder=3, clip_on=False)
@@ -352,7 +351,7 @@ def curve(values: Curve, ax: Axes) -> Axes:
 
 
 def curves(named: Mapping[str, Curve], *, across: int = 3) -> Figure:
-    """Draw several curves side by side under their names, each on its own distance, so many across."""
+    """Draw several curves side by side under their names, each on its own distance, `across` in a row."""
     across = min(len(named), across)
     figure, axes = panels(len(named), across, COLUMN if across == 1 else PAGE, 1.9)
     for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=True)):

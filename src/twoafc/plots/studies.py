@@ -38,7 +38,7 @@ def study_contour(
         Triplets, and votes on each.
     values, cost : arrays, shape (I, J)
     label, level : str, float
-        Name of the values, and the one that is asked for: a thick line.
+        Name of the values, and the requested one: a thick line.
     cost_label : str
         What the dashed lines count.
     best : (T, M), optional

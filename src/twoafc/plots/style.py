@@ -207,22 +207,6 @@ def _write(figure: Figure, path: Path, kind: str, dpi: float) -> None:
         partial.write_bytes(content)
 
 
-def svg(figure: Figure, *, dpi: float = 150) -> str:
-    """Return a figure as the text of an SVG element, for a page.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> svg(Figure(figsize=(1, 1)))[:4]
-    '<svg'
-    """
-    file = io.StringIO()
-    with reproducible():
-        figure.savefig(file, format="svg", dpi=dpi, metadata=METADATA["svg"])
-    text = file.getvalue()
-    return legible(text[text.index("<svg") :], keep=BREAKS)
-
-
 @contextmanager
 def reproducible() -> Iterator[None]:
     """Write the same bytes for the same figure."""

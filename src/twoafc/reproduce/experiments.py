@@ -32,6 +32,8 @@ from twoafc.table import Triplets
 
 ESTIMATORS: dict[str, Estimator] = {"density": Density(), "network": Network()}
 """With the paper's settings, which are their defaults."""
+FORMAT = 1
+"""Version of the files that a run keeps for the next: its card and what it has computed."""
 MOST_FITS, FIT_SECONDS = 10, 15.0
 """Fits of which the fastest is reported, as in the paper; none is started after this many seconds."""
 
@@ -133,16 +135,16 @@ def digest(*parts: Any) -> str:
 
 
 def cached(path: Path, key: str, compute: Callable[[], Any]) -> Any:
-    """Read the result of an earlier run with the same key, or compute and save it."""
+    """Read the result of an earlier run with the same key and format, or compute and save it."""
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-        if saved["key"] == key:
+        if saved["key"] == key and saved["format"] == FORMAT:
             return saved["made"]
     except (OSError, ValueError, KeyError, TypeError):
         pass
     result = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(strict_json({"key": key, "made": result}, indent=1), path)
+    write_text(strict_json({"format": FORMAT, "key": key, "made": result}, indent=1), path)
     # Read back, so that this run uses the same values as the next.
     return json.loads(path.read_text(encoding="utf-8"))["made"]
 

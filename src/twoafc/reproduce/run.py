@@ -11,7 +11,7 @@ from typing import Any
 from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.evaluation import Progress
-from twoafc.files import clear_partial, replaced, strict_json, write_text
+from twoafc.files import clear_partial, replaced, require_format, strict_json, write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import choose_distances
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
@@ -112,7 +112,7 @@ def reproduce(
     out = Path(out)
     given = {name: Path(path) for name, path in {"bapps": bapps, "clic": clic}.items() if path is not None}
     if synthetic and given:
-        raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one of the two")
+        raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one")
     if not synthetic and not given:
         raise DataError(
             "a data set is needed; found none; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or "
@@ -129,7 +129,7 @@ def reproduce(
             if name in given:
                 raise
             raise DataError(
-                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; say where it is with "
+                f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; give its path with "
                 f"--{name}, or name another output folder"
             ) from error
     claim(out, {"limit": limit, "seed": seed, "synthetic": synthetic}, folders)
@@ -196,7 +196,7 @@ def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataM
         return []
     return [
         f"A quick look: at most {options.limit:,} triplets of each split, drawn with seed {options.seed}. P is fitted "
-        "to fewer votes than in the paper, so its values cannot be expected here."
+        "to fewer votes than in the paper, so its values are not expected here."
     ]
 
 
@@ -226,10 +226,12 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
         raise DataError(f"{folder} has other files ({foreign[0]}); name a new folder, or one of an earlier run only")
     if entries:
         try:
-            before = json.loads((folder / CARD).read_text(encoding="utf-8"))["settings"]
+            card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+            before = card["settings"]
             changed = [name for name in settings if before[name] != settings[name]]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
+        require_format(card.get("format", 0), experiments.FORMAT, str(folder / CARD), "name a new folder")
         for name in changed:
             old, new = ("none" if value is None else value for value in (before[name], settings[name]))
             raise DataError(
@@ -241,5 +243,5 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
     folder.mkdir(parents=True, exist_ok=True)
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
     if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
-        card = {"command": "twoafc reproduce", "settings": settings, "sets": sets}
+        card = {"format": experiments.FORMAT, "command": "twoafc reproduce", "settings": settings, "sets": sets}
         write_text(strict_json(card, indent=1), folder / CARD)

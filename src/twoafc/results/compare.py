@@ -51,7 +51,7 @@ class Comparison:
     notes : list of str
         Which rows were left out, and by what they are clustered.
     planned : bool
-        Whether only some comparisons were asked for.
+        Whether only some comparisons were requested.
     native : str or None
         Library of the frame that `frame` returns; default polars.
     """
@@ -170,7 +170,7 @@ def compare_results(
         return own
     shared = shared_rows(results)
     if len({result.ties for result in results}) > 1:
-        raise DataError("folders must have one rule for ties; found half and x0: evaluate them alike")
+        raise DataError("folders must have the same rule for ties; found half and x0: use the same --ties")
     names = [*dict.fromkeys(name for name, _ in shared.parts)]
     planned = planned_pairs(names, *known_names(names, baseline, pairs))
     dependence = clustering_of(shared.table)
@@ -203,14 +203,14 @@ def _training_sizes(results: Sequence[Result]) -> list[str]:
 
 
 def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]]) -> Comparison | None:
-    """Return the comparisons of a result that are asked for; None if it lacks some that can be computed."""
+    """Return the requested comparisons of a result; None if it lacks some that can be computed."""
     asked = planned_pairs(result.distances, *known_names(result.distances, baseline, pairs))
     compared = {frozenset((record["a"], record["b"])) for record in result.comparisons}
     if not {frozenset(pair) for pair in asked} <= compared:
         if result.error_bar_method in ("bootstrap", "refit"):
             raise DataError(
                 f"{result.name} lacks some of these comparisons; with error bars by {result.error_bar_method} they "
-                "must be asked for in twoafc evaluate"
+                "must be requested in twoafc evaluate"
             )
         return None
     comparisons = keep_planned(result.comparisons, asked, COMPARED[result.k])
@@ -416,7 +416,7 @@ def _common_rows(
             named = unlike[row][0] if row in keys else " ".join(map(str, unlike.select(keys).row(0)))
             raise DataError(
                 f"folders are compared on the same test table; {row} {named} has {own} and, in {result.name}, "
-                f"{others} ({len(unlike)} of {len(both)} {row}s); give the rows of different tables names of their own"
+                f"{others} ({len(unlike)} of {len(both)} {row}s); rows of different tables need different names"
             )
         shared = both.select(*keys, *votes)
     assert shared is not None

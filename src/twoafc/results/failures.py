@@ -174,7 +174,7 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
     """
     _require(top)
     if a == b:
-        raise ValueError(f"two distances are needed to disagree; found {a} twice")
+        raise ValueError(f"a disagreement needs two distances; found {a} twice")
     one, other = (result.outcome_rows(name, estimator) for name in (a, b))
     own = ["distance", *ENDS[result.k], "P", "nll"]
     if not one.drop(own).equals(other.drop(own)):

@@ -64,8 +64,7 @@ class Figures:
         values: dict[str, plots.Curve] = {}
         for run in self._runs(*self._asked(distances, estimator, "pair", "curves")):
             if run.distance not in values:
-                rows = self._result.rows.filter(distance=run.distance, estimator=run.estimator)
-                values[run.distance] = plots.curve_values(run.fit, Pairs.from_frame(rows.select("n", "M", "d")))
+                values[run.distance] = curve_of(self._result, run.fit, run.distance, run.estimator)
         return _drawn(plots.curves(values) if values else None, "curve")
 
     def reliability(self, distances: str | Sequence[str] | None = None, estimator: str | None = None) -> Figure:
@@ -120,7 +119,7 @@ class Figures:
     def _asked(
         self, distances: str | Sequence[str] | None, estimator: str | None, row: str = "", what: str = ""
     ) -> tuple[str, list[str]]:
-        """Return the estimator that is asked for, and the distances, the best first; check the kind of row."""
+        """Return the requested estimator and distances, the best first; check the kind of row."""
         self._require(row or self._result.row, what)
         labels = list(dict.fromkeys(label for _, label, _ in self._result.fits))
         label = labels[0] if estimator is None else look_up("estimator", estimator, labels, self._result.name)
@@ -140,7 +139,7 @@ class Figures:
 
 
 class NothingToDrawError(DataError):
-    """A figure would have nothing on it."""
+    """A figure would be empty."""
 
 
 def _drawn(figure: Figure | None, what: str) -> Figure:
@@ -241,6 +240,12 @@ def _references(result: Result, record: Record, origin: float = 0.0) -> dict[str
         return {"constant P": floor - origin} if math.isfinite(floor) else {}
     best = {"ceiling": (ceiling.nll_lowest - origin, ceiling.nll_highest - origin)} if ceiling.known else {}
     return {**best, "P = 1/2": ceiling.floor_nll - origin}
+
+
+def curve_of(result: Result, fit: Any, distance: str, estimator: str) -> plots.Curve:
+    """Return the curve of P(same | d) of a fit, with the tested pairs."""
+    rows = result.rows.filter(distance=distance, estimator=estimator)
+    return plots.curve_values(fit, Pairs.from_frame(rows.select("n", "M", "d")))
 
 
 def p_text(record: Record) -> str:

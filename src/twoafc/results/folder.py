@@ -22,7 +22,7 @@ import twoafc
 from twoafc.diagnostics import Finding
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator, FusionFit, HeadsFit, Model
-from twoafc.files import OutputFolder, legible, recover, restored
+from twoafc.files import OutputFolder, legible, recover, require_format, restored
 from twoafc.inference import DRAWS, Ceiling, Goodness, Record
 from twoafc.results import tables
 from twoafc.table import LABELS, MOST_VOTES, PAIR_LABELS, Votes, read_frame, write_frame
@@ -71,11 +71,11 @@ def describe_table(table: Votes, *paths: str | Path) -> dict[str, Any]:
 def describe_files(*paths: str | Path) -> dict[str, Any]:
     """Describe the files of a table by their names and hashes, one file also by its path.
 
-    The folder of a result keeps the path relative to itself.
+    In scores.json the path is relative to the folder of the result.
     """
     if len(paths) == 1:
         path = Path(paths[0])
-        return {"file": path.name, "file_sha256": _digest(path), "path": str(path.absolute())}
+        return {"file": path.name, "file_sha256": _digest(path), "path": os.path.abspath(path)}
     return {"files_sha256": {str(path): _digest(path) for path in paths}} if paths else {}
 
 
@@ -128,7 +128,6 @@ def make_card(
         },
         "settings": dict(settings),
         "tie_rule": tie_rule,
-        "seed": settings["seed"],
         "simulated": simulated,
         "fits": [
             {"distance": run.distance, "estimator": run.estimator, "seed": run.seed}
@@ -182,7 +181,7 @@ def write_result(
             plots.save(figure, *files, dpi=150)
         (partial / REPORT).write_text(report_page(result, images), encoding="utf-8")
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
-        card["data"] = {role: _relative(table, result.folder, folder) for role, table in card.get("data", {}).items()}
+        card["data"] = {role: _relative(table, folder) for role, table in card.get("data", {}).items()}
         content = {
             "scores": result.scores,
             "comparisons": result.comparisons,
@@ -196,12 +195,11 @@ def write_result(
         RESULTS.write_card(partial, card, content)
 
 
-def _relative(described: Mapping[str, Any], read_from: Path | None, folder: str | Path) -> dict[str, Any]:
+def _relative(described: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
     """Make the path in the description of a table relative to the folder that is written."""
     if "path" not in described:
         return dict(described)
-    path = os.path.join(os.path.abspath(read_from or ""), described["path"])
-    return {**described, "path": os.path.relpath(path, os.path.abspath(folder))}
+    return {**described, "path": os.path.relpath(described["path"], os.path.abspath(folder))}
 
 
 LONGEST = 200
@@ -256,6 +254,10 @@ def read_result(folder: Path) -> dict[str, Any]:
     """Read scores.json of a folder as the arguments of `Result`; a `DataError` if no evaluation has written it."""
     content = read_json(folder)
     card = content["card"]
+    own = {name: value for name, value in card.items() if name not in ("notes", "error_bars", "files")}
+    for table in card.get("data", {}).values():
+        if "path" in table:
+            table["path"] = os.path.abspath(folder / table["path"])
     try:
         return {
             "scores": [_with_infinity(record) for record in content["scores"]],
@@ -272,7 +274,7 @@ def read_result(folder: Path) -> dict[str, Any]:
                 for record in content.get("findings", [])
             ],
             "row": "pair" if card.get("kind") == "pairs" else "triplet",
-            "card": card,
+            "card": own,
             "folder": folder,
         }
     except (ValueError, KeyError, TypeError) as error:
@@ -280,7 +282,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 def read_json(folder: Path) -> Any:
-    """Read scores.json of a folder; a `DataError` if it is missing or differs from `FORM`."""
+    """Read scores.json of a folder; a `DataError` if it is missing, of another format or differs from `FORM`."""
     path = folder / RESULTS.name
     recover(folder)
     if not path.is_file():
@@ -290,6 +292,8 @@ def read_json(folder: Path) -> Any:
         json.dumps(content, ensure_ascii=False, allow_nan=False).encode()  # Python reads more than JSON allows
     except (OSError, ValueError, RecursionError) as error:
         raise _not_a_result(folder, "it is not JSON that can be read") from error
+    if isinstance(content, dict):
+        require_format(content.get("format", 0), RESULTS.format, str(path), "run twoafc evaluate again")
     if wrong := problem(content):
         raise _not_a_result(folder, wrong, content)
     return content
@@ -321,12 +325,14 @@ def _with_infinity(record: Record) -> Record:
 SCALAR, NUMBER = str | int | float | None, int | float | None
 NAMED = {"distance": str, "estimator": str}
 FORM: dict[str, Any] = {
+    "format": int,
     "card": {
         "settings": {"ties": str, "seed?": int, "...": SCALAR},
         "error_bars": str,
         "notes?": [str],
         "files?": [str],
-        "data?": {"...": {}},
+        "frames?": str | None,
+        "data?": {"...": {"path?": str}},
         "fits?": [NAMED],
         "planned?": [[str]],
     },
@@ -351,7 +357,7 @@ def problem(content: Any) -> str | None:
 
     Examples
     --------
-    >>> problem({"card": {"settings": {"ties": "half"}}, "scores": [], "comparisons": []})
+    >>> problem({"format": 1, "card": {"settings": {"ties": "half"}}, "scores": [], "comparisons": []})
     'card has no error_bars'
     >>> problem([])
     'it must be a record, found []'

@@ -1,4 +1,4 @@
-"""Ask a model or a result about one triplet: P, how likely each count of votes is, and a card with its images."""
+"""Ask a model or a result about one triplet: P, the probability of each count of votes, and a card with its images."""
 
 from __future__ import annotations
 
@@ -117,9 +117,7 @@ def ask_triplet(
         rows = result.outcome_rows(name, estimator)
         named = rows.filter(triplet=triplet)
         if len(named) > 1:
-            raise DataError(
-                f"{len(named)} triplets of {result.name} are named {triplet!r}; a triplet needs its own name"
-            )
+            raise DataError(f"{len(named)} triplets of {result.name} are named {triplet!r}; names must be unique")
         if named.is_empty():
             some = ", ".join(rows["triplet"].head(3))
             raise DataError(f"no triplet {triplet!r} in {result.name}; it has {len(rows)}, named {some} and so on")

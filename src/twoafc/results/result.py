@@ -78,7 +78,7 @@ class Result:
     row : "triplet" or "pair"
         Kind of the rows of the tables.
     card : dict
-        Provenance: versions, tables with their hashes, settings, fits.
+        Provenance: versions, tables with their hashes, settings, fits; ``frames``, the library of the training table.
     folder : Path, optional
         Folder to read `triplets`, `votes` and `runs` from when they are first used.
     """
@@ -105,7 +105,6 @@ class Result:
         self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
         self.card: dict[str, Any] = dict(card or {})
         self.folder: Path | None = folder
-        self._native: str | None = None  # library of the frames that users get: that of the training table, or polars
         if folder is None:
             self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 
@@ -170,6 +169,12 @@ class Result:
         other.__dict__.pop("_models", None)  # depends on the scores
         other.__dict__.update(changes)
         return other
+
+    @property
+    def _native(self) -> str | None:
+        """Library of the frames that users get: that of the training table, or None for polars."""
+        kind: str | None = self.card.get("frames")
+        return kind
 
     @property
     def name(self) -> str:
@@ -245,7 +250,7 @@ class Result:
         """Raise a `DataError` if the rows are pairs."""
         if self.row != "triplet":
             raise DataError(
-                f"{command} needs results of triplets; {self.name} holds results of pairs; "
+                f"{command} needs results of triplets; {self.name} has results of pairs; "
                 "use twoafc report or twoafc compare"
             )
 
@@ -322,9 +327,7 @@ class Result:
         runs = [run for run in rows.partition_by("seed", maintain_order=True) if not run["diverged"].any()]
         finite = [run for run in runs if run["P"].is_finite().all()]
         if not finite:
-            raise DataError(
-                f"every run of {distance}, {estimator} diverged; there is nothing to tell of its {self.row}s"
-            )
+            raise DataError(f"every run of {distance}, {estimator} diverged; there is no P or NLL for its {self.row}s")
         first = finite[0].drop("seed", "diverged")
         if len(finite) == 1:
             return first

@@ -48,9 +48,14 @@ MOST_GROUPS = 40
 """A table of more groups than this would be too wide; scores.csv has all of them."""
 
 
-def distances_per_row(scores: Sequence[Record]) -> int:
+def row_of(score: Record) -> str:
+    """Return the kind of rows that a score is of: triplet or pair."""
+    return "pair" if "pairs" in score else "triplet"
+
+
+def distances_per_row(score: Record) -> int:
     """Return the number of distances of a scored row: 2 for triplets, 1 for pairs."""
-    return 1 if "pairs" in scores[0] else 2
+    return 1 if row_of(score) == "pair" else 2
 
 
 def column_of(measure: str) -> Column:
@@ -62,7 +67,7 @@ def columns_of(scores: Sequence[Record], *, short: bool = False) -> list[Column]
     """Return the measures of some scores; if short, those that fit a terminal or a page."""
     left_out = ("_simulated", "_per_vote", "_votes") if short else ()
     share = any("explained_low" in record for record in scores)
-    own = [column for column in COLUMNS if distances_per_row(scores) in column.of]
+    own = [column for column in COLUMNS if distances_per_row(scores[0]) in column.of]
     return [c for c in own if not c.name.endswith(left_out) and (c.name != "explained" or share)]
 
 
@@ -92,14 +97,14 @@ def summary_table(scores: Sequence[Record], *, split: str = "test", short: bool 
         (record["distance"], _estimator(record), *(cell(record, column) for column in columns)) for record in records
     ]
     first = records[0]
-    rows_of = "pairs" if "pairs" in first else "triplets"
+    rows_of = f"{row_of(first)}s"
     caption = f"Scores on {split}: {first[rows_of]} {rows_of}, {first['votes']} votes"
     return Table(caption, ("distance", "estimator", *(column.heading for column in columns)), tuple(rows))
 
 
 def summary_records(scores: Sequence[Record]) -> list[Record]:
     """Return a few measures of every distance and estimator on the tested rows, all pooled, the best NLL first."""
-    second = "score_2afc" if distances_per_row(scores) == 2 else "average_precision"
+    second = "score_2afc" if distances_per_row(scores[0]) == 2 else "average_precision"
     names = ("distance", "estimator", "nll", "nll_se", "nll_letters", second, f"{second}_se")
     records = sorted(shown(scores), key=_nll)
     kept = [name for name in names if any(name in record for record in records)]
@@ -290,7 +295,7 @@ def paper_table(
     comparisons.
     """
     records = sorted(shown(scores), key=_nll)
-    k, known = distances_per_row(scores), ceiling is not None and ceiling.known
+    k, known = distances_per_row(scores[0]), ceiling is not None and ceiling.known
     columns = [(c.name, c.slim) for c in COLUMNS if c.slim and k in c.of and (c.name != "explained" or known)]
     lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
     estimators = list(dict.fromkeys(record["estimator"] for record in records))
@@ -309,7 +314,7 @@ def paper_table(
             for name, _ in columns:
                 cells += [_slim(record, name), *([record.get(f"{name}_letters") or ""] if name in lettered else [])]
             body.append(" & ".join(cells) + r" \\")
-    rows = "pairs" if k == 1 else "triplets"
+    rows = f"{row_of(records[0])}s"
     by = "" if len(estimators) > 1 else f"; P fitted by {estimators[0]}"
     caption = f"Distances scored on {records[0][rows]:,} {rows} with {records[0]['votes']:,} votes{by}."
     notes = ["Scores are weighted by sampling weights."] * weighted + _slim_notes(k, ceiling, error_bars)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
 from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, places, preference_matters
-from twoafc.results.tables import all_diverged, explained, key_of, shown
+from twoafc.results.tables import all_diverged, distances_per_row, explained, key_of, row_of, shown
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -125,7 +125,7 @@ def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) 
 
 def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -> str:
     """Name the leading set: the distance with the lowest NLL and those that cannot be told apart from it."""
-    name, k = best["distance"], 1 if "pairs" in best else 2
+    name, k = best["distance"], distances_per_row(best)
     order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] != name]
     if not order:
         return f"{name} is the only distance, so nothing is compared."
@@ -166,9 +166,8 @@ def _ahead(record: Record, k: int) -> str:
 
 def _score(best: Record) -> str:
     """Write the leader's score and its explained share."""
-    row = "pair" if "pairs" in best else "triplet"
     share = explained(best.get("explained_low"), best.get("explained_high"))
-    first = f"{best['distance']} has NLL {nll_text(best)} nats per {row}, fitted by {best['estimator']}"
+    first = f"{best['distance']} has NLL {nll_text(best)} nats per {row_of(best)}, fitted by {best['estimator']}"
     if share is None:
         return f"{first}."
     if share == "worse than guessing":

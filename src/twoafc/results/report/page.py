@@ -22,12 +22,12 @@ from twoafc.inference import Record, places
 from twoafc.metrics import log_likelihood
 from twoafc.results import tables
 from twoafc.results.failures import disagreements, most_surprising
-from twoafc.results.figures import NODES, chart, interval_of, map_of, of_leading_estimator, p_text
+from twoafc.results.figures import NODES, chart, curve_of, interval_of, map_of, of_leading_estimator, p_text
 from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.results.report import svg
 from twoafc.results.tables import key_of
 from twoafc.results.verdict import nll_text, ranking, with_error
-from twoafc.table import ENDS, Pairs
+from twoafc.table import ENDS
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -46,7 +46,7 @@ NAMED_GROUPS, AT_AN_END = 24, 8
 """Up to so many groups all have a line; of more, so many at either end."""
 Panel = tuple[str, Markup | None, str]
 """Heading, drawing (None if there is nothing to draw), and a note below it."""
-SHOWN = ("settings", "seed", "tie_rule", "simulated", "machine", "created")
+SHOWN = ("settings", "tie_rule", "simulated", "machine", "created")
 """Parts of the card that are shown besides versions, tables and estimators; scores.json has all of it."""
 BIBTEX = """\
 @article{hepburn2024evaluating,
@@ -139,7 +139,7 @@ def heading(ranked: Sequence[Record], card: Mapping[str, Any]) -> str:
     file = _file(data.get("test", data.get("train", {})))
     names = list(dict.fromkeys(record["distance"] for record in ranked))
     what = names[0] if len(names) == 1 else f"{len(names)} distances"
-    rows = "pairs" if "pairs" in ranked[0] else "triplets"
+    rows = f"{tables.row_of(ranked[0])}s"
     on = f"{_count(ranked[0][rows], rows)} and {_count(ranked[0]['votes'], 'votes')}"
     return f"{file}: {what} on {on}" if file else f"{what} on {on}"
 
@@ -170,8 +170,8 @@ def card_lines(card: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     Examples
     --------
-    >>> card_lines({"seed": 0, "tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
-    [('table, test', 'file t.csv, votes 1200'), ('seed', '0'), ('tie rule', 'a tie counts one half')]
+    >>> card_lines({"tie_rule": "a tie counts one half", "data": {"test": {"file": "t.csv", "votes": 1200}}})
+    [('table, test', 'file t.csv, votes 1200'), ('tie rule', 'a tie counts one half')]
     """
     named = {"versions": card.get("versions")}
     named |= {f"table, {role}": table for role, table in card.get("data", {}).items()}
@@ -361,8 +361,7 @@ def _fit_panels(result: Result, record: Record) -> list[Panel]:
     if result.row == "pair":
         if fit is None:
             return [("curve", None, "not saved")]
-        rows = result.rows.filter(distance=name, estimator=record["estimator"]).select("n", "M", "d")
-        values = plots.curve_values(fit, Pairs.from_frame(rows))
+        values = curve_of(result, fit, *key_of(record))
         return [("curve", svg.curve(values, f"Chance of same by {name}"), f"P {values.P[0]:.2f} to {values.P[-1]:.2f}")]
     tested = None if result.triplets is None else result.outcome_rows(*key_of(record))
     uniform = None if fit is None else map_of(fit, tested)
