@@ -16,7 +16,7 @@ from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
-from twoafc.evaluation.loop import Data, Prediction, floor_of, probability, reduced, rejoined, shared_distances
+from twoafc.evaluation.loop import Data, Task, crossed, joined, shared_distances
 from twoafc.evaluation.records import score
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare, places
@@ -231,18 +231,10 @@ class _Study:
 
     def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
         """Score rows that are predicted by fits of some settings to some rows of the training table."""
-        train, tested = (
-            stacked(table, self.name, fusion.parts)[self.name] for table in (self.data.train, self.data.tested)
-        )
-        P, joined = np.empty(len(tested)), []
-        for fitted, rows in self.data.parts():
-            run = Run(self.name, LABEL, None, fusion.fit(train.where(fitted if kept is None else fitted & kept)))
-            part = tested.where(rows)
-            P[rows] = probability(run, part.columns)
-            joined.append((rows, reduced(run, part)))
-        table = rejoined(tested, joined)
-        prediction = Prediction(run, "test", table, P, False, floor_of(table, len(table)))
-        values = score(prediction, self.settings, self.clustering).values
+        named, (train, test, fold, _) = (self.name, fusion.parts), self.data
+        data = Data(stacked(train, *named), None if test is None else stacked(test, *named), fold, kept).of(self.name)
+        task = Task(self.name, LABEL, None, fusion)
+        values = score(joined(crossed(task.run, data), data.tested), self.settings, self.clustering).values
         assert values is not None
         return values
 

@@ -196,7 +196,7 @@ class Bootstrap(Analytic):
 class Refit(Analytic):
     """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets."""
 
-    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.refits`, shape (draws, measures)
+    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.bootstrap_refits`, shape (draws, measures)
     on_test: bool  # whether scored on a test table, which was not drawn: the error over its triplets is then added
 
     @property
