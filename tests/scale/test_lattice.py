@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import twoafc
 from conftest import random_table
 from counting import tally
 from twoafc.errors import DataError
@@ -212,6 +213,17 @@ def test_counts_that_no_counting_gave_are_refused(kept: Counts) -> None:
         assert changed(kept, **new) == told
     zeros = tally(Triplets.from_frame({"n": [1], "M": [2], "d0": [0.0], "d1": [0.0]}))
     assert changed(zeros, sign=put(0, 1)) == "d0 = d1 = 0 must have sign 0; in the file some are not"
+
+
+def test_rows_that_are_counts_are_not_taken_for_triplets(kept: Counts, tmp_path: Path) -> None:
+    needs = "needs single triplets; these are counts of them: use the table that was counted"
+    for what, use in {
+        "check": twoafc.check,
+        "a frame": lambda table: table.write(tmp_path / "t.csv"),
+        "a frame ": twoafc.count,
+    }.items():
+        with pytest.raises(DataError, match=f"^{what.strip()} {needs}$"):
+            use(kept.table())
 
 
 def test_other_files_are_refused(kept: Counts, tmp_path: Path) -> None:

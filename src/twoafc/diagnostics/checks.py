@@ -13,7 +13,7 @@ from twoafc.diagnostics.findings import Finding
 from twoafc.diagnostics.overlap import duplicates, shared
 from twoafc.diagnostics.profile import Profile, profile_of
 from twoafc.diagnostics.values import sides, units, values
-from twoafc.table import as_votes
+from twoafc.table import as_votes, require_single
 
 
 def check(train: Any, test: Any = None) -> list[Finding]:
@@ -42,6 +42,8 @@ def check(train: Any, test: Any = None) -> list[Finding]:
     agrees
     """
     tables = {"train": as_votes(train)} | ({"test": as_votes(test)} if test is not None else {})
+    for table in tables.values():
+        require_single(table, "check")
     # Extreme numbers overflow in ratios and squares; this triggers no finding.
     with np.errstate(all="ignore"):
         findings = list(_findings([profile_of(role, table) for role, table in tables.items()]))

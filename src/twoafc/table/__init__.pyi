@@ -50,3 +50,4 @@ from .votes import as_votes as as_votes
 from .votes import check_weights as check_weights
 from .votes import numbered as numbered
 from .votes import read_votes as read_votes
+from .votes import require_single as require_single

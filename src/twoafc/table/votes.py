@@ -270,6 +270,7 @@ class Votes:
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table as a polars frame: labels, n, M, weight, and NAME_d0, NAME_d1 (NAME_d) of each distance."""
+        require_single(self, "a frame")
         columns: dict[str, Any] = {"n": self.n, "M": self.M}
         if self.weight is not None:
             columns["weight"] = self.weight
@@ -281,6 +282,12 @@ class Votes:
     def write(self, path: str | Path) -> None:
         """Write the table as CSV or Parquet, by the ending of the name; never half a file."""
         write_frame(self.to_frame(), path)
+
+
+def require_single(table: Votes, what: str) -> None:
+    """Raise a `DataError` if rows stand for several triplets."""
+    if table.count is not None:
+        raise DataError(f"{what} needs single triplets; these are counts of them: use the table that was counted")
 
 
 def _moved(frame: pl.DataFrame | None, place: NDArray[np.int32]) -> pl.DataFrame | None:
