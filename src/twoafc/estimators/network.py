@@ -112,7 +112,7 @@ class Network:
             raise DataError("the network needs at least one triplet to learn from; the table has none")
         mass = table.mass
         if table.count is not None and self.solver == "adam":
-            raise ValueError("Adam takes triplets one at a time, and counts have none; use Network(solver='lbfgs')")
+            raise ValueError("Adam needs single triplets, not counts; use Network(solver='lbfgs')")
         uniform, u0, u1 = table.uniformised()
         x0, x1 = (u0, u1) if self.inputs == "uniform" else table.columns
         rows = mirrored_rows(x0, x1, table.n, table.M)

@@ -50,7 +50,7 @@ from twoafc.inference import (
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, known_names, make_card
 from twoafc.scale import Counts, carrying, share_votes
-from twoafc.table import Votes, as_votes, most_folds, native_kind, split_note, split_rows
+from twoafc.table import Votes, as_votes, most_folds, native_kind, require_single, split_note, split_rows
 
 SEEN = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
@@ -69,7 +69,7 @@ UNCHECKED = Finding(
 LEAST_ROWS = 5
 """Fewer rows than this are refused: there is nothing to say of them."""
 PAPERS_DENSITY = "the paper's density"
-BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time"
+BY_LBFGS = "network on counts: Adam needs single triplets, so L-BFGS is used"
 
 
 def evaluate(
@@ -210,10 +210,8 @@ def check_tables(train: Votes, test: Votes | None, settings: Settings) -> None:
         raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
     if test is not None and (train.count is None) != (test.count is None):
         raise DataError("train and test must both be counts, or both tables of single triplets")
-    if train.count is not None and settings.error_bars not in ("analytic", "fixed"):
-        raise ValueError(
-            f"error bars of counts are analytic; {settings.error_bars} draws triplets, and counts have none"
-        )
+    if settings.error_bars not in ("analytic", "fixed"):
+        require_single(train, f"error_bars={settings.error_bars!r}")
     if train.k == 1 and settings.ties != "half":
         raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
     for role, table in (("train", train), ("test", test)):

@@ -22,7 +22,7 @@ from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare, places
 from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
 from twoafc.results import Result, Run
-from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind
+from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind, require_single
 
 LABEL = "auto"
 """The estimator of the parts, and the name under which the fused distance is compared with them."""
@@ -129,9 +129,10 @@ def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:
 def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
     """Choose the distances to fuse; refuse what cannot be fused, and leave out constants and repeats."""
     for role, table in (("train", train), ("test", test)):
-        if table is not None and (not isinstance(table, Triplets) or table.count is not None):
-            kind = "counts" if table.count is not None else f"{table.row}s"
-            raise DataError(f"distances are fused by votes on single triplets; {role} has {kind}")
+        if table is not None:
+            require_single(table, "fuse")
+            if table.k == 1:
+                raise DataError(f"distances are fused by votes on triplets; {role} has pairs")
     names, notes = shared_distances(train.distances, None if test is None else test.distances, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
