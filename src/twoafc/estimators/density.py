@@ -97,6 +97,7 @@ class Density:
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
         P = share + _excess_at_nodes(sums, share, self.prior)
         if table.k == 2:
+            # Not clustered: sums of squared kernels serve all nodes at once, sums by reference would not.
             rows = (u, n, M, P, sums.M + self.prior, squared_mass)
             covariances = partial(surface_covariances, *rows, sigma=sigma)
         else:

@@ -154,6 +154,7 @@ def _surface_prior(solution: Solution, part: IntArray, roughness: FloatArray) ->
 
 def _curve_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> FloatArray:
     """The same for a curve: the first of some precisions that is low enough for its one smooth part."""
+    # Not by bisection, as a surface: that would change the standard errors of pairs by up to 0.5 %.
     own, rough = np.diag(solution.information)[:-1][part == 1], roughness[part == 1]
     looser = np.geomspace(PRECISE, VAGUE, 601)
     freedom = (own / (own + looser[:, None] * rough)).sum(axis=1)
