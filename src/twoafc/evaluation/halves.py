@@ -1,6 +1,6 @@
 """The noise of training in an evaluation: whether it counts, fits to halves of the training table, and words for it.
 
-What is computed from these fits is in `twoafc.inference.training`.
+What is computed from these fits is in `twoafc.inference.errorbars`.
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
-from twoafc.inference.errorbars import Clustering, Values
+from twoafc.inference.errorbars import Clustering, HalfScores, Values, combined_units, training_variance
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
-from twoafc.inference.training import HalfScores, combined_units, training_variance
 
 
 @dataclass(frozen=True)

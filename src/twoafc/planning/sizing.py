@@ -279,10 +279,10 @@ class Study:
         freedom = np.maximum((K if J is None or components.observers == 0 else np.minimum(K, J)) - 1, 1.0)
         with np.errstate(divide="ignore"):
             away = np.minimum((self.difference or 0.0) / self.standard_error(components, T, M), 1e3)
-        reach = stdtrit(freedom, 0.5 + LEVEL / 2)
-        power = 1 - nctdtr(freedom, away, reach) + nctdtr(freedom, away, -reach)
+        quantile = stdtrit(freedom, 0.5 + LEVEL / 2)
+        power = 1 - nctdtr(freedom, away, quantile) + nctdtr(freedom, away, -quantile)
         # Far from 0 scipy's noncentral t may be NaN; there a normal approximation is as good.
-        far = ndtr((away - reach * (1 - 1 / (4 * freedom))) / np.sqrt(1 + reach**2 / (2 * freedom)))
+        far = ndtr((away - quantile * (1 - 1 / (4 * freedom))) / np.sqrt(1 + quantile**2 / (2 * freedom)))
         return np.asarray(np.where(np.isnan(power), far, power))
 
     def reached(self, components: Components, T: Any, M: Any) -> Any:
@@ -507,8 +507,8 @@ def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, 
         return float(np.exp(known.min(initial=np.log(whole)))), float("inf")
     blocks = len(known)
     se = float(np.sqrt((blocks - 1) / blocks * ((known - known.mean()) ** 2).sum()))
-    reach = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
-    return float(whole * np.exp(-reach)), float(whole * np.exp(reach))
+    margin = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
+    return float(whole * np.exp(-margin)), float(whole * np.exp(margin))
 
 
 def _judged(

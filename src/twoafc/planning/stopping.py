@@ -55,11 +55,11 @@ def always_valid(value: float, se: float, units: float, *, scale: float, level: 
     3.04
     """
     k = (scale / se) ** 2 if se > 0 else math.inf
-    reach = math.sqrt((1 + 1 / k) * math.log((1 + k) / (1 - level) ** 2)) if 0 < k < math.inf else math.nan
-    if units > 1 and math.isfinite(reach):
-        tail = float(ndtr(-reach))
-        reach = max(reach, float(-stdtrit(units - 1, tail)))
-    return Interval(value, se, value - reach * se, value + reach * se)
+    quantile = math.sqrt((1 + 1 / k) * math.log((1 + k) / (1 - level) ** 2)) if 0 < k < math.inf else math.nan
+    if units > 1 and math.isfinite(quantile):
+        tail = float(ndtr(-quantile))
+        quantile = max(quantile, float(-stdtrit(units - 1, tail)))
+    return Interval(value, se, value - quantile * se, value + quantile * se)
 
 
 @dataclass(frozen=True, eq=False)
