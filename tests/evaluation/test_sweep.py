@@ -352,7 +352,7 @@ def test_an_earlier_sweep_is_replaced_as_a_whole_and_nothing_else(
         ),
         (
             "sweep --train train.csv --test pairs.csv",
-            "train and test must hold rows of one kind; train has triplets, test pairs",
+            "train and test must have rows of one kind; train has triplets, test pairs",
         ),
     ],
 )

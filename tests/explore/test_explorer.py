@@ -207,7 +207,7 @@ def test_another_training_table_is_refused(folder: Path, tmp_path: Path) -> None
     other.write_text("n,M,d0,d1\n1,2,0.5,0.25\n")
     with pytest.raises(DataError) as caught:
         fitted_data(Result.read(folder), other)
-    assert str(caught.value) == f"the training table must be the one that was evaluated; {other} holds another"
+    assert str(caught.value) == f"the training table must be the one that was evaluated; {other} is another"
 
 
 def test_an_estimator_that_only_diverged_is_left_out(folder: Path) -> None:

@@ -220,7 +220,10 @@ def test_the_difference_is_that_of_the_result_per_vote(result: twoafc.Result, me
 def test_a_pilot_of_single_triplets_says_little_of_references(pilot: pl.DataFrame) -> None:
     alone = pilot.with_columns(ref="triplet")
     found = planning.size(alone, difference=0.05, references=10)
-    assert "the pilot has few triplets of one reference: what those have in common is hardly known" in found.notes
+    assert (
+        "the pilot has few triplets of one reference: the variance between references is poorly estimated"
+        in found.notes
+    )
     assert not planning.size(alone, measure="score_2afc_distance", se=1.0).notes
 
 

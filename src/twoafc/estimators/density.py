@@ -225,7 +225,7 @@ class DensityFit(Model):
         return {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
         return {**self.uniform.arrays(), **own}
 

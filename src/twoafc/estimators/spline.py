@@ -101,7 +101,7 @@ class Spline:
         """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)
         if table.k == 1 and self.monotone:
-            raise ValueError("monotone is a setting for triplets; the curve of pairs has no such form")
+            raise ValueError("monotone does not support pairs")
         uniform, scores, cells, dispersion_of = _gathered(table)
         size = round(self.size * scores.more)
         first, *others = LINKS if self.link == "auto" else (self.link,)
@@ -308,7 +308,7 @@ class SplineFit(Model):
         return {} if self.k == 2 else {"link": self.link, "lapse": self.lapse, "dispersion": self.dispersion}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         own = {
             name: np.asarray(getattr(self, name))
             for name in ("scores", "theta", "covariance", "precision", "dispersion")

@@ -67,7 +67,7 @@ UNCHECKED = Finding(
     "run it on a part of them",
 )
 LEAST_ROWS = 5
-"""Fewer rows than this are refused: there is nothing to say of them."""
+"""Fewer rows than this are refused."""
 PAPERS_DENSITY = "the paper's density"
 BY_LBFGS = "network on counts: Adam needs single triplets, so L-BFGS is used"
 
@@ -205,15 +205,15 @@ def evaluate_tables(
 
 
 def check_tables(train: Votes, test: Votes | None, settings: Settings) -> None:
-    """Refuse tables that do not go with each other or with the settings, and tables of few rows."""
+    """Raise an error for tables that do not match each other or the settings, or have few rows."""
     if test is not None and test.k != train.k:
-        raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
+        raise DataError(f"train and test must have rows of one kind; train has {train.row}s, test {test.row}s")
     if test is not None and (train.count is None) != (test.count is None):
         raise DataError("train and test must both be counts, or both tables of single triplets")
     if settings.error_bars not in ("analytic", "fixed"):
         require_single(train, f"error_bars={settings.error_bars!r}")
     if train.k == 1 and settings.ties != "half":
-        raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
+        raise ValueError(f"ties concerns 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
     for role, table in (("train", train), ("test", test)):
         if table is not None and table.count is None and len(table) < LEAST_ROWS:
             count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"
@@ -319,7 +319,7 @@ def _notes_on_fits(data: Data, fits: Fits) -> list[str]:
     notes, (train, test, fold, _) = [], data
     if test is not None and (train.weight is None) != (test.weight is None):
         weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
-        notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
+        notes.append(f"only {weighted} has a column weight: {alike} rows are unweighted")
     if train.weight is not None:
         own = [name for name, given in fits.estimators.items() if not isinstance(given, CountsEstimator)]
         notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
@@ -336,7 +336,7 @@ def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
     if data.train.k == 1:
         record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
         precision = record["average_precision_floor"]
-        ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
+        ranked = "" if precision is None else f", and a random order has an average precision of {precision:.2f} %"
         share = f"{data.train.share:.3f}"
         constant = f"the constant P = {share}, the share of same in the training votes,"
         if data.test is None:
@@ -347,7 +347,7 @@ def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
 
 
 def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
-    """Say whether the paper's density gives the same order of the distances."""
+    """Report whether the paper's density gives the same order of the distances."""
     if not papers:
         return []
     if len(papers) == 1:

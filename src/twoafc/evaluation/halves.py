@@ -158,7 +158,7 @@ def with_noise(
 
 
 def training_words(train: Votes, estimators: Mapping[str, Estimator], noise: TrainingNoise, settings: Settings) -> str:
-    """Say whether the error bars include the noise of training."""
+    """Describe whether the error bars include the noise of training."""
     if settings.error_bars == "refit":
         return ""
     if settings.error_bars != "analytic":
@@ -174,24 +174,24 @@ def training_words(train: Votes, estimators: Mapping[str, Estimator], noise: Tra
 
 
 def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data, settings: Settings) -> list[str]:
-    """Say what few training rows, and noise of training that is left out, mean for the error bars."""
+    """Describe what few training rows, or leaving out the noise of training, mean for the error bars."""
     caveats = []
     train, rows = data.train, data.fitted_rows
     if rows < FEW_TRAINED:
         effect = ("" if train.weight is None else " in effect") + " in each fold" * (data.test is None)
         caveats.append(
-            f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are not to be "
-            "trusted (in simulations with 30 one test in ten alarmed, with 10 one in seven)"
+            f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are "
+            "unreliable (in simulations the false-positive rate was 10 % with 30, 14 % with 10)"
         )
     rough = sorted({one.key[1] for one in unseen if isinstance(one.prediction.run.fit, DensityFit)})
     if FEW_TRAINED <= rows < FEW_FOR_DENSITY and data.test is not None and rough:
         caveats.append(
             f"only {rows} training {train.row}s: error bars of the NLL are too small for {' and '.join(rough)} (in "
-            "simulations one test in ten alarmed with 100, one in fourteen with 200)"
+            "simulations the false-positive rate was 10 % with 100, 7 % with 200)"
         )
     if noise.left_out and settings.error_bars != "refit":
         method = "refit" if set(noise.left_out) <= set(noise.slow) else "analytic"
-        remedy = f", and differences are found too often; --error-bars {method} includes it"
+        remedy = f", and too many differences are significant; --error-bars {method} includes it"
         if train.count is not None or method == settings.error_bars:
             remedy = ""
         caveats.append(
@@ -202,7 +202,8 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
     unknown = [" ".join(key) for key, fits in halves.items() if not np.isfinite(fits.apart).all(axis=(1, 2)).any()]
     if unknown:
         caveats.append(
-            f"fits of {', '.join(unknown)} to halves of the training table give votes no chance: error bars are unknown"
+            f"fits of {', '.join(unknown)} to halves of the training table "
+            "assign probability 0 to observed votes; error bars cannot be estimated"
         )
     return caveats
 

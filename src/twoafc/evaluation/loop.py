@@ -174,8 +174,9 @@ def predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:
 def crossed(fit: Callable[[Votes], Run], data: Data) -> Iterator[tuple[IntArray, Prediction]]:
     """Yield the tested rows of one distance part by part, each predicted by a fit to other rows."""
     for k, (fitted, rows) in enumerate(data.parts()):
-        others = data.train.where(fitted)
-        yield rows, predicted(fit(others), f"fold-{k}", others, data.tested.where(rows))
+        others = data.train if fitted.all() else data.train.where(fitted)
+        part = data.tested if data.fold is None else data.tested.where(rows)
+        yield rows, predicted(fit(others), f"fold-{k}", others, part)
 
 
 def joined(parts: Iterable[tuple[IntArray, Prediction]], tested: Votes) -> Prediction:
@@ -200,7 +201,7 @@ def predicted(run: Run, split: str, seen: Votes, table: Votes) -> Prediction:
 
 
 def probability(run: Run, columns: tuple[FloatArray, ...]) -> FloatArray:
-    """Ask a fit for P at the columns of a distance; it must be one number in [0, 1] per row unless the fit diverged."""
+    """Return P at the columns of a distance; it must be one number in [0, 1] per row unless the fit diverged."""
     P = np.asarray(run.fit.probability(*columns), dtype=np.float64)
     if P.shape != columns[0].shape:
         raise DataError(f"{run.estimator} must give one P per row, {columns[0].shape}; found {P.shape}")

@@ -304,7 +304,7 @@ def warnings(records: Sequence[Record]) -> Iterator[str]:
             where = "" if record["split"] == "train" else f" on {record['split']}"
             yield f"{name}: the run{where} diverged"
         elif record["nll"] == np.inf and record["split"] == "test" and record["group"] == "all":
-            yield f"{name}: the NLL on test is infinite; votes were cast to which it gives no chance"
+            yield f"{name}: the NLL on test is infinite; it assigns probability 0 to observed votes"
         if "average_precision" in record and record["average_precision"] is None and record["group"] == "all":
             yield f"nobody said same on {record['split']}: there is no average precision"
 

@@ -39,7 +39,7 @@ PAPER = Density()
 """The paper's settings: sigma = 1/44 on 20 nodes."""
 SIGMAS: tuple[float, ...] = tuple(float(f"{sigma:.2g}") for sigma in np.geomspace(0.0037, 1, 16))
 GRID_SIZES = (5, 7, 10, 14, 20, 28, 40, 55, 75, 100)
-"""What is swept where nothing else is asked for: the paper's ranges."""
+"""Default values: the paper's ranges."""
 MOST_NODES = 1000
 """Nodes along an axis, at most: memory grows with their square, and 1000 take some 160 MB for each setting at work."""
 
@@ -166,7 +166,7 @@ class Sweep:
         return next(record for record in self.of(distance, parameter) if record[parameter] == value)
 
     def best(self, distance: str, parameter: Parameter) -> Record:
-        """Return the score with the least NLL; a little too good, since the tested votes chose it."""
+        """Return the score with the least NLL; slightly optimistic, since it is chosen on the tested votes."""
         return min(self.of(distance, parameter), key=lambda record: record["nll"])
 
     def curves(self, parameter: Parameter, measure: Measure = "nll") -> dict[str, SweepCurve]:
@@ -305,7 +305,7 @@ def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering,
 
 
 SWEEP_FOLDER = OutputFolder("sweep.json", "sweeps")
-SWEEP_READING = "± standard error; best: least NLL, chosen by the tested votes themselves, which flatters it a little"
+SWEEP_READING = "± standard error; best: least NLL, chosen on the tested votes, so its NLL is slightly optimistic"
 CHOSEN = {
     False: "automatic: chosen by leaving out triplets, or references, of the training table in turn",
     True: "automatic: chosen by leaving out triplets, or references, of the whole table in turn; its NLL is that of "

@@ -298,7 +298,7 @@ def fitted_data(result: Result, given: Path | None = None, *, estimator: str | N
         if describe_table(table)["contents_sha256"] == described.get("contents_sha256"):
             return _with_fused(result, table, tested)
     if given is not None:
-        raise DataError(f"the training table must be the one that was evaluated; {given} holds another")
+        raise DataError(f"the training table must be the one that was evaluated; {given} is another")
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
 
 

@@ -63,8 +63,8 @@ class Clustering:
         """A note that scores are weighted, with the effective number of triplets; empty without weights."""
         if self.rows.sampling is None:
             return []
-        effective = f"{self.rows.sampling.sum():.0f} of equal weight"
-        return [f"scores are weighted (column weight): {self.rows.size} triplets count like {effective}"]
+        rows = f"{self.rows.size} triplets, effective number {self.rows.sampling.sum():.0f}"
+        return [f"scores are weighted (column weight): {rows}"]
 
     def caveats(self) -> list[str]:
         """Explain what few references, images or observers mean for the error bars."""
@@ -81,10 +81,10 @@ class Clustering:
                 continue
             count, more = f"only {number} {family}", ""
             if units < 0.8 * number:
-                count = f"a few of the {number} {family} have most of the triplets, so that they count like {units:.0f}"
+                count = f"a few of the {number} {family} have most of the triplets: the effective number is {units:.0f}"
                 more = "; ± is somewhat too small (by up to a quarter in simulations), though intervals hold"
             if family == "images":
-                more = "; intervals of large differences are too narrow (87 to 91 % held the truth in simulations)"
+                more = "; intervals of large differences are too narrow (coverage 87 to 91 % in simulations)"
             rule = f"other {family} could give quite different scores, and tests may miss real differences"
             sentences.append(f"{count}: {rule}{more}")
         only = [part for part in (self.rows.only, "this one observer" if self.one_observer else "") if part]

@@ -49,7 +49,7 @@ def values_per_row(
     """Every measure of every row of a table with one distance.
 
     Simulated measures are expectations over votes drawn from Binomial(M, P). The average precision of pairs is no mean
-    over rows: its column holds values whose mean is the average precision and whose spread gives its error.
+    over rows: its column has values whose mean is the average precision and whose spread gives its error.
 
     For pairs only: `floor` is the constant P to beat, the share of "same" in the training votes; with `group`, the
     number of each row's group, the average precision is that of the group; the expected one is the mean of so many
@@ -238,7 +238,7 @@ class Ranking:
         return float(100 * steps @ envelope) if hits[-1] > 0 else float("nan")
 
     def _curve(self, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Up to each distinct distance: "same" found, best precision from there on, recall gained, pairs taken."""
+        """Up to each distinct distance: "same" votes retrieved, best precision from there on, recall gained, pairs."""
         weight = np.ones(len(self.order)) if self.weight is None else self.weight[self.order]
         hits = np.cumsum(share[self.order] * weight)[self.ends]
         taken = np.cumsum(weight)[self.ends]
