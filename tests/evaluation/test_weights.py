@@ -108,7 +108,7 @@ def test_the_reader_is_told_and_the_card_has_it(whole: Result, tmp_path: Path) -
     assert not any("weight" in line for line in plain.remarks())
     result.report(tmp_path / "report.html")
     assert caveat in (tmp_path / "report.html").read_text(encoding="utf-8")
-    note = "only test has a column weight: rows of train count alike"
+    note = "only test has a column weight: train rows are unweighted"
     assert note in evaluate(train.drop("weight"), test).notes
     pairs = evaluate(frame(1, k=1)).remarks()
     assert any(each.startswith("scores are weighted (column weight): 160 pairs, effective number") for each in pairs)

@@ -239,7 +239,7 @@ def test_mistakes(pilot: pl.DataFrame) -> None:
         with pytest.raises(ValueError, match=f"^{text}$"):
             planning.size(pilot, **mistake)  # type: ignore[arg-type]
     three = pilot.with_columns(c_d0="a_d0", c_d1="a_d1")
-    with pytest.raises(twoafc.DataError, match=r"^name the two distances to tell apart \(--pair\); there are a, b, c$"):
+    with pytest.raises(twoafc.DataError, match=r"^name the two distances to compare \(--pair\); there are a, b, c$"):
         planning.size(three, difference=0.1)
     with pytest.raises(ValueError, match=r"^noise is two numbers of at least 0, of the two distances; got \[1\]$"):
         planning.simulated_pilot("weber", [1])
