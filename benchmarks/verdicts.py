@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from twoafc import Density, Spline, Triplets
 from twoafc.evaluation.halves import fit_to_halves, split_into_halves, training_matters
-from twoafc.evaluation.loop import Data, Job, predictions
+from twoafc.evaluation.loop import Data, Task, predictions
 from twoafc.inference import (
     MEASURES,
     Values,
@@ -202,12 +202,12 @@ def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> Ite
             data = Data(train, test, fold)
             half = split_into_halves(data, seed=seed)
             for name in "ab":
-                job = Job(name, design.estimator, None, estimator)
-                run = job.run(train)
-                *_, last = predictions(job, run, data)
+                task = Task(name, design.estimator, None, estimator)
+                run = task.run(train)
+                *_, last = predictions(task, run, data)
                 values[name] = values_of(last.table, last.P, values_per_row(last.table, last.P), clustering)
                 if design.folds or training_matters(estimator, len(train), len(table)):
-                    P, crossed, df = fit_to_halves(job, run, data, half)
+                    P, crossed, df = fit_to_halves(task, run, data, half)
                     halves = halves_of(last.table, P, crossed=crossed, df=df)
                     values[name] = replace(values[name], halves=halves)
         yield outcome(values, clustering, means)

@@ -361,7 +361,7 @@ def test_what_is_wrong_with_settings_is_said(table: Triplets, tmp_path: Path) ->
         with pytest.raises(ValueError, match="found") as caught:
             Psychometric(**wrong)  # type: ignore[arg-type]
         assert str(caught.value) == message
-    rule = "a fitted psychometric function is that of a spline, of triplets; found one of "
+    rule = "the model must be a spline fitted to triplets; found one of "
     Density().fit(table).save(tmp_path / "m.npz")
     pairs = Pairs.from_frame({"n": [0, 1, 2], "M": [2, 2, 2], "d": [0.3, 0.2, 0.1]})
     for model, kind in ((tmp_path / "m.npz", "density"), (Spline().fit(pairs), "pairs-spline"), (3, "int")):
@@ -465,5 +465,7 @@ def test_what_is_no_fused_distance_is_refused_in_one_line(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="the fused distance has no part hue; it has rmse, ssim"):
         FusedDistance(a_fusion("rmse", "ssim"), parts={"hue": torch.nn.Identity()})
     fit = twoafc.Spline().fit(twoafc.worlds.simulate("weber", triplets=100, votes=2))
-    with pytest.raises(DataError, match="a fused distance is made by twoafc fuse; found a model of spline"):
+    with pytest.raises(
+        DataError, match="the model must be a fused distance, from twoafc fuse; found a model of spline"
+    ):
         FusedDistance(fit)  # type: ignore[arg-type]

@@ -69,18 +69,18 @@ def test_one_table_is_cross_validated(here: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("evaluate --train jnd_train.csv --estimator network", "network has no form for pairs; use density or spline"),
+        ("evaluate --train jnd_train.csv --estimator network", "network does not support pairs; use density or spline"),
         (
             "evaluate --train jnd_train.csv --ties x0",
-            "ties are a matter of 2AFC scores, which pairs do not have; found ties='x0'",
+            "ties concerns 2AFC scores, which pairs do not have; found ties='x0'",
         ),
         (
             "evaluate --train jnd_train.csv --test triplets.csv",
-            "train and test must hold rows of one kind; train has pairs, test triplets",
+            "train and test must have rows of one kind; train has pairs, test triplets",
         ),
         (
             "evaluate --train triplets.csv --test jnd_test.parquet",
-            "train and test must hold rows of one kind; train has triplets, test pairs",
+            "train and test must have rows of one kind; train has triplets, test pairs",
         ),
         (
             "evaluate --train both.csv",

@@ -51,7 +51,7 @@ def test_counts_are_so_many_rows_to_the_network() -> None:
     fit, other = (Network(solver="lbfgs").fit(one) for one in (table, repeated))
     assert fit.chance_nll == pytest.approx(other.chance_nll, rel=1e-12)
     assert fit.training_nll[-1] == pytest.approx(other.training_nll[-1], rel=1e-3)
-    with pytest.raises(ValueError, match=r"^Adam takes triplets one at a time, and counts have none; use Network"):
+    with pytest.raises(ValueError, match=r"^Adam needs single triplets, not counts; use Network"):
         Network().fit(table)
 
 

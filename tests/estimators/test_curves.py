@@ -117,8 +117,8 @@ def test_a_curve_need_not_fall() -> None:
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (Network(), "network has no form for pairs; use density or spline"),
-        (Spline(monotone=True), "monotone is a setting for triplets; the curve of pairs has no such form"),
+        (Network(), "network does not support pairs; use density or spline"),
+        (Spline(monotone=True), "monotone does not support pairs"),
     ],
 )
 def test_an_estimator_without_a_form_for_pairs_says_so(estimator: Any, message: str) -> None:

@@ -145,7 +145,7 @@ def test_saved_heads_are_read_again(refitted: HeadsFit, tmp_path: Path) -> None:
     assert repr(again) == repr(refitted)
     np.testing.assert_array_equal(again.probability([2.0, 1.0], [1.0, 1.0]), refitted.probability([2.0, 1.0], 1.0))
     assert again.probability(1.0, 1.0) == 0.5
-    with pytest.raises(DataError, match="heads that were read from a file have no channels to weigh"):
+    with pytest.raises(DataError, match="heads read from a file cannot be applied to channels"):
         again.reduce(np.zeros((1, 1), dtype=np.int64))
 
 

@@ -236,7 +236,7 @@ def test_nothing_global_is_touched():
 def test_a_run_that_explodes_stops_early_and_says_so():
     fit = Network(learning_rate=1e30).fit(table())
     assert fit.diverged
-    assert fit.reason == "the run left the finite numbers; its training NLL became nan"
+    assert fit.reason == "the training NLL or a weight is not finite; the last NLL is nan"
     assert len(fit.training_nll) == 1
     assert np.isnan(fit.probability(1.0, [2.0, 3.0])).all()
 

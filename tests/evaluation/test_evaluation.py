@@ -216,7 +216,7 @@ def test_an_infinite_nll_is_told() -> None:
 
     found = evaluate(wide(40, 1), wide(30, 2), estimators={"sure": Sure()}, distances=["good"])
     assert one(found, split="test")["nll"] == np.inf
-    assert found.notes == ["good, sure: the NLL on test is infinite; votes were cast to which it gives no chance"]
+    assert found.notes == ["good, sure: the NLL on test is infinite; it assigns probability 0 to observed votes"]
 
 
 def test_tables_must_share_what_is_asked_for() -> None:

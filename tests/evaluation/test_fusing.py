@@ -152,7 +152,7 @@ def test_what_cannot_be_fused_is_refused_in_one_line(table: Triplets) -> None:
     assert wrong(below) == f"a distance to be fused must be at least 0; b in train has {least:g}"
     assert wrong(table, name="a") == ("the table has a distance a already; give the new one another name (--name)")
     pairs = twoafc.Pairs.from_frame({"n": [1, 2], "M": [2, 2], "a_d": [1, 2], "b_d": [2, 1]})
-    assert wrong(pairs) == "distances are fused by votes on single triplets; train has pairs"
+    assert wrong(pairs) == "distances are fused by votes on triplets; train has pairs"
     assert wrong(table, folds=46) == "folds must lie between 2 and the number of references, 45; found 46"
     with pytest.raises(TypeError, match="fuse has no argument 'fold'; perhaps folds"):
         twoafc.fuse(table, fold=3)

@@ -115,7 +115,7 @@ def test_the_floor_is_told(evaluated: Any) -> None:
     assert evaluated.notes == [
         f"floor: the constant P = {share:.3f}, the share of same in the training votes, has an NLL of "
         f"{one['nll_floor']:.4f} ({one['nll_per_vote_floor']:.4f} per vote), and "
-        f"{one['average_precision_floor']:.2f} % average precision comes without any order"
+        f"a random order has an average precision of {one['average_precision_floor']:.2f} %"
     ]
     assert evaluated.error_bars == (
         "95 % intervals for other test pairs; noise of training included for density, negligible for spline; "
@@ -281,7 +281,7 @@ def test_an_estimator_is_held_to_its_promise() -> None:
     with pytest.raises(DataError, match=r"^s must give one P per row, \(20,\); found \(1,\)$"):
         evaluate(table, table, estimators={"s": Short()})
     found = evaluate(table, table, estimators={"sure": Sure()})
-    assert found.notes[-1] == ("good, sure: the NLL on test is infinite; votes were cast to which it gives no chance")
+    assert found.notes[-1] == ("good, sure: the NLL on test is infinite; it assigns probability 0 to observed votes")
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:
@@ -292,9 +292,7 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         evaluate(table, table["poor"], distances=["good"])
     with pytest.raises(DataError, match=r"^folds must lie between 2 and the number of pairs, 20; found 21$"):
         evaluate(table, settings=Settings(folds=21))
-    with pytest.raises(
-        ValueError, match=r"^ties are a matter of 2AFC scores, which pairs do not have; found ties='x0'$"
-    ):
+    with pytest.raises(ValueError, match=r"^ties concerns 2AFC scores, which pairs do not have; found ties='x0'$"):
         evaluate(table, table, settings=Settings(ties="x0"))
 
 

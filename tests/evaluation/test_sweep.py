@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import pairs_world
 from commands import refused
 from conftest import random_table
 from twoafc import metrics
@@ -287,6 +288,27 @@ def test_the_command_writes_a_folder(files: Path, capsys: pytest.CaptureFixture[
     assert f"{frame['nll'].min():.4f}" in Path("sweep/tables.md").read_text()
 
 
+@pytest.mark.parametrize("test", ["", " --test test.csv"])
+def test_pairs_are_swept(here: Path, capsys: pytest.CaptureFixture[str], test: str) -> None:
+    train, other = pairs_world.world(300, 1), pairs_world.world(150, 2)
+    train.write("train.csv")
+    other.write("test.csv")
+    main([*f"sweep --train train.csv{test} --sigma 0.1 --grid-size 8 --distance good".split(), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    settings = Settings(error_bars="fixed", folds=None if test else 5)
+    for record in found["scores"]:
+        density = Density(sigma=record["sigma"], grid_size=record["grid_size"])
+        whole = evaluate(train["good"], other["good"] if test else None, estimators=density, settings=settings).frame()
+        one = whole.filter(split="test", group="all").row(0, named=True)
+        for name in ("pairs", "votes", "nll", "nll_se", "agreement", "average_precision", "average_precision_se"):
+            assert record[name] == pytest.approx(one[name], rel=1e-9), name
+    said = Path("sweep/tables.md").read_text()
+    assert f"{len(other if test else train)} pairs" in said
+    assert "nats per pair" in said
+    assert "triplet" not in said
+    assert Path("sweep/figures/sweep-sigma-nll.svg").is_file()
+
+
 def test_one_table_is_cross_validated_and_json_is_all_that_is_printed(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,8 +355,8 @@ def test_an_earlier_sweep_is_replaced_as_a_whole_and_nothing_else(
             "data/t.csv lies in data, which would be replaced as a whole; name another folder",
         ),
         (
-            "sweep --train pairs.csv",
-            "pairs.csv is a table of pairs; a sweep takes triplets, with NAME_d0 and NAME_d1",
+            "sweep --train train.csv --test pairs.csv",
+            "train and test must have rows of one kind; train has triplets, test pairs",
         ),
     ],
 )

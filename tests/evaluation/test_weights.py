@@ -98,7 +98,7 @@ def test_the_reader_is_told_and_the_card_has_it(whole: Result, tmp_path: Path) -
     train, test, result = frame(1), frame(2), whole
     w = test["weight"]
     effective = w.sum() ** 2 / (w**2).sum()
-    caveat = f"scores are weighted (column weight): 160 triplets count like {effective:.0f} of equal weight"
+    caveat = f"scores are weighted (column weight): 160 triplets, effective number {effective:.0f}"
     assert f"Caution: {caveat}." in result.verdict()
     assert caveat in result.remarks()
     assert result.card["data"]["test"]["effective"] == pytest.approx(effective)
@@ -108,12 +108,13 @@ def test_the_reader_is_told_and_the_card_has_it(whole: Result, tmp_path: Path) -
     assert not any("weight" in line for line in plain.remarks())
     result.report(tmp_path / "report.html")
     assert caveat in (tmp_path / "report.html").read_text(encoding="utf-8")
-    note = "only test has a column weight: rows of train count alike"
+    note = "only test has a column weight: train rows are unweighted"
     assert note in evaluate(train.drop("weight"), test).notes
     pairs = evaluate(frame(1, k=1)).remarks()
-    assert any(each.startswith("scores are weighted (column weight): 160 pairs count like") for each in pairs)
+    assert any(each.startswith("scores are weighted (column weight): 160 pairs, effective number") for each in pairs)
     found = sweep(Triplets.from_frame(train)["a"], sigmas=[0.1], grid_sizes=(), folds=2)
-    assert any(each.startswith("scores are weighted (column weight): 160 triplets count like") for each in found.notes)
+    weighted = "scores are weighted (column weight): 160 triplets, effective number"
+    assert any(each.startswith(weighted) for each in found.notes)
 
 
 def test_a_score_is_that_of_the_rows_on_disk(whole: Result, tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_the_command_takes_the_column(tmp_path: Path, capsys: pytest.CaptureFixt
     train, test = str(tmp_path / "train.csv"), str(tmp_path / "test.csv")
     with plain_results():
         main(["evaluate", "--train", train, "--test", test, "--out", str(tmp_path / "results")])
-    assert "scores are weighted (column weight): 160 triplets count like" in capsys.readouterr().out
+    assert "scores are weighted (column weight): 160 triplets, effective number" in capsys.readouterr().out
     assert "Scores are weighted by sampling weights." in (tmp_path / "results" / "tables.tex").read_text()
     assert refused(capsys, "count", train, "--out", str(tmp_path / "counts")) == (
         f"{train}: counts have no weights; the table has a column weight: evaluate the table itself, or drop it"

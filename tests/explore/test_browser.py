@@ -907,6 +907,12 @@ def test_pairs_are_shown_as_curves(page: Page, tmp_path: Path) -> None:
         draw_box(page, "first-plane", (0.5, 0.0), (1.0, 0.6))
         page.wait_for_function("() => location.search.includes('box=')")
         page.wait_for_function("() => !document.getElementById('count').innerText.startsWith('200 ')")
+        page.locator("#fit summary").click()
+        page.locator("#sigma").fill("8")
+        addressed(page, "estimator", REFIT)
+        row = int(name(page).split()[-1])
+        P = Explored(Result.read(folder)).points(Fitted("near", REFIT, float(asked(page, "sigma")), 20)).P[row]
+        page.wait_for_function("P => document.querySelector('#strip').innerText.includes(P)", arg=f"{P:.4f}")
         page.goto("about:blank")
 
 

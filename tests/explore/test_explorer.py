@@ -24,14 +24,15 @@ from drawing import plain_results
 from exploring import ESTIMATORS, HOSTILE, world, write_images, write_pairs, write_results
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.evaluation import evaluate
+from twoafc.estimators import Density
+from twoafc.evaluation import Data, evaluate
 from twoafc.explore import explorer
-from twoafc.explore.data import REFIT, Explored, Fitted, Refits, packed, refits
+from twoafc.explore.data import REFIT, Explored, Fitted, fitted_data, packed
 from twoafc.explore.server import MOST_BYTES, application, listen
 from twoafc.inference import COMPARED, clustering_of, compare, values_of, values_per_row
 from twoafc.metrics import log_likelihood
 from twoafc.results import Pictures, Result, ask_triplet, compare_rows, surprise
-from twoafc.table import Triplets
+from twoafc.table import Pairs, Triplets
 
 NEAR, FAR = Fitted("near", "density"), Fitted("far", "density")
 AGAIN = Fitted("near", REFIT, 0.1, 20)
@@ -163,17 +164,17 @@ def test_another_sigma_gives_another_surface_and_the_nll_of_its_own_votes(explor
 
 
 def test_the_training_table_is_found_by_its_contents_or_asked_for(folder: Path, tmp_path: Path) -> None:
-    assert isinstance(refits(Result.read(folder)), Refits)  # beside the folder
+    assert isinstance(fitted_data(Result.read(folder)), Data)  # beside the folder
     moved = tmp_path / "elsewhere" / "results"
     moved.parent.mkdir()
     moved.symlink_to(folder)
     (moved.parent / "train.csv").write_text("n,M,d0,d1\n1,2,0.5,0.25\n")
     alone = Result.read(moved)
     missing = "the training table (train.csv) is not beside the results; name it with --train"
-    assert refits(alone) == missing
+    assert fitted_data(alone) == missing
     (moved.parent / "train.csv").write_text("not a table")
-    assert refits(alone) == missing
-    assert isinstance(refits(alone, folder.parent / "train.csv"), Refits)
+    assert fitted_data(alone) == missing
+    assert isinstance(fitted_data(alone, folder.parent / "train.csv"), Data)
     assert Explored(alone).estimators == ("density",)
 
 
@@ -191,22 +192,22 @@ def test_an_ordinary_evaluation_remembers_where_its_training_table_is(
     card = json.loads(Path("a/b/r/scores.json").read_text())["card"]
     assert card["data"]["train"]["path"] == "../../../data/votes of may.csv"
     monkeypatch.chdir("/")
-    assert isinstance(refits(Result.read(tmp_path / "a" / "b" / "r")), Refits)
+    assert isinstance(fitted_data(Result.read(tmp_path / "a" / "b" / "r")), Data)
     # A result that is read and written elsewhere names the same file.
     with plain_results():
         Result.read(tmp_path / "a" / "b" / "r").write(tmp_path / "copy")
     assert Result.read(tmp_path / "copy").card["data"]["train"]["path"] == str(data / "votes of may.csv")
     (data / "votes of may.csv").write_text("n,M,d0,d1\n1,2,0.5,0.25\n")
     missing = "the training table (votes of may.csv) is not beside the results; name it with --train"
-    assert refits(Result.read(tmp_path / "copy")) == missing
+    assert fitted_data(Result.read(tmp_path / "copy")) == missing
 
 
 def test_another_training_table_is_refused(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("n,M,d0,d1\n1,2,0.5,0.25\n")
     with pytest.raises(DataError) as caught:
-        refits(Result.read(folder), other)
-    assert str(caught.value) == f"the training table must be the one that was evaluated; {other} holds another"
+        fitted_data(Result.read(folder), other)
+    assert str(caught.value) == f"the training table must be the one that was evaluated; {other} is another"
 
 
 def test_an_estimator_that_only_diverged_is_left_out(folder: Path) -> None:
@@ -253,7 +254,11 @@ def test_pairs_have_curves(tmp_path: Path) -> None:
     explored = Explored(Result.read(write_pairs(tmp_path)))
     about = explored.about()
     assert (about["row"], about["k"], about["roles"]) == ("pair", 1, ["ref", "x"])
-    assert about["refit"] == "pairs are shown as they were evaluated"
+    assert about["refit"] is None
+    again, same = explored.points(Fitted("near", REFIT, 0.1, 20)), explored.result.outcomes("near")
+    table = Pairs.from_frame(same.drop("distance", "estimator", "P", "nll"))
+    evaluated = evaluate(table, folds=2, estimators=Density(sigma=0.1)).outcomes()
+    np.testing.assert_allclose(again.P, evaluated["P"].to_numpy(), rtol=0, atol=1e-12)
     points = explored.points(Fitted("near", about["estimators"][0]))
     arrays = points.arrays()
     assert arrays["surface"].shape == arrays["error"].shape == (100,)

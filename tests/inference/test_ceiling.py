@@ -156,7 +156,7 @@ def test_one_vote_on_some_triplets_bounds_nothing() -> None:
         for end, bound in zip(("low", "high"), trivial, strict=True):
             expected = 0.75 * getattr(alone, f"{name}_{end}") + 0.25 * bound
             assert getattr(joined, f"{name}_{end}") == pytest.approx(expected, rel=2e-3)
-    assert joined.note == "250 of 1000 triplets have one vote, which bounds nothing"
+    assert joined.note == "250 of 1000 triplets have one vote and do not contribute to the bounds"
 
 
 @given(
@@ -337,7 +337,7 @@ def test_neighbouring_numbers_of_votes_with_few_triplets_are_pooled() -> None:
     rng = np.random.default_rng(0)
     ceiling = estimate_ceiling(rng.binomial(M, rng.beta(0.8, 0.8, len(M))), M)
     assert ceiling.note == (
-        "3 of 224 triplets have one vote, which bounds nothing; "
+        "3 of 224 triplets have one vote and do not contribute to the bounds; "
         "numbers of votes with few triplets, and those from 200 on, are pooled (M = 10 to 13, 99 to 100, 500 to 9000)"
     )
     assert [(each.M, each.M_most) for each in ceiling.by_votes][2] == (10, 13)
@@ -441,7 +441,9 @@ def test_people_agree_on_clic_as_often_as_known(shared: Path) -> None:
     assert ceiling.human_pairs * 757 / 100 == pytest.approx(588)
     assert round(ceiling.human_triplets, 2) == 75.98
     assert ceiling.known
-    assert ceiling.note.startswith("4548 of 4810 triplets have one vote, which bounds nothing; numbers of votes")
+    assert ceiling.note.startswith(
+        "4548 of 4810 triplets have one vote and do not contribute to the bounds; numbers of votes"
+    )
     assert ceiling.score_2afc_lowest < 54
     assert ceiling.score_2afc_highest > 97
 

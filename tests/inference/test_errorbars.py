@@ -75,12 +75,12 @@ def test_few_of_them_are_named_in_plain_words() -> None:
     assert caveats({"ref": [k % 20 for k in range(60)]}) == []
     few = "other references could give quite different scores, and tests may miss real differences"
     assert caveats({"ref": [k % 5 for k in range(60)]}) == [f"only 5 references: {few}"]
-    unequal = "a few of the 31 references have most of the triplets, so that they count like 4: "
+    unequal = "a few of the 31 references have most of the triplets: the effective number is 4: "
     more = "; ± is somewhat too small (by up to a quarter in simulations), though intervals hold"
     assert caveats({"ref": [*range(31), *[0] * 30]}) == [unequal + few + more]
     (images,) = caveats(dict(zip(("ref", "x0", "x1"), zip(*combinations(range(8), 3), strict=True), strict=True)))
     assert images.startswith("only 8 images: other images could give quite different scores, and tests may miss real ")
-    assert images.endswith("; intervals of large differences are too narrow (87 to 91 % held the truth in simulations)")
+    assert images.endswith("; intervals of large differences are too narrow (coverage 87 to 91 % in simulations)")
     (one,) = caveats({"ref": ["r"] * 40})
     assert one == "error bars and tests are for this one reference alone: others could give quite different scores"
 

@@ -133,12 +133,12 @@ def test_what_the_error_bars_cover_is_said() -> None:
 def test_noise_that_is_left_out_and_few_rows_get_a_caution() -> None:
     rng = np.random.default_rng(9)
     train, test = drawn(60, rng), drawn(400, rng)
-    few = "only 60 training triplets: fits are rough, and error bars and tests are not to be trusted"
+    few = "only 60 training triplets: fits are rough, and error bars and tests are unreliable"
     assert [text.partition(" (in ")[0] for text in evaluate(train, test).caveats[1:]] == [few]
     fixed = evaluate(train, test, settings=Settings(error_bars="fixed")).caveats
     assert fixed[2] == (
-        "the noise of training counts here and is left out for auto: error bars are too small, and differences are "
-        "found too often; --error-bars analytic includes it"
+        "the noise of training counts here and is left out for auto: error bars are too small, and too many "
+        "differences are significant; --error-bars analytic includes it"
     )
     network = evaluate(train, test, estimators={"network": Network(epochs=1)})
     assert "left out for network" in network.caveats[2]

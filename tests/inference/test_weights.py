@@ -311,9 +311,8 @@ def test_weighted_rows_are_worth_fewer() -> None:
     table = random_table(500, weight=rng.lognormal(sigma=1.0, size=500))
     values, clustering = scored(table)
     assert independent_rows(values, clustering) == pytest.approx(table.effective_rows, rel=0.02)
-    assert (
-        f"scores are weighted (column weight): 500 triplets count like {table.effective_rows:.0f} of equal weight"
-        in (clustering.caveats())
+    assert f"scores are weighted (column weight): 500 triplets, effective number {table.effective_rows:.0f}" in (
+        clustering.caveats()
     )
     assert clustering_of(replace(table, weight=None)).weighting == []
 

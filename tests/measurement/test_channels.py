@@ -172,7 +172,7 @@ def test_other_files_are_refused(here: Path) -> None:
     cut.save("cut.npz")
     with pytest.raises(DataError, match=r"cut.npz is not a whole file of channels; remove it, and measure again"):
         read_channels("cut.npz")
-    with pytest.raises(DataError, match=r"c.npz holds a model of kind 'channels'"):
+    with pytest.raises(DataError, match=r"c.npz contains a model of kind 'channels'"):
         twoafc.load("c.npz")
 
 

@@ -265,7 +265,7 @@ def test_mistakes(tmp_path: Path) -> None:
         (table[:0], {}, "the pool has no rows"),
         (first, {}, "a choice adds the column batch, which the pool has: is it an earlier choice\\?"),
         (table.with_columns(n=pl.lit(1)), {}, "a pool has no votes; found the column n: drop it, or give .*"),
-        (pl.concat([table, table]), {}, "triplets of a pool must have different names; t0 is there twice"),
+        (pl.concat([table, table]), {}, "triplets of a pool must have different names; t0 occurs twice"),
         (
             table[:50],
             {"judged": judge(first)},
@@ -285,7 +285,7 @@ def test_mistakes(tmp_path: Path) -> None:
         (
             table,
             {"judged": [judge(first), judge(first.drop("batch"))]},
-            "some votes have the columns triplet, batch and inclusion, and some have not; give one study's",
+            "some votes have the columns triplet, batch and inclusion, and some do not; give the votes of one study",
         ),
         (
             table,

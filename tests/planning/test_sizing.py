@@ -220,7 +220,10 @@ def test_the_difference_is_that_of_the_result_per_vote(result: twoafc.Result, me
 def test_a_pilot_of_single_triplets_says_little_of_references(pilot: pl.DataFrame) -> None:
     alone = pilot.with_columns(ref="triplet")
     found = planning.size(alone, difference=0.05, references=10)
-    assert "the pilot has few triplets of one reference: what those have in common is hardly known" in found.notes
+    assert (
+        "the pilot has few triplets of one reference: the variance between references is poorly estimated"
+        in found.notes
+    )
     assert not planning.size(alone, measure="score_2afc_distance", se=1.0).notes
 
 
@@ -236,7 +239,7 @@ def test_mistakes(pilot: pl.DataFrame) -> None:
         with pytest.raises(ValueError, match=f"^{text}$"):
             planning.size(pilot, **mistake)  # type: ignore[arg-type]
     three = pilot.with_columns(c_d0="a_d0", c_d1="a_d1")
-    with pytest.raises(twoafc.DataError, match=r"^name the two distances to tell apart \(--pair\); there are a, b, c$"):
+    with pytest.raises(twoafc.DataError, match=r"^name the two distances to compare \(--pair\); there are a, b, c$"):
         planning.size(three, difference=0.1)
     with pytest.raises(ValueError, match=r"^noise is two numbers of at least 0, of the two distances; got \[1\]$"):
         planning.simulated_pilot("weber", [1])

@@ -143,7 +143,6 @@ def test_distances_that_always_agree_have_no_interval() -> None:
     table = {"a_d0": d0, "a_d1": d1, "b_d0": d0**2, "b_d1": d1**2, **votes}
     standing = planning.status(table, measure="score_2afc_distance")
     assert str(standing) == (
-        "Go on: after 40 votes on 40 triplets, a and b have not differed yet; if they never can, there is nothing to "
-        "decide"
+        "Go on: after 40 votes on 40 triplets, a and b have not differed yet; if they never do, no decision is possible"
     )
     assert standing.remaining is None

@@ -357,12 +357,12 @@ def test_comparisons_that_cannot_be_made_are_refused(tmp_path: Path) -> None:
     for asked, message in (
         ({"baseline": "d"}, known),
         ({"pairs": [("a", "d")]}, known),
-        ({"pairs": [("a", "a")]}, "a comparison needs two distances; got a twice"),
+        ({"pairs": [("a", "a")]}, "a comparison needs two different distances; got a twice"),
         ({"pairs": ["a"]}, 'pairs must be a list of two names each, [("lpips", "ssim")]; got [\'a\']'),
         ({"pairs": ("a", "bb")}, "pairs must be a list of two names each, [(\"lpips\", \"ssim\")]; got ['a', 'bb']"),
         (
             {"distances": "a", "baseline": "a"},
-            "a baseline needs another distance to compare with; the table has a alone",
+            "a baseline needs another distance to compare with; the table has only a",
         ),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -427,7 +427,7 @@ def test_counts_without_references_are_not_clustered(tables: tuple[Triplets, Tri
     train, test = (count(table["good"]) for table in tables)
     found = evaluate(train, test, estimators=("network",), settings=Settings(seeds=2))
     assert found.error_bars.endswith("; not clustered: the counts keep no references")
-    assert "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time" in found.notes
+    assert "network on counts: Adam needs single triplets, so L-BFGS is used" in found.notes
     (over,) = (r for r in found.scores if r.get("runs") and (r["split"], r["group"]) == ("test", "all"))
     assert over["runs"] == 2
     assert over["nll_sd"] > 0
@@ -507,7 +507,7 @@ class Own:
         ),
         (
             {"settings": Settings(error_bars="bootstrap")},
-            "error bars of counts are analytic; bootstrap draws triplets, and counts have none",
+            "error_bars='bootstrap' needs single triplets; these are counts of them: use the table that was counted",
         ),
         ({"distances": ["x"]}, "the train table has no distance x; it has distance"),
     ],
@@ -529,7 +529,7 @@ def test_counts_and_triplets_are_not_mixed() -> None:
 
 
 def test_adam_is_refused_with_the_reason() -> None:
-    with pytest.raises(ValueError, match=r"^Adam takes triplets one at a time, and counts have none; use Network\("):
+    with pytest.raises(ValueError, match=r"^Adam needs single triplets, not counts; use Network\("):
         Network().fit(tally(random_table(50)).table())
 
 

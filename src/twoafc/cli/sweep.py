@@ -28,7 +28,7 @@ def sweep(
     Parameters
     ----------
     train
-        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance.
+        Table (.csv, .parquet) with n, M (or choice) and NAME_d0, NAME_d1 for each distance; NAME_d for pairs.
     test
         Table to score on; without it the training table is cross-validated.
     sigma
@@ -46,24 +46,18 @@ def sweep(
     """
     from dataclasses import asdict
 
-    from twoafc.errors import DataError
     from twoafc.estimators import Density
     from twoafc.evaluation import SWEEP_FOLDER, Settings, sweep_remarks, sweep_table, write_sweep
     from twoafc.evaluation import sweep as run
     from twoafc.results import describe_table, make_card
-    from twoafc.table import Triplets, read_votes
+    from twoafc.table import read_votes
 
     refuse_folds(test, folds)
     folds = 5 if folds is None else folds
     settings = Settings(folds=folds, seed=seed)
     paths = {"train": train} | ({"test": test} if test else {})
     SWEEP_FOLDER.check(out, paths.values())
-    tables = {}
-    for role, path in paths.items():
-        table = read_votes([path], rename=renaming(rename))
-        if not isinstance(table, Triplets):
-            raise DataError(f"{path} is a table of pairs; a sweep takes triplets, with NAME_d0 and NAME_d1")
-        tables[role] = table
+    tables = {role: read_votes([path], rename=renaming(rename)) for role, path in paths.items()}
     alone = sigma is None and grid_size is None
     with progress(quiet) as show:
         swept = run(

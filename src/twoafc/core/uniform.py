@@ -51,7 +51,7 @@ class Uniform:
         return cls(arrays["values"], arrays["at_most"])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         return {"values": self.values, "at_most": self.at_most}
 
     @cached_property

@@ -97,6 +97,7 @@ class Density:
         sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
         P = share + _excess_at_nodes(sums, share, self.prior)
         if table.k == 2:
+            # Not clustered: sums of squared kernels serve all nodes at once, sums by reference would not.
             rows = (u, n, M, P, sums.M + self.prior, squared_mass)
             covariances = partial(surface_covariances, *rows, sigma=sigma)
         else:
@@ -224,7 +225,7 @@ class DensityFit(Model):
         return {"plane_log_likelihood": even, "plane_log_likelihood_by_density": by_density}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         own = {"share": np.array(self.share), "sums": np.stack(self.sums), "covariances": self.covariances}
         return {**self.uniform.arrays(), **own}
 

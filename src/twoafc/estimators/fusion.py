@@ -318,13 +318,13 @@ class Chance:
         return lapsing(require_numbers(d0) - require_numbers(d1), self.lapse)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         inner = {} if self.surface is None else self.surface.arrays()
         return {"lapse": np.array(self.lapse)} | {SURFACE + name: array for name, array in inner.items()}
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> Chance:
-        """Take it from the arrays of a saved model."""
+        """Restore it from the arrays of a saved model."""
         inner = {name.removeprefix(SURFACE): array for name, array in arrays.items() if name.startswith(SURFACE)}
         return cls(float(arrays["lapse"]), SplineFit.restore({}, inner) if inner else None)
 
@@ -375,7 +375,7 @@ class FusionFit(Model):
         return {"parts": rise, "alone": chance.surface is not None, "lapse": chance.lapse}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         own = self.probability.arrays()
         for at in range(len(self.fused.parts)):
             own |= {f"knots_{at}": self.fused.knots[at], f"heights_{at}": self.fused.heights[at]}
@@ -399,7 +399,7 @@ class FusionFit(Model):
         return content.hexdigest()
 
     def saved_settings(self) -> dict[str, Any]:
-        """Settings that a saved model holds."""
+        """Return the settings of a saved model."""
         return {
             "parts": self.settings.parts,
             "fused": self.fused.parts,

@@ -42,7 +42,7 @@ STRENGTHS = (1e5, 1e4, 1e3, 1e2, 1e1, 1e0)
 TESTED = 3000
 """Rows that are predicted to choose the strength, where a table has as many."""
 BEGIN = -1.5
-"""Where the parameter of the lapse begins at least: from below, where the lapse is about 0, steps are too short."""
+"""Least start value of the lapse's parameter: below it, where the lapse is about 0, steps are too short."""
 TENSOR = "lin{}.model.1.weight"
 """Names of the heads in the state dict of the authors of LPIPS, by layer."""
 Float32Array = NDArray[np.float32]
@@ -285,7 +285,7 @@ class HeadsFit(Model):
     def _distances(self) -> FloatArray:
         """The distance of every pair that was measured."""
         if self.settings.means is None:
-            raise DataError("heads that were read from a file have no channels to weigh; measure images with them")
+            raise DataError("heads read from a file cannot be applied to channels; measure images with them")
         return np.asarray(self.settings.means @ np.concatenate(self.heads), dtype=np.float64)
 
     def reduce(self, places: NDArray[Any]) -> FloatArray:
@@ -324,7 +324,7 @@ class HeadsFit(Model):
         return {TENSOR.format(at): torch.from_numpy(head.reshape(1, -1, 1, 1)) for at, head in enumerate(self.heads)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         own = self.probability.arrays() | {"typical": self.typical}
         for at, (head, published) in enumerate(zip(self.heads, self.settings.published, strict=True)):
             own |= {TENSOR.format(at): head.reshape(1, -1, 1, 1), f"published_{at}": published}
@@ -351,7 +351,7 @@ class HeadsFit(Model):
         return hashlib.sha256(np.concatenate(self.heads).tobytes()).hexdigest()
 
     def saved_settings(self) -> dict[str, Any]:
-        """Settings that a saved model holds."""
+        """Return the settings of a saved model."""
         own = self.settings
         return {
             "network": own.network,

@@ -106,8 +106,8 @@ def load(path: str | Path) -> Model:
     name, settings, arrays = read_archive(path)
     if name not in READERS:
         if name == "counts":
-            raise DataError(f"{path} holds counts, not a model: evaluate them first (twoafc evaluate)")
-        raise DataError(f"{path} holds a model of kind {name!r}; this version reads {', '.join(READERS)}")
+            raise DataError(f"{path} contains counts, not a model: evaluate them first (twoafc evaluate)")
+        raise DataError(f"{path} contains a model of kind {name!r}; this version reads {', '.join(READERS)}")
     own = {key: array for key, array in arrays.items() if not key.startswith(CARRIED)}
     carried = {key: array for key, array in arrays.items() if key not in own}
     try:

@@ -107,12 +107,12 @@ class Network:
         """Fit P to a table, path or frame with one distance; a run that diverges raises nothing, the fit reports it."""
         table = as_votes(table)
         if table.k == 1:
-            raise ValueError("network has no form for pairs; use density or spline")
+            raise ValueError("network does not support pairs; use density or spline")
         if len(table.n) == 0:
             raise DataError("the network needs at least one triplet to learn from; the table has none")
         mass = table.mass
         if table.count is not None and self.solver == "adam":
-            raise ValueError("Adam takes triplets one at a time, and counts have none; use Network(solver='lbfgs')")
+            raise ValueError("Adam needs single triplets, not counts; use Network(solver='lbfgs')")
         uniform, u0, u1 = table.uniformised()
         x0, x1 = (u0, u1) if self.inputs == "uniform" else table.columns
         rows = mirrored_rows(x0, x1, table.n, table.M)
@@ -186,7 +186,7 @@ class NetworkFit(Model):
         """Why the run counts as diverged; None where it does not."""
         last = self.training_nll[-1]
         if not (np.isfinite(self.training_nll).all() and np.isfinite(self.parameters).all()):
-            return f"the run left the finite numbers; its training NLL became {last}"
+            return f"the training NLL or a weight is not finite; the last NLL is {last}"
         if last > (1 + TOLERANCE) * self.chance_nll:
             return f"the training NLL is worse than that of P = 1/2; {last:.5g} against {self.chance_nll:.5g}"
         return None
@@ -211,7 +211,7 @@ class NetworkFit(Model):
         return {"training_nll": self.training_nll.tolist(), "diverged": self.diverged}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that a saved model holds."""
+        """Return the arrays of a saved model."""
         own = {name: np.asarray(getattr(self, name)) for name in ("parameters", "training_nll", "chance_nll")}
         return own | ({} if self.uniform is None else self.uniform.arrays())
 

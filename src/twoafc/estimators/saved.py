@@ -44,7 +44,7 @@ class Model:
         return self.name if self.k == 2 else f"pairs-{self.name}"
 
     def saved_settings(self) -> dict[str, Any]:
-        """Settings that a saved model holds."""
+        """Return the settings of a saved model."""
         return asdict(self.settings)
 
     def save(self, path: str | Path) -> None:

@@ -15,7 +15,7 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
-from twoafc.evaluation.loop import Data, Job, Learned, Plan, predictions, refits, shared_distances
+from twoafc.evaluation.loop import Data, Fits, Learned, Task, bootstrap_refits, predictions, shared_distances
 from twoafc.evaluation.records import (
     Analytic,
     Bootstrap,
@@ -50,7 +50,7 @@ from twoafc.inference import (
 from twoafc.metrics import log_likelihood
 from twoafc.results import Result, Run, describe_counts, describe_table, known_names, make_card
 from twoafc.scale import Counts, carrying, share_votes
-from twoafc.table import Votes, as_votes, most_folds, native_kind, split_note, split_rows
+from twoafc.table import Votes, as_votes, most_folds, native_kind, require_single, split_note, split_rows
 
 SEEN = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
@@ -67,9 +67,9 @@ UNCHECKED = Finding(
     "run it on a part of them",
 )
 LEAST_ROWS = 5
-"""Fewer rows than this are refused: there is nothing to say of them."""
+"""Fewer rows than this are refused."""
 PAPERS_DENSITY = "the paper's density"
-BY_LBFGS = "network on counts: L-BFGS on all votes at once, since Adam takes triplets one at a time"
+BY_LBFGS = "network on counts: Adam needs single triplets, so L-BFGS is used"
 
 
 def evaluate(
@@ -150,18 +150,18 @@ def evaluate_tables(
 
     `among` is the number of tables with the same votes, each with distances of its own.
     """
-    _check_tables(train, test, settings)
+    check_tables(train, test, settings)
     names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
     known = [*names, *(learned or {})]
     baseline, pairs = known_names(known, baseline, pairs)
-    plan = Plan(names, estimators, learned or {}, baseline, planned_pairs(known, baseline, pairs))
+    fits = Fits(names, estimators, learned or {}, baseline, planned_pairs(known, baseline, pairs))
     data, settings = _split(train, test, settings)
     train, counted = data.train, data.train.count is not None
 
     # Fit, predict and score; fit to halves of the training table where its noise counts.
-    method = _way_to_error_bars(data, plan, settings, progress)
-    parts, clusterings = _fit_and_score(plan.jobs(settings), data, settings, progress)
-    noise = find_noise([one for _, one in parts], plan, data, clusterings, settings)
+    method = _way_to_error_bars(data, fits, settings, progress)
+    parts, clusterings = _fit_and_score(fits.tasks(settings), data, settings, progress)
+    noise = find_noise([one for _, one in parts], fits, data, clusterings, settings)
     scored, splits = with_noise(parts, noise, data, settings, progress)
     runs = [one.prediction.run for one in scored if one.split == "train"]
     unseen, clustering = [one for one in scored if one.split == "test"], clusterings["test"]
@@ -170,25 +170,25 @@ def evaluate_tables(
 
     # Records of the scores with their error bars, then what needs several of them.
     scores, means_over_seeds = _with_error_bars(scored, method, clusterings, settings)
-    papers = _papers_density(plan, data, settings)
-    notes += [*_notes_on_fits(data, plan), *_notes_on_scores(data, scores), *_density_note(scores, papers)]
+    papers = _papers_density(fits, data, settings)
+    notes += [*_notes_on_fits(data, fits), *_notes_on_scores(data, scores), *_density_note(scores, papers)]
     scores += means_over_seeds
     comparisons = (
-        [] if counted else keep_planned(_comparisons(unseen, clustering, method), plan.comparisons, COMPARED[train.k])
+        [] if counted else keep_planned(_comparisons(unseen, clustering, method), fits.comparisons, COMPARED[train.k])
     )
-    if not plan.comparisons:
+    if not fits.comparisons:
         scores = with_letters(scores, comparisons)
     ceiling = ceiling_of(unseen, clustering, among) if train.k == 2 else None
     if ceiling is not None:
         scores = with_explained(scores, unseen, clustering, ceiling)
 
     training = training_words(train, estimators, noise, settings)
-    card = make_card(_described(data, plan), estimators, asdict(settings), runs) | training_card(unseen)
-    card["caveats"] = [_worded(caveat, train.row) for caveat in clustering.caveats()]
+    card = make_card(_described(data, fits), estimators, asdict(settings), runs) | training_card(unseen)
+    card["caveats"] = [worded(caveat, train.row) for caveat in clustering.caveats()]
     card["caveats"] += training_caveats(unseen, noise, data, settings)
     card["paper_density_nll"] = _finite(papers)
-    if plan.comparisons:
-        card |= {"baseline": plan.baseline, "planned": [list(pair) for pair in plan.comparisons]}
+    if fits.comparisons:
+        card |= {"baseline": fits.baseline, "planned": [list(pair) for pair in fits.comparisons]}
     return Result(
         row=train.row,
         scores=scores,
@@ -197,25 +197,24 @@ def evaluate_tables(
         notes=notes,
         comparisons=comparisons,
         goodness={} if counted else _goodness(unseen, clustering),
-        error_bars=_worded(f"{method.description}; {training}{clustering.description}", train.row),
+        error_bars=worded(f"{method.description}; {training}{clustering.description}", train.row),
         ceiling=ceiling,
         votes=_ballots(data.tested),
-        findings=_findings(data, plan.names),
+        findings=_findings(data, fits.names),
         card=card,
     )
 
 
-def _check_tables(train: Votes, test: Votes | None, settings: Settings) -> None:
+def check_tables(train: Votes, test: Votes | None, settings: Settings) -> None:
+    """Raise an error for tables that do not match each other or the settings, or have few rows."""
     if test is not None and test.k != train.k:
-        raise DataError(f"train and test must hold rows of one kind; train has {train.row}s, test {test.row}s")
+        raise DataError(f"train and test must have rows of one kind; train has {train.row}s, test {test.row}s")
     if test is not None and (train.count is None) != (test.count is None):
         raise DataError("train and test must both be counts, or both tables of single triplets")
-    if train.count is not None and settings.error_bars not in ("analytic", "fixed"):
-        raise ValueError(
-            f"error bars of counts are analytic; {settings.error_bars} draws triplets, and counts have none"
-        )
+    if settings.error_bars not in ("analytic", "fixed"):
+        require_single(train, f"error_bars={settings.error_bars!r}")
     if train.k == 1 and settings.ties != "half":
-        raise ValueError(f"ties are a matter of 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
+        raise ValueError(f"ties concerns 2AFC scores, which pairs do not have; found ties={settings.ties!r}")
     for role, table in (("train", train), ("test", test)):
         if table is not None and table.count is None and len(table) < LEAST_ROWS:
             count = f"{len(table)} {train.row}{'s' if len(table) != 1 else ''}"
@@ -232,29 +231,29 @@ def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, 
     return Data(train, None, fold), settings
 
 
-def _way_to_error_bars(data: Data, plan: Plan, settings: Settings, progress: Progress | None) -> Analytic:
+def _way_to_error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> Analytic:
     if settings.error_bars == "bootstrap":
         return Bootstrap(settings.draws, settings.seed)
     if settings.error_bars == "refit":
         # Votes drawn for an expected score would add a noise of their own to the spread.
-        drawn = refits(data, plan, lambda one: records_of(one, settings, draws=0), settings, progress)
+        drawn = bootstrap_refits(data, fits, lambda one: records_of(one, settings, draws=0), settings, progress)
         return Refit(drawn, on_test=data.test is not None)
     return Analytic()
 
 
 def _fit_and_score(
-    jobs: Sequence[Job], data: Data, settings: Settings, progress: Progress | None
-) -> tuple[list[tuple[Job, Scored]], dict[str, Clustering]]:
-    """Fit all jobs and score them on every split; return also how the rows of each split are clustered."""
-    parts: list[tuple[Job, Scored]] = []
+    tasks: Sequence[Task], data: Data, settings: Settings, progress: Progress | None
+) -> tuple[list[tuple[Task, Scored]], dict[str, Clustering]]:
+    """Fit all tasks and score them on every split; return also how the rows of each split are clustered."""
+    parts: list[tuple[Task, Scored]] = []
     clusterings: dict[str, Clustering] = {}
-    for done, job in enumerate(jobs):
+    for done, task in enumerate(tasks):
         if progress:
-            progress(done, len(jobs), str(job))
-        for prediction in predictions(job, job.run(data.train), data):
+            progress(done, len(tasks), str(task))
+        for prediction in predictions(task, task.run(data.train), data):
             if prediction.split not in clusterings:
                 clusterings[prediction.split] = clustering_of(prediction.table)
-            parts.append((job, score(prediction, settings, clusterings[prediction.split])))
+            parts.append((task, score(prediction, settings, clusterings[prediction.split])))
     return parts, clusterings
 
 
@@ -298,34 +297,34 @@ def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[st
     return goodness
 
 
-def _papers_density(plan: Plan, data: Data, settings: Settings) -> dict[str, float]:
+def _papers_density(fits: Fits, data: Data, settings: Settings) -> dict[str, float]:
     """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
-    estimators = plan.estimators.values()
+    estimators = fits.estimators.values()
     if not any(isinstance(given, Spline) for given in estimators) or any(
         isinstance(given, Density) for given in estimators
     ):
         return {}
     nll: dict[str, float] = {}
-    for job in Plan(plan.names, {"density": Density()}).jobs(settings):
-        *_, last = predictions(job, job.run(data.train), data)
+    for task in Fits(fits.names, {"density": Density()}).tasks(settings):
+        *_, last = predictions(task, task.run(data.train), data)
         values = -log_likelihood(last.table.n, last.table.M, last.P)
-        nll[job.distance] = float(np.average(values, weights=last.table.mass))
+        nll[task.distance] = float(np.average(values, weights=last.table.mass))
     return nll
 
 
 # What is written beside the scores: notes, findings, the card
 
 
-def _notes_on_fits(data: Data, plan: Plan) -> list[str]:
+def _notes_on_fits(data: Data, fits: Fits) -> list[str]:
     """Weights, the automatic estimator, and folds."""
-    notes, (train, test, fold) = [], data
+    notes, (train, test, fold, _) = [], data
     if test is not None and (train.weight is None) != (test.weight is None):
         weighted, alike = ("test", "train") if train.weight is None else ("train", "test")
-        notes.append(f"only {weighted} has a column weight: rows of {alike} count alike")
+        notes.append(f"only {weighted} has a column weight: {alike} rows are unweighted")
     if train.weight is not None:
-        own = [name for name, given in plan.estimators.items() if not isinstance(given, CountsEstimator)]
+        own = [name for name, given in fits.estimators.items() if not isinstance(given, CountsEstimator)]
         notes += [f"{name}: its fit is weighted only if it uses table.mass" for name in own]
-    if isinstance(plan.estimators.get("auto"), Spline):
+    if isinstance(fits.estimators.get("auto"), Spline):
         notes.append(AUTO)
     if fold is not None:
         notes.append(f"no test table: {split_note(train, fold)}")
@@ -338,7 +337,7 @@ def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
     if data.train.k == 1:
         record = next(record for record in scores if (record["split"], record["group"]) == ("test", "all"))
         precision = record["average_precision_floor"]
-        ranked = "" if precision is None else f", and {precision:.2f} % average precision comes without any order"
+        ranked = "" if precision is None else f", and a random order has an average precision of {precision:.2f} %"
         share = f"{data.train.share:.3f}"
         constant = f"the constant P = {share}, the share of same in the training votes,"
         if data.test is None:
@@ -349,7 +348,7 @@ def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
 
 
 def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
-    """Say whether the paper's density gives the same order of the distances."""
+    """Report whether the paper's density gives the same order of the distances."""
     if not papers:
         return []
     if len(papers) == 1:
@@ -365,7 +364,7 @@ def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list
     return [f"{PAPERS_DENSITY} gives another order, the best first: {listed} (--estimator density)"]
 
 
-def _worded(text: str, row: str) -> str:
+def worded(text: str, row: str) -> str:
     """Replace triplets and surfaces by pairs and curves, for tables of pairs."""
     return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
 
@@ -375,13 +374,13 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
     return {name: number if np.isfinite(number) else None for name, number in numbers.items()}
 
 
-def _described(data: Data, plan: Plan) -> dict[str, dict[str, Any]]:
+def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     """The tables for the card, with all distances that were read, used or not: the explorer finds them by contents."""
     if data.train.count is not None:
         return {}
     tables = {"train": data.train} | ({} if data.test is None else {"test": data.test})
     return {
-        role: describe_table(only(table, [name for name in table.distances if name not in plan.learned]))
+        role: describe_table(only(table, [name for name in table.distances if name not in fits.learned]))
         for role, table in tables.items()
     }
 

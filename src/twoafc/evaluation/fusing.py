@@ -16,13 +16,13 @@ from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
-from twoafc.evaluation.loop import Data, Prediction, floor_of, probability, reduced, rejoined, shared_distances
+from twoafc.evaluation.loop import Data, Task, crossed, joined, shared_distances
 from twoafc.evaluation.records import score
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare, places
 from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
 from twoafc.results import Result, Run
-from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind
+from twoafc.table import Triplets, Votes, as_votes, assign_folds, most_folds, native_kind, require_single
 
 LABEL = "auto"
 """The estimator of the parts, and the name under which the fused distance is compared with them."""
@@ -128,9 +128,10 @@ def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:
 def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
     """Choose the distances to fuse; refuse what cannot be fused, and leave out constants and repeats."""
     for role, table in (("train", train), ("test", test)):
-        if table is not None and (not isinstance(table, Triplets) or table.count is not None):
-            kind = "counts" if table.count is not None else f"{table.row}s"
-            raise DataError(f"distances are fused by votes on single triplets; {role} has {kind}")
+        if table is not None:
+            require_single(table, "fuse")
+            if table.k == 1:
+                raise DataError(f"distances are fused by votes on triplets; {role} has pairs")
     names, notes = shared_distances(train.distances, None if test is None else test.distances, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
@@ -230,18 +231,10 @@ class _Study:
 
     def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
         """Score rows that are predicted by fits of some settings to some rows of the training table."""
-        train, tested = (
-            stacked(table, self.name, fusion.parts)[self.name] for table in (self.data.train, self.data.tested)
-        )
-        P, joined = np.empty(len(tested)), []
-        for fitted, rows in self.data.parts():
-            run = Run(self.name, LABEL, None, fusion.fit(train.where(fitted if kept is None else fitted & kept)))
-            part = tested.where(rows)
-            P[rows] = probability(run, part.columns)
-            joined.append((rows, reduced(run, part)))
-        table = rejoined(tested, joined)
-        prediction = Prediction(run, "test", table, P, False, floor_of(table, len(table)))
-        values = score(prediction, self.settings, self.clustering).values
+        named, (train, test, fold, _) = (self.name, fusion.parts), self.data
+        data = Data(stacked(train, *named), None if test is None else stacked(test, *named), fold, kept).of(self.name)
+        task = Task(self.name, LABEL, None, fusion)
+        values = score(joined(crossed(task.run, data), data.tested), self.settings, self.clustering).values
         assert values is not None
         return values
 

@@ -1,6 +1,6 @@
 """The noise of training in an evaluation: whether it counts, fits to halves of the training table, and words for it.
 
-What is computed from these fits is in `twoafc.inference.training`.
+What is computed from these fits is in `twoafc.inference.errorbars`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import DensityFit, Estimator
-from twoafc.evaluation.loop import Data, HalfPredictions, Job, Plan, probability
+from twoafc.evaluation.loop import Data, Fits, HalfPredictions, Task, crossed, joined
 from twoafc.evaluation.records import Scored, with_halves
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.inference import SPLITS, Clustering, clustering_of, independent_rows
@@ -65,25 +65,27 @@ def split_into_halves(data: Data, *, seed: int) -> IntArray:
     return halves
 
 
-def fit_to_halves(job: Job, run: Run, data: Data, half: IntArray) -> HalfPredictions:
+def fit_to_halves(task: Task, run: Run, data: Data, half: IntArray) -> HalfPredictions:
     """Fit to complementary halves of the training table and predict the rows that are tested.
 
     Without a test table each fold is predicted by fits to the halves of the other folds. Choices that the fit to the
     whole table made once for all, such as the link of a spline, are taken from it.
     """
-    train, tested = data.train[job.distance], data.tested[job.distance]
-    settings = getattr(run.fit, "chosen_settings", job.settings)
-    P = np.empty((len(half), 2, len(tested)))
-    for split, side, (fitted, rows) in product(range(len(half)), (0, 1), list(data.parts())):
-        kept = (half[split] == side) & fitted
+    data = data.of(task.distance)
+    settings = getattr(run.fit, "chosen_settings", task.settings)
+
+    def fit(train: Votes) -> Run:
         try:
-            refit = replace(run, fit=settings.fit(train.where(kept)))
+            return replace(run, fit=settings.fit(train))
         except Exception as error:
             raise DataError(
-                f"{job.estimator} could not be fitted to half of the training table, {int(kept.sum())} rows "
+                f"{task.estimator} could not be fitted to half of the training table, {len(train)} rows "
                 f"({type(error).__name__}: {error}); --error-bars fixed needs no such fits"
             ) from error
-        P[split, side, rows] = probability(refit, tuple(column[rows] for column in tested.columns))
+
+    P = np.empty((len(half), 2, len(data.tested)))
+    for split, side in product(range(len(half)), (0, 1)):
+        P[split, side] = joined(crossed(fit, data._replace(kept=half[split] == side)), data.tested).P
     clustering = clustering_of(data.train)
     units = clustering.units(clustering.rows.shares())
     return HalfPredictions(P, data.test is None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
@@ -106,7 +108,7 @@ class TrainingNoise(NamedTuple):
 
 
 def find_noise(
-    scored: Sequence[Scored], plan: Plan, data: Data, clusterings: Mapping[str, Clustering], settings: Settings
+    scored: Sequence[Scored], fits: Fits, data: Data, clusterings: Mapping[str, Clustering], settings: Settings
 ) -> TrainingNoise:
     """Find where the noise of training counts, and where it is estimated.
 
@@ -114,25 +116,29 @@ def find_noise(
     """
     effective: dict[tuple[str, str], list[float]] = {}
     for one in scored:
-        if one.values is not None and one.key[0] not in plan.learned and one.split in ("train", "test"):
+        if one.values is not None and one.key[0] not in fits.learned and one.split in ("train", "test"):
             rows = independent_rows(one.values, clusterings[one.split])
             effective.setdefault((one.key[1], one.split), []).append(rows)
     counts = [
         name
-        for name, estimator in plan.estimators.items()
+        for name, estimator in fits.estimators.items()
         if (name, "train") in effective
         and training_matters(
             estimator, min(effective[name, "train"]), None if data.test is None else max(effective[name, "test"])
         )
     ]
-    slow = [name for name in counts if getattr(plan.estimators[name], "training_noise", TRAINING_NOISE) is None]
-    counts += plan.learned
+    slow = [name for name in counts if getattr(fits.estimators[name], "training_noise", TRAINING_NOISE) is None]
+    counts += fits.learned
     estimated = settings.error_bars == "analytic" and data.train.count is None and data.fitted_rows >= FEWEST_TRAINED
     return TrainingNoise(counts, [name for name in counts if name not in slow] if estimated else [], slow)
 
 
 def with_noise(
-    parts: Sequence[tuple[Job, Scored]], noise: TrainingNoise, data: Data, settings: Settings, progress: Progress | None
+    parts: Sequence[tuple[Task, Scored]],
+    noise: TrainingNoise,
+    data: Data,
+    settings: Settings,
+    progress: Progress | None,
 ) -> tuple[list[Scored], int]:
     """Add fits to halves of the training table where noise is included; return also the number of splits."""
     if not noise.included:
@@ -140,19 +146,19 @@ def with_noise(
     half = split_into_halves(data, seed=settings.seed)
     tests = sum(one.split == "test" for _, one in parts)
     scored, done = [], 0
-    for job, one in parts:
+    for task, one in parts:
         if one.split == "test":
-            if (job.estimator in noise.included or job.distance in noise.included) and not one.prediction.diverged:
+            if (task.estimator in noise.included or task.distance in noise.included) and not one.prediction.diverged:
                 if progress:
-                    progress(done, tests, f"{job}: fits to halves")
-                one = with_halves(one, fit_to_halves(job, one.prediction.run, data, half), settings)
+                    progress(done, tests, f"{task}: fits to halves")
+                one = with_halves(one, fit_to_halves(task, one.prediction.run, data, half), settings)
             done += 1
         scored.append(one)
     return scored, len(half)
 
 
 def training_words(train: Votes, estimators: Mapping[str, Estimator], noise: TrainingNoise, settings: Settings) -> str:
-    """Say whether the error bars include the noise of training."""
+    """Describe whether the error bars include the noise of training."""
     if settings.error_bars == "refit":
         return ""
     if settings.error_bars != "analytic":
@@ -168,24 +174,24 @@ def training_words(train: Votes, estimators: Mapping[str, Estimator], noise: Tra
 
 
 def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data, settings: Settings) -> list[str]:
-    """Say what few training rows, and noise of training that is left out, mean for the error bars."""
+    """Describe what few training rows, or leaving out the noise of training, mean for the error bars."""
     caveats = []
     train, rows = data.train, data.fitted_rows
     if rows < FEW_TRAINED:
         effect = ("" if train.weight is None else " in effect") + " in each fold" * (data.test is None)
         caveats.append(
-            f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are not to be "
-            "trusted (in simulations with 30 one test in ten alarmed, with 10 one in seven)"
+            f"only {rows} training {train.row}s{effect}: fits are rough, and error bars and tests are "
+            "unreliable (in simulations the false-positive rate was 10 % with 30, 14 % with 10)"
         )
     rough = sorted({one.key[1] for one in unseen if isinstance(one.prediction.run.fit, DensityFit)})
     if FEW_TRAINED <= rows < FEW_FOR_DENSITY and data.test is not None and rough:
         caveats.append(
             f"only {rows} training {train.row}s: error bars of the NLL are too small for {' and '.join(rough)} (in "
-            "simulations one test in ten alarmed with 100, one in fourteen with 200)"
+            "simulations the false-positive rate was 10 % with 100, 7 % with 200)"
         )
     if noise.left_out and settings.error_bars != "refit":
         method = "refit" if set(noise.left_out) <= set(noise.slow) else "analytic"
-        remedy = f", and differences are found too often; --error-bars {method} includes it"
+        remedy = f", and too many differences are significant; --error-bars {method} includes it"
         if train.count is not None or method == settings.error_bars:
             remedy = ""
         caveats.append(
@@ -196,7 +202,8 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
     unknown = [" ".join(key) for key, fits in halves.items() if not np.isfinite(fits.apart).all(axis=(1, 2)).any()]
     if unknown:
         caveats.append(
-            f"fits of {', '.join(unknown)} to halves of the training table give votes no chance: error bars are unknown"
+            f"fits of {', '.join(unknown)} to halves of the training table "
+            "assign probability 0 to observed votes; error bars cannot be estimated"
         )
     return caveats
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,11 +19,19 @@ from twoafc.table import Votes, assign_folds, most_folds
 
 
 class Data(NamedTuple):
-    """The tables of an evaluation; without a test table, each row of the training table has a fold, shape (T,)."""
+    """The tables of an evaluation; without a test table, each row of the training table has a fold, shape (T,).
+
+    ``kept`` are the training rows that may be fitted, shape (T,), if not all.
+    """
 
     train: Votes
     test: Votes | None
     fold: IntArray | None = None
+    kept: BoolArray | None = None
+
+    def of(self, name: str) -> Data:
+        """Return the tables with one distance."""
+        return self._replace(train=self.train[name], test=None if self.test is None else self.test[name])
 
     @property
     def tested(self) -> Votes:
@@ -32,11 +40,12 @@ class Data(NamedTuple):
 
     def parts(self) -> Iterator[tuple[BoolArray, IntArray]]:
         """Yield the training rows to fit and the tested rows to predict: once, or for each fold."""
+        kept = np.ones(len(self.train), dtype=np.bool_) if self.kept is None else self.kept
         if self.fold is None:
-            yield np.ones(len(self.train), dtype=np.bool_), np.arange(len(self.tested))
+            yield kept, np.arange(len(self.tested))
             return
         for k in range(self.fold.max() + 1):
-            yield self.fold != k, np.flatnonzero(self.fold == k)
+            yield kept & (self.fold != k), np.flatnonzero(self.fold == k)
 
     @property
     def fitted_rows(self) -> int:
@@ -46,7 +55,7 @@ class Data(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Task:
     """A fit to be made: the estimator with its seed, under the name that the user gave it."""
 
     distance: str
@@ -69,7 +78,7 @@ each learns how to reduce them to one: its fits have a method ``reduce``, from (
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Fits:
     """Which estimators are fitted to which distances of a table, and which distances are learned from the votes.
 
     ``comparisons`` are the pairs of distances to compare, each with the ``baseline`` if there is one; default all.
@@ -81,16 +90,16 @@ class Plan:
     baseline: str | None = None
     comparisons: Sequence[tuple[str, str]] = ()
 
-    def jobs(self, settings: Settings) -> list[Job]:
+    def tasks(self, settings: Settings) -> list[Task]:
         """List the fits: each estimator on each distance, once per seed if it has one, then the learned distances."""
         single = [
-            Job(distance, label, seed, seeded)
+            Task(distance, label, seed, seeded)
             for distance in self.names
             for label, estimator in self.estimators.items()
             for seed, seeded in _seeded(estimator, settings)
         ]
         return single + [
-            Job(name, label, None, estimator) for name, estimator in self.learned.items() for label in self.estimators
+            Task(name, label, None, estimator) for name, estimator in self.learned.items() for label in self.estimators
         ]
 
 
@@ -148,56 +157,51 @@ class Prediction:
     halves: HalfPredictions | None = None
 
 
-def predictions(job: Job, run: Run, data: Data) -> Iterator[Prediction]:
+def predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:
     """Yield P on the training table and on rows that the fit has not seen: the test table, or each fold, then all."""
-    seen = data.train[run.distance]
-    for split, table in (("train", seen), ("test", None if data.test is None else data.test[run.distance])):
-        if table is not None:
-            P, floor = probability(run, table.columns), floor_of(seen, len(table))
-            yield Prediction(run, split, reduced(run, table), P, run.diverged, floor)
-    if data.fold is None:
+    data = data.of(run.distance)
+    yield predicted(run, "train", data.train, data.train)
+    if data.test is not None:
+        yield predicted(run, "test", data.train, data.test)
         return
-    P, floor, diverged, tables = np.empty(len(seen)), np.empty(len(seen)), False, []
+    parts = []
+    for rows, part in crossed(task.run, data):
+        parts.append((rows, part))
+        yield part
+    yield replace(joined(parts, data.tested), run=run)
+
+
+def crossed(fit: Callable[[Votes], Run], data: Data) -> Iterator[tuple[IntArray, Prediction]]:
+    """Yield the tested rows of one distance part by part, each predicted by a fit to other rows."""
     for k, (fitted, rows) in enumerate(data.parts()):
-        others, part = seen.where(fitted), seen.where(rows)
-        refit = replace(run, fit=job.settings.fit(others))
-        P[rows], floor[rows] = probability(refit, part.columns), floor_of(others, len(rows))
-        diverged = diverged or refit.diverged
-        tables.append((rows, reduced(refit, part)))
-        yield Prediction(run, f"fold-{k}", tables[-1][1], P[rows], refit.diverged, floor[rows])
-    yield Prediction(run, "test", rejoined(seen, tables), P, diverged, floor)
+        others = data.train if fitted.all() else data.train.where(fitted)
+        part = data.tested if data.fold is None else data.tested.where(rows)
+        yield rows, predicted(fit(others), f"fold-{k}", others, part)
 
 
-def reduced(run: Run, table: Votes) -> Votes:
-    """Return a table with one number per image pair: for a learned distance, the number that its fit computes."""
-    columns = _reduced(run, table.columns)
-    return table if columns is table.columns else replace(table, distances={run.distance: columns})
-
-
-def _reduced(run: Run, columns: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
-    reduce = getattr(run.fit, "reduce", None)
-    return columns if reduce is None else tuple(map(reduce, columns))
-
-
-def rejoined(table: Votes, parts: Sequence[tuple[IntArray, Votes]]) -> Votes:
-    """Put the distances of the folds together: those of a learned distance come from the fits to the other folds."""
-    if all(column.ndim == 1 for column in table.columns):
-        return table
-    columns = tuple(np.empty(len(table)) for _ in range(table.k))
+def joined(parts: Iterable[tuple[IntArray, Prediction]], tested: Votes) -> Prediction:
+    """Put the parts of the tested rows together, under the run of the last."""
+    P, floor, *columns = np.empty((2 + tested.k, len(tested)))
+    diverged = False
     for rows, part in parts:
-        for column, own in zip(columns, part.columns, strict=True):
-            column[rows] = own
-    return replace(table, distances={next(iter(table.distances)): columns})
+        for whole, own in zip((P, floor, *columns), (part.P, part.floor, *part.table.columns), strict=True):
+            whole[rows] = own
+        diverged = diverged or part.diverged
+    table = replace(tested, distances={part.run.distance: tuple(columns)})
+    return Prediction(part.run, "test", table, P, diverged, floor)
 
 
-def floor_of(train: Votes, rows: int) -> FloatArray:
-    """Return the constant P that any fit to a table has to beat, shape (rows,)."""
-    return np.full(rows, 0.5 if train.k == 2 else train.share)
+def predicted(run: Run, split: str, seen: Votes, table: Votes) -> Prediction:
+    """Predict a table by a fit; a learned distance is reduced to one number per image pair."""
+    reduce = getattr(run.fit, "reduce", None)
+    if reduce is not None:
+        table = replace(table, distances={run.distance: tuple(map(reduce, table.columns))})
+    floor = np.full(len(table), 0.5 if seen.k == 2 else seen.share)
+    return Prediction(run, split, table, probability(run, table.columns), run.diverged, floor)
 
 
 def probability(run: Run, columns: tuple[FloatArray, ...]) -> FloatArray:
-    """Ask a fit for P at the columns of a distance; it must be one number in [0, 1] per row unless the fit diverged."""
-    columns = _reduced(run, columns)
+    """Return P at the columns of a distance; it must be one number in [0, 1] per row unless the fit diverged."""
     P = np.asarray(run.fit.probability(*columns), dtype=np.float64)
     if P.shape != columns[0].shape:
         raise DataError(f"{run.estimator} must give one P per row, {columns[0].shape}; found {P.shape}")
@@ -212,9 +216,9 @@ Key = tuple[str, str, str, str]
 """Distance, estimator, split, group."""
 
 
-def refits(
+def bootstrap_refits(
     data: Data,
-    plan: Plan,
+    fits: Fits,
     score: Callable[[Prediction], list[Record]],
     settings: Settings,
     progress: Progress | None = None,
@@ -238,8 +242,8 @@ def refits(
         fold = None if data.test is not None else _folds(drawn, current)
         if data.test is None and fold is None:
             continue
-        for job in plan.jobs(current):
-            for prediction in predictions(job, job.run(drawn), Data(drawn, data.test, fold)):
+        for task in fits.tasks(current):
+            for prediction in predictions(task, task.run(drawn), Data(drawn, data.test, fold)):
                 if prediction.diverged:
                     continue
                 for record in score(prediction):

@@ -196,7 +196,7 @@ class Bootstrap(Analytic):
 class Refit(Analytic):
     """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets."""
 
-    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.refits`, shape (draws, measures)
+    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.bootstrap_refits`, shape (draws, measures)
     on_test: bool  # whether scored on a test table, which was not drawn: the error over its triplets is then added
 
     @property
@@ -304,7 +304,7 @@ def warnings(records: Sequence[Record]) -> Iterator[str]:
             where = "" if record["split"] == "train" else f" on {record['split']}"
             yield f"{name}: the run{where} diverged"
         elif record["nll"] == np.inf and record["split"] == "test" and record["group"] == "all":
-            yield f"{name}: the NLL on test is infinite; votes were cast to which it gives no chance"
+            yield f"{name}: the NLL on test is infinite; it assigns probability 0 to observed votes"
         if "average_precision" in record and record["average_precision"] is None and record["group"] == "all":
             yield f"nobody said same on {record['split']}: there is no average precision"
 

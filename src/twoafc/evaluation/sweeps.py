@@ -17,11 +17,10 @@ import numpy as np
 import polars as pl
 
 from twoafc import plots
-from twoafc.arrays import IntArray
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
-from twoafc.evaluation.evaluation import only
-from twoafc.evaluation.loop import Data, Prediction, floor_of, shared_distances
+from twoafc.evaluation.evaluation import check_tables, only, worded
+from twoafc.evaluation.loop import Data, crossed, joined, shared_distances
 from twoafc.evaluation.records import Analytic, score, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import OutputFolder
@@ -29,7 +28,7 @@ from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of
 from twoafc.measurement import cores
 from twoafc.plots import SweepCurve
 from twoafc.results import Run, Table, latex, markdown, note_lines
-from twoafc.table import Triplets, assign_folds, split_note, write_frame
+from twoafc.table import Votes, assign_folds, split_note, write_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +39,7 @@ PAPER = Density()
 """The paper's settings: sigma = 1/44 on 20 nodes."""
 SIGMAS: tuple[float, ...] = tuple(float(f"{sigma:.2g}") for sigma in np.geomspace(0.0037, 1, 16))
 GRID_SIZES = (5, 7, 10, 14, 20, 28, 40, 55, 75, 100)
-"""What is swept where nothing else is asked for: the paper's ranges."""
+"""Default values: the paper's ranges."""
 MOST_NODES = 1000
 """Nodes along an axis, at most: memory grows with their square, and 1000 take some 160 MB for each setting at work."""
 
@@ -91,13 +90,17 @@ def in_order(some: Sequence[Point]) -> list[Point]:
     return sorted(dict.fromkeys(some), key=lambda point: (point.parameter != "sigma", point.value))
 
 
-Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc"]
-MEASURES: tuple[Measure, ...] = ("nll", "nll_per_vote", "agreement", "score_2afc")
+Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]
+MEASURES: dict[int, tuple[Measure, ...]] = {
+    2: ("nll", "nll_per_vote", "agreement", "score_2afc"),
+    1: ("nll", "nll_per_vote", "agreement", "average_precision"),
+}
+"""Measures of triplets (2) and of pairs (1)."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Scores of the density estimator on triplets that it has not seen, setting by setting.
+    """Scores of the density estimator on triplets or pairs that it has not seen, setting by setting.
 
     Attributes
     ----------
@@ -121,6 +124,8 @@ class Sweep:
         What the two tables share: see `twoafc.check`.
     cross_validated : bool
         Whether there was no test table.
+    row : {"triplet", "pair"}
+        What a row of the tables is.
     """
 
     scores: list[Record]
@@ -132,6 +137,7 @@ class Sweep:
     tested: dict[str, Record] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     cross_validated: bool = False
+    row: str = "triplet"
 
     @property
     def distances(self) -> list[str]:
@@ -147,7 +153,7 @@ class Sweep:
         """Return the scores in long form.
 
         Columns are ``distance``, ``parameter`` (sigma or grid_size: the one that moves), ``sigma``, ``grid_size``,
-        ``triplets``, ``votes``, and each measure with ``_se``, ``_low``, ``_high``.
+        ``triplets`` (or ``pairs``), ``votes``, and each measure with ``_se``, ``_low``, ``_high``.
         """
         return pl.DataFrame(self.scores, infer_schema_length=None)
 
@@ -160,7 +166,7 @@ class Sweep:
         return next(record for record in self.of(distance, parameter) if record[parameter] == value)
 
     def best(self, distance: str, parameter: Parameter) -> Record:
-        """Return the score with the least NLL; a little too good, since the tested votes chose it."""
+        """Return the score with the least NLL; slightly optimistic, since it is chosen on the tested votes."""
         return min(self.of(distance, parameter), key=lambda record: record["nll"])
 
     def curves(self, parameter: Parameter, measure: Measure = "nll") -> dict[str, SweepCurve]:
@@ -184,8 +190,8 @@ AUTOMATIC, PAPERS = "the automatic sigma", "the paper's sigma"
 
 
 def sweep(
-    train: Triplets,
-    test: Triplets | None = None,
+    train: Votes,
+    test: Votes | None = None,
     *,
     distances: Sequence[str] | None = None,
     sigmas: Sequence[float] | None = None,
@@ -201,7 +207,7 @@ def sweep(
 
     Parameters
     ----------
-    train, test : Triplets
+    train, test : Triplets or Pairs
         As of `twoafc.evaluate`: without `test` the training table is cross-validated.
     distances : names, default all that both tables have
     sigmas : numbers, default 16 in [0.0037, 1]
@@ -216,7 +222,7 @@ def sweep(
 
     Examples
     --------
-    >>> from twoafc import worlds
+    >>> from twoafc import Triplets, worlds
     >>> table = Triplets.from_frame(worlds.simulate("weber", triplets=400, votes=3, seed=1))
     >>> result = sweep(table, sigmas=[0.01, 0.1], grid_sizes=(), grid_size=20, folds=2)
     >>> result.best("distance", "sigma")["sigma"] > 0.01
@@ -226,6 +232,7 @@ def sweep(
         raise ValueError(f"workers must be at least 1; found {workers}")
     kept = Density(sigma=sigma, grid_size=grid_size)
     asked = points(sigmas, grid_sizes, kept)
+    check_tables(train, test, Settings())
     names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
     data = Data(train, test, None if test is not None else assign_folds(train, folds, seed=seed))
     if data.fold is not None:
@@ -241,11 +248,13 @@ def sweep(
     with ThreadPoolExecutor(workers or cores()) as pool, ExitStack() as last:
         last.callback(pool.shutdown, cancel_futures=True)  # also after an error, or Ctrl-C
         for place, name in enumerate(names):
-            rows = (train if test is None else test)[name]
-            parts = [(train[name].where(fitted), scored) for fitted, scored in data.parts()]
-            automatic[name] = _automatic(train[name])
-            todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))]) if moves else asked
-            results = pool.map(partial(_score, rows, parts, clustering), todo)
+            own = data.of(name)
+            chosen = automatic[name] = _automatic(own.train)
+            todo = in_order([*asked, Point("sigma", replace(kept, sigma=chosen.sigma))]) if moves else asked
+            if moves:
+                each = replace(kept, sigma=chosen.sigma if test is not None else "auto")
+                by_itself = pool.submit(_score, own, clustering, Point("sigma", chosen), each)
+            results = pool.map(partial(_score, own, clustering), todo)
             for done, (point, (record, value)) in enumerate(zip(todo, results, strict=True), start=1):
                 scores.append(record)
                 if point == papers:
@@ -253,57 +262,40 @@ def sweep(
                 if progress:
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
             if moves:
-                chosen = [automatic[name]]
-                if test is None:
-                    chosen = list(pool.map(_automatic, (part for part, _ in parts)))
-                settings = [replace(kept, sigma=density.sigma) for density in chosen]
-                itself = Point("sigma", automatic[name])
-                tested[name], pairs[name][AUTOMATIC] = _score(rows, parts, clustering, itself, settings)
-    error_bars = f"{Analytic().description}; noise of training left out; {clustering.description}"
+                tested[name], pairs[name][AUTOMATIC] = by_itself.result()
+    error_bars = worded(f"{Analytic().description}; noise of training left out; {clustering.description}", train.row)
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
-    return Sweep(scores, kept, automatic, _compared(pairs, clustering), notes, error_bars, tested, shared, test is None)
+    compared = _compared(pairs, clustering, train.k)
+    return Sweep(scores, kept, automatic, compared, notes, error_bars, tested, shared, test is None, train.row)
 
 
-def _automatic(train: Triplets) -> Density:
+def _automatic(train: Votes) -> Density:
     """Return the settings that the automatic rule chooses for a table."""
     chosen = Density(sigma="auto").fit(train).settings
     return replace(chosen, sigma=float(chosen.sigma))
 
 
-Part = tuple[Triplets, IntArray]
-"""A table to fit, and the tested rows to predict."""
+def _score(data: Data, clustering: Clustering, point: Point, density: Density | None = None) -> tuple[Record, Values]:
+    """Fit the settings of a point, or others, and score them under the point's name; an automatic sigma is per fold."""
+    (name,), density = data.train.distances, density or point.settings
 
+    def fit(train: Votes) -> Run:
+        sigma = _automatic(train).sigma if density.sigma == "auto" else density.sigma
+        return Run(name, "density", None, replace(density, sigma=sigma).fit(train))
 
-def _score(
-    tested: Triplets,
-    parts: Sequence[Part],
-    clustering: Clustering,
-    point: Point,
-    settings: Sequence[Density] | None = None,
-) -> tuple[Record, Values]:
-    """Fit the settings of a point, or those of each part, and score all parts together under the point's name."""
-    P = np.empty(len(tested))
-    for (train, rows), density in zip(parts, settings or [point.settings] * len(parts), strict=True):
-        fit = density.fit(train)
-        P[rows] = fit.probability(tested.d0[rows], tested.d1[rows])
-    (name,) = tested.distances
-    one = score(
-        Prediction(Run(name, "density", None, fit), "test", tested, P, False, floor_of(tested, len(P))),
-        Settings(),
-        clustering,
-    )
+    one = score(joined(crossed(fit, data), data.tested), Settings(), clustering)
     assert one.values is not None  # P of a density is always a number
     bars = errors(one.values, None, clustering)
     (scores,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
-    kept = [f"{measure}{end}" for measure in MEASURES for end in ("", "_se", "_low", "_high")]
+    kept = [f"{measure}{end}" for measure in MEASURES[data.train.k] for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
     named = {"sigma": point.settings.sigma, "grid_size": density.grid_size}
-    return head | named | {key: scores[key] for key in ("triplets", "votes", *kept)}, one.values
+    return head | named | {key: scores[key] for key in (f"{data.train.row}s", "votes", *kept)}, one.values
 
 
-def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering) -> list[Record]:
+def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering, k: int) -> list[Record]:
     """Compare the automatic sigma with the paper's for every distance, p-values corrected over the distances."""
-    nll = COMPARED[2]["nll"]
+    nll = COMPARED[k]["nll"]
     records = [
         {"distance": name, **record}
         for name, values in pairs.items()
@@ -313,7 +305,7 @@ def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering)
 
 
 SWEEP_FOLDER = OutputFolder("sweep.json", "sweeps")
-SWEEP_READING = "± standard error; best: least NLL, chosen by the tested votes themselves, which flatters it a little"
+SWEEP_READING = "± standard error; best: least NLL, chosen on the tested votes, so its NLL is slightly optimistic"
 CHOSEN = {
     False: "automatic: chosen by leaving out triplets, or references, of the training table in turn",
     True: "automatic: chosen by leaving out triplets, or references, of the whole table in turn; its NLL is that of "
@@ -365,7 +357,7 @@ def _plain_settings(density: Density) -> dict[str, Any]:
 
 def sweep_remarks(result: Sweep) -> list[str]:
     """Remarks below the tables."""
-    automatic = [CHOSEN[result.cross_validated]] if result.tested else []
+    automatic = [worded(CHOSEN[result.cross_validated], result.row)] if result.tested else []
     compared = [f"{record['distance']}: {record['sentence']}" for record in result.comparisons]
     remarks = [SWEEP_READING, *automatic, f"error bars: {result.error_bars}", *compared]
     return [*remarks, *(f"note: {note}" for note in result.notes), *map(str, result.findings)]
@@ -388,7 +380,7 @@ def sweep_table(result: Sweep, parameter: Parameter) -> Table:
         parameter
     ]
     first = result.scores[0]
-    caption = f"NLL against {heading}, with {kept}: {first['triplets']} triplets, {first['votes']} votes"
+    caption = f"NLL against {heading}, with {kept}: {first[f'{result.row}s']} {result.row}s, {first['votes']} votes"
     return Table(caption, header, tuple(rows))
 
 
@@ -407,10 +399,11 @@ def draw_sweep(result: Sweep, parameter: Parameter, measure: Measure = "nll") ->
         "grid_size": f"nodes along an axis (σ = {result.held.sigma:.3g})",
     }
     measures = {
-        "nll": "NLL, nats per triplet",
+        "nll": f"NLL, nats per {result.row}",
         "nll_per_vote": "NLL, nats per vote",
         "agreement": "agreement AJ, %",
         "score_2afc": "2AFC score, %",
+        "average_precision": "average precision, %",
     }
     figure = Figure(figsize=(4.4, 3.2), layout="constrained")
     plots.sweep(

@@ -18,10 +18,11 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.core import Uniform
 from twoafc.errors import DataError
 from twoafc.estimators import Density, DensityFit, Fit
+from twoafc.evaluation import Data, Task, predictions
 from twoafc.metrics import log_likelihood
 from twoafc.plots import surface_values
 from twoafc.results import BARE, REPORT, Result, compare_rows, describe_table, ranking, surprise
-from twoafc.table import ENDS, Triplets, assign_folds
+from twoafc.table import ENDS, Votes, as_votes, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
@@ -117,7 +118,7 @@ class Explored:
     ``train`` is the training table, if it is neither where it was evaluated nor in or beside the folder. ``distances``
     begin with the best, ``estimators`` may end with a refit. ``labels`` has T rows: ``triplet`` (or ``pair``) and those
     of group, ref, x0, x1 that are known; none for counts. ``n``, ``M`` and ``weight``, the sampling weights or None,
-    have shape (T,). ``refits`` are fits with the user's own settings, or the reason why there are none.
+    have shape (T,). ``data`` are the tables for fits with the user's own settings, or the reason why there are none.
     """
 
     def __init__(self, result: Result, train: Path | None = None) -> None:
@@ -139,8 +140,8 @@ class Explored:
             self.labels = rows.drop(own, strict=False)
             self.n, self.M = (rows[name].to_numpy().astype(np.int64) for name in ("n", "M"))
             self.weight = rows["weight"].to_numpy() if "weight" in rows.columns else None
-        self.refits = refits(result, train, estimator=labels[0])
-        self.estimators = (*labels, *((REFIT,) if isinstance(self.refits, Refits) else ()))
+        self.data = fitted_data(result, train, estimator=labels[0])
+        self.estimators = (*labels, *((REFIT,) if isinstance(self.data, Data) else ()))
         # Requests that come at once need the same fit: it is computed once.
         self._locks = {name: RLock() for name in self.distances}
         self._points = lru_cache(CACHED)(self._compute)
@@ -169,7 +170,7 @@ class Explored:
                 | {"score": record.get(score), "score_se": record.get(f"{score}_se")}
                 for record in ranking(result)
             ],
-            "refit": None if isinstance(self.refits, Refits) else self.refits,
+            "refit": None if isinstance(self.data, Data) else self.data,
             "sigma": min(max(float(drawn.sigma), SIGMAS[0]), SIGMAS[1]),
             "grid": min(max(drawn.grid_size, GRIDS[0]), GRIDS[1]),
             "names": self.labels[result.row].to_list(),
@@ -226,7 +227,7 @@ class Explored:
 
     def _compute(self, fitted: Fitted) -> Points:
         distance, estimator, sigma, grid = fitted
-        again = self.refits if estimator == REFIT and isinstance(self.refits, Refits) else None
+        again = self.data if estimator == REFIT and isinstance(self.data, Data) else None
         fit: Fit | None = None if again else self.result.model(distance, estimator)
         if self.result.triplets is None:
             none = np.zeros(0)
@@ -236,7 +237,10 @@ class Explored:
         d = tuple(rows[name].to_numpy() for name in ENDS[self.k])
         P, nll = rows["P"].to_numpy(), rows["nll"].to_numpy()
         if again:
-            fit, P = again.fit(distance, Density(sigma=sigma, grid_size=grid), *d)
+            task = Task(distance, REFIT, None, Density(sigma=sigma, grid_size=grid))
+            run = task.run(again.train)
+            *_, last = predictions(task, run, again)
+            fit, P = run.fit, last.P
             nll = -log_likelihood(self.n, self.M, P)
         own = getattr(fit, "uniform", None)  # a user's own fit may have something else under this name
         uniform = own if isinstance(own, Uniform) else Uniform.learn(*d)
@@ -267,39 +271,18 @@ def _shown(result: Result) -> list[str]:
     return shown
 
 
-class Refits(NamedTuple):
-    """The training table of some results, for fits with other settings; where cross-validated, the fold of each row."""
-
-    train: Triplets
-    fold: IntArray | None = None
-
-    def fit(self, distance: str, density: Density, d0: FloatArray, d1: FloatArray) -> tuple[DensityFit, FloatArray]:
-        """Return a fit to the whole table, and P of the tested triplets, each from a fit that has not seen it."""
-        seen = self.train[distance]
-        whole = density.fit(seen)
-        if self.fold is None:
-            return whole, whole.probability(d0, d1)
-        P = np.empty(len(seen))
-        for k in range(self.fold.max() + 1):
-            rows = self.fold == k
-            P[rows] = density.fit(seen.where(~rows)).probability(seen.d0[rows], seen.d1[rows])
-        return whole, P
-
-
-def refits(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Refits | str:
-    """Find the training table of a result by its contents, or return why there is none.
+def fitted_data(result: Result, given: Path | None = None, *, estimator: str | None = None) -> Data | str:
+    """Find the training table of a result by its contents, with the tested rows, or return why there is none.
 
     It is the file given, or the one that was evaluated, or one of the same name in or beside the folder. If the results
-    were cross-validated, it consists of the tested triplets, under an estimator that did not diverge.
+    were cross-validated, it consists of the tested rows, under an estimator that did not diverge.
     """
-    if result.k == 1:
-        return "pairs are shown as they were evaluated"
     if result.triplets is None:
         return "the results were made from counts, not from a table"
+    tested = as_votes(result.wide(estimator))
     if "test" not in result.card["data"]:
         settings = result.card["settings"]
-        table = Triplets.from_frame(result.wide(estimator))
-        return Refits(table, assign_folds(table, settings["folds"], seed=settings["seed"]))
+        return Data(tested, None, assign_folds(tested, settings["folds"], seed=settings["seed"]))
     described = result.card["data"]["train"]
     names = [described["file"]] if "file" in described else ["train.csv", "train.parquet"]
     assert result.folder is not None
@@ -307,23 +290,23 @@ def refits(result: Result, given: Path | None = None, *, estimator: str | None =
     places = [Path(described["path"]), *places] if "path" in described else places
     for path in places if given is None else [given]:
         try:
-            table = Triplets.read(path)
+            table = as_votes(path)
         except (DataError, OSError):  # without a name that was given, the file may be anything, or missing
             if given is not None:
                 raise
             continue
         if describe_table(table)["contents_sha256"] == described.get("contents_sha256"):
-            return _with_fused(result, table)
+            return _with_fused(result, table, tested)
     if given is not None:
-        raise DataError(f"the training table must be the one that was evaluated; {given} holds another")
+        raise DataError(f"the training table must be the one that was evaluated; {given} is another")
     return f"the training table ({names[0]}) is not beside the results; name it with --train"
 
 
-def _with_fused(result: Result, table: Triplets) -> Refits | str:
+def _with_fused(result: Result, table: Votes, tested: Votes) -> Data | str:
     """Add the fused distance of a result to its training table; heads of LPIPS would need channels."""
     about = result.card.get("fusion")
     if about is not None:
         fused = tuple(result.fused({name: d[end] for name, d in table.distances.items()}) for end in range(table.k))
         table = replace(table, distances={**table.distances, about["name"]: fused})
     missing = next((name for name in result.distances if name not in table.distances), None)
-    return Refits(table) if missing is None else f"the training table has no values of {missing}"
+    return Data(table, tested) if missing is None else f"the training table has no values of {missing}"

@@ -290,7 +290,7 @@ def _note(pools: Sequence[VoteCeiling], level: float) -> str:
     notes = []
     if pools[0].M_most == 1:
         total = sum(pool.triplets for pool in pools)
-        notes.append(f"{pools[0].triplets} of {total} triplets have one vote, which bounds nothing")
+        notes.append(f"{pools[0].triplets} of {total} triplets have one vote and do not contribute to the bounds")
     pooled = [_votes(pool) for pool in pools if pool.M_most != pool.M]
     if pooled:
         examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")

@@ -19,10 +19,9 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
-from twoafc.inference.errorbars import Clustering, Values
+from twoafc.inference.errorbars import Clustering, HalfScores, Values, combined_units, training_variance
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
-from twoafc.inference.training import HalfScores, combined_units, training_variance
 
 
 @dataclass(frozen=True)
@@ -187,9 +186,9 @@ def planned_pairs(
             raise ValueError(f"no distance {name!r} to compare; there are {', '.join(names)}")
     for one, other in asked:
         if one == other:
-            raise ValueError(f"a comparison needs two distances; got {one} twice")
+            raise ValueError(f"a comparison needs two different distances; got {one} twice")
     if baseline is not None and not asked:
-        raise ValueError(f"a baseline needs another distance to compare with; the table has {baseline} alone")
+        raise ValueError(f"a baseline needs another distance to compare with; the table has only {baseline}")
     return [*{frozenset(pair): pair for pair in asked}.values()]
 
 

@@ -102,7 +102,7 @@ class Dependence:
     def variance(
         self, influence: FloatArray, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1
     ) -> FloatArray:
-        """Variance of weighted means, shape (strata, k); NaN where one set holds all the weight of a stratum.
+        """Variance of weighted means, shape (strata, k); NaN where one set has all the weight of a stratum.
 
         The influence of each row on k means, shape (T, k), is weight times (value - mean). The weights sum to 1 in each
         stratum. They correct for few sets, since the mean moves with each of them; zeros leave the correction out.
@@ -257,7 +257,7 @@ def _freedom(weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
 
 
 def _one_kind(sets: Sets, strata: int) -> FloatArray:
-    """Variance where every row belongs to one set; the last column holds the weights."""
+    """Variance where every row belongs to one set; the last column is the weights."""
     share = sets.sums[:, -1]
     spread = np.bincount(sets.stratum, sets.times * share**2, minlength=strata)[sets.stratum]
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Goodness of fit: what the votes of a table say about a fitted P.
+"""Goodness of fit: a fitted P compared with the votes of a table.
 
 Calibration, the correlation of votes that P leaves unexplained, residuals over the plane of the two distances, a
 preference for one side, and a bound on the share of random votes.

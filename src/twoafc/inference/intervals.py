@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 from twoafc.arrays import FloatArray
 
 LEVEL = 0.95
-SAME = 1e-12
+ROUNDING_SHARE = 1e-12
 """Up to this share of a difference its standard error is rounding: it is the same in every unit."""
 
 
@@ -36,8 +36,8 @@ def t_interval(value: float, se: float, units: float, *, skew: float = 0.0, leve
     >>> t_interval(1.0, 0.1, units=11.0)
     Interval(value=1.0, se=0.1, low=0.777..., high=1.222...)
     """
-    reach = _quantile(units, level)
-    return Interval(value, se, value - _unskewed(reach, skew) * se, value - _unskewed(-reach, skew) * se)
+    quantile = _quantile(units, level)
+    return Interval(value, se, value - _unskewed(quantile, skew) * se, value - _unskewed(-quantile, skew) * se)
 
 
 def _unskewed(t: float, skew: float) -> float:
@@ -67,8 +67,8 @@ def share_interval(value: float, se: float, units: float, *, level: float = LEVE
     if not np.isfinite(tosses) or not np.isfinite(q):
         return Interval(value, se, float("nan"), float("nan"))
     centre = (p + q / (2 * tosses)) / (1 + q / tosses)
-    reach = np.sqrt(q * (max(spread, 0.0) / tosses + q / (4 * tosses**2))) / (1 + q / tosses)
-    return Interval(value, se, float(100 * max(centre - reach, 0.0)), float(100 * min(centre + reach, 1.0)))
+    margin = np.sqrt(q * (max(spread, 0.0) / tosses + q / (4 * tosses**2))) / (1 + q / tosses)
+    return Interval(value, se, float(100 * max(centre - margin, 0.0)), float(100 * min(centre + margin, 1.0)))
 
 
 def difference_interval(difference: float, se: float, units: float, *, level: float = LEVEL) -> Interval:
@@ -82,7 +82,7 @@ def difference_interval(difference: float, se: float, units: float, *, level: fl
     >>> difference_interval(0.5, 0.0, units=3.0), difference_interval(0.5, 0.0, units=9.0)
     (Interval(value=0.5, se=0.0, low=0.0, high=0.5), Interval(value=0.5, se=0.0, low=0.5, high=0.5))
     """
-    if se <= SAME * abs(difference) and p_value(difference, se, units) >= 1 - level:
+    if se <= ROUNDING_SHARE * abs(difference) and p_value(difference, se, units) >= 1 - level:
         return Interval(difference, se, min(difference, 0.0), max(difference, 0.0))
     return t_interval(difference, se, units, level=level)
 
@@ -95,7 +95,7 @@ def p_value(difference: float, se: float, units: float) -> float:
     >>> round(p_value(0.2, 0.1, units=11.0), 3)
     0.073
     """
-    if se <= SAME * abs(difference):
+    if se <= ROUNDING_SHARE * abs(difference):
         # The same difference in every unit: the chance that all signs agree.
         return 1.0 if difference == 0 else float(min(1.0, 2.0 ** (1 - units)))
     if units <= 1 or not np.isfinite(se):

@@ -68,7 +68,7 @@ STRATUM = 10
 """Triplets drawn from one stratum: those with nearly equal probabilities are drawn in random order."""
 CERTAIN = 1e-9
 LEAST = 1e-3
-"""P is kept this far from 0 and 1: a difference of logits without bound would draw few triplets."""
+"""P is clipped this far from 0 and 1: with unbounded differences of logits few triplets would be drawn."""
 COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
 """Difference of two distances per vote, in nats or %, without votes; with votes, the least that is assumed."""
 COLUMNS = ("batch", "batch_size", "inclusion", "weight", "votes_wanted", "first")
@@ -253,7 +253,7 @@ def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, Floa
     frame = frame.with_columns(pl.col("triplet").cast(pl.String), **columns)
     if frame["triplet"].is_duplicated().any():
         twice = frame.filter(pl.col("triplet").is_duplicated())["triplet"][0]
-        raise DataError(f"triplets of a pool must have different names; {twice} is there twice")
+        raise DataError(f"triplets of a pool must have different names; {twice} occurs twice")
     return frame, distances
 
 
@@ -270,7 +270,9 @@ def read_judged(judged: Any) -> pl.DataFrame:
         raise DataError("the same table of votes is given twice")
     marked = [{"triplet", "batch", "inclusion"} <= set(frame.columns) for frame in frames]
     if any(marked) and not all(marked):
-        raise DataError("some votes have the columns triplet, batch and inclusion, and some have not; give one study's")
+        raise DataError(
+            "some votes have the columns triplet, batch and inclusion, and some do not; give the votes of one study"
+        )
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
     if not all(marked):
         if "batch" in whole.columns:
@@ -302,7 +304,7 @@ def read_judged(judged: Any) -> pl.DataFrame:
 
 
 def study_weights(judged: pl.DataFrame) -> pl.DataFrame:
-    """Give votes of a study the weights of its batches."""
+    """Add the weights of a study's batches to its votes."""
     triplets = judged.unique("triplet", maintain_order=True)
     batch, inclusion = (triplets[name].to_numpy() for name in ("batch", "inclusion"))
     drawn = triplets["batch_size"].fill_null(0).to_numpy() if "batch_size" in triplets.columns else None
@@ -330,7 +332,7 @@ def batch_weights(batch: IntArray, inclusion: FloatArray, drawn: IntArray | None
 
 
 def unanswered(judged: pl.DataFrame) -> list[str]:
-    """Say which batches of a study have triplets without votes so far."""
+    """Report which batches of a study have triplets without votes."""
     if "batch_size" not in judged.columns:
         return []
     found = judged.group_by("batch").agg(pl.col("triplet").n_unique(), pl.col("batch_size").max()).sort("batch")
@@ -349,7 +351,7 @@ class Predictions(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """Quantiles of a distance, of which a value counts as the nearest, and their normal scores."""
+    """Quantiles of a distance, to which values are rounded, and their normal scores."""
 
     quantiles: FloatArray
     z: FloatArray
@@ -365,7 +367,7 @@ class _Axis(NamedTuple):
         return tuple(np.searchsorted(middles, column) for column in d)
 
     def terms(self, i: IntArray, j: IntArray) -> FloatArray:
-        """What logit P is a sum of, with coefficients by the votes; all change sign with the two images."""
+        """Features whose weighted sum is logit P; all are antisymmetric in the two images."""
         z0, z1 = self.z[i], self.z[j]
         return np.stack([z0 - z1, z0**2 - z1**2, (z0 - z1) * z0 * z1], axis=-1)
 
@@ -428,7 +430,7 @@ def _logistic(judged: Triplets, x: FloatArray, prior: FloatArray, precision: Flo
 
 
 def _apart(judged: Triplets | None, predicted: Predictions, pair: tuple[str, str], measure: str) -> float:
-    """Difference of two distances per vote by the votes so far, and at least a common one."""
+    """Estimate the difference of two distances per vote; at least a common minimum."""
     if judged is None:
         return COMMON[measure]
     added = single_votes(
@@ -439,7 +441,7 @@ def _apart(judged: Triplets | None, predicted: Predictions, pair: tuple[str, str
 
 @dataclass(frozen=True, eq=False)
 class _Worth:
-    """How much the triplets of a pool are worth asking, for all pairs together and for each.
+    """How informative the triplets of a pool are, for all pairs together and for each.
 
     The squared size of a triplet for pair k is the squared difference of two ``values``, shape (distances, T), times
     the variance of a vote, shape (T,), plus the squared difference ``apart`` of the pair.
@@ -543,7 +545,7 @@ def _inclusion(
 
 
 def _capped(share: FloatArray, total: float, left: BoolArray, most: FloatArray | None = None) -> FloatArray:
-    """Scale shares so that they sum to a total, none above its most (default 1); what is above goes to the others."""
+    """Scale shares to a total, each clipped at its maximum (default 1); the others get the excess."""
     most = np.ones(len(share)) if most is None else most
     capped, full = np.zeros(len(share)), ~left
     rest = float(total)
@@ -639,14 +641,14 @@ def _gain(size: FloatArray, chance: FloatArray) -> float:
 
 
 def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Pairs to compare; all where none is named."""
+    """Pairs to compare; all by default."""
     return [(a, b) for pair in pairs or combinations(known, 2) for a, b in [pair_of(known, pair)]]
 
 
 def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20) -> pl.DataFrame:
     """List the triplets on which two distances disagree most, to look at (gMAD).
 
-    They are counter-examples: they were not drawn, have no weights, and say nothing of scores.
+    They are counter-examples: they were not drawn at random, have no weights, and give no scores.
 
     Parameters
     ----------

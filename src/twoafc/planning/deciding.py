@@ -199,7 +199,7 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
 
 
 def _require_same_rows(results: Sequence[Result]) -> None:
-    """Refuse results on different triplets: a gate that leaves some out would decide about something else."""
+    """Raise a DataError for results on different rows: their difference would not be paired."""
     if len(results) == 1:
         return
     row = results[0].row

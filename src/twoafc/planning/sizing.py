@@ -1,4 +1,4 @@
-"""How many triplets, votes, references and people until two distances can be told apart.
+"""How many triplets, votes, references and people are needed to distinguish two distances.
 
 What one vote adds to the difference of two distances a and b, v = alpha + beta y with y = 1 for a vote for x1, is for
 the NLL, with P the fitted probabilities,
@@ -51,15 +51,15 @@ MEASURES = {
 VOTES = (1, 2, 3, 5, 10)
 """Votes on each triplet that a plan considers."""
 FEW = 1.5
-"""Triplets of a reference, below which a pilot says little of what they have in common."""
+"""Triplets per reference, below which a pilot estimates the variance between references poorly."""
 MOST = 100_000_000
-"""More triplets than this are not searched for."""
+"""Largest number of triplets that is searched."""
 BLOCKS = 40
 """References are left out in at most so many blocks, for the uncertainty of the components."""
 USUAL, USUAL_PAIRS = {"triplets": 0.2, "references": 0.0, "observers": 0.0}, 100
 """Correlations of two votes on one triplet, on one reference and of one observer that few pairs are averaged with."""
 LEAST = 1e-6
-"""P is kept this far from 0 and 1: one vote against a certain P would decide everything."""
+"""P is clipped this far from 0 and 1, so that no single vote dominates."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,9 @@ def _reference(table: Votes) -> IntArray:
 def estimate_components(votes: SingleVotes) -> Components:
     """Estimate the components of variance by moments; none below 0.
 
-    Mean products over few pairs of votes say little: as correlations they are averaged with `USUAL` ones, which count
-    like `USUAL_PAIRS` pairs. A pair of votes on two triplets has the product of their weights, one over the chance that
-    both were drawn; a pair on one triplet has its weight.
+    Mean products over few pairs of votes are imprecise: as correlations they are averaged with `USUAL` ones, which have
+    the weight of `USUAL_PAIRS` pairs. A pair of votes on two triplets has the product of their weights, one over the
+    chance that both were drawn; a pair on one triplet has its weight.
     """
     w = votes.weight
     mean = float(np.average(votes.v, weights=w))
@@ -279,10 +279,10 @@ class Study:
         freedom = np.maximum((K if J is None or components.observers == 0 else np.minimum(K, J)) - 1, 1.0)
         with np.errstate(divide="ignore"):
             away = np.minimum((self.difference or 0.0) / self.standard_error(components, T, M), 1e3)
-        reach = stdtrit(freedom, 0.5 + LEVEL / 2)
-        power = 1 - nctdtr(freedom, away, reach) + nctdtr(freedom, away, -reach)
+        quantile = stdtrit(freedom, 0.5 + LEVEL / 2)
+        power = 1 - nctdtr(freedom, away, quantile) + nctdtr(freedom, away, -quantile)
         # Far from 0 scipy's noncentral t may be NaN; there a normal approximation is as good.
-        far = ndtr((away - reach * (1 - 1 / (4 * freedom))) / np.sqrt(1 + reach**2 / (2 * freedom)))
+        far = ndtr((away - quantile * (1 - 1 / (4 * freedom))) / np.sqrt(1 + quantile**2 / (2 * freedom)))
         return np.asarray(np.where(np.isnan(power), far, power))
 
     def reached(self, components: Components, T: Any, M: Any) -> Any:
@@ -443,7 +443,7 @@ def size(
     pilot : table with votes and distances, a path of one, a Result or its folder, or Components
         A table is evaluated by cross-validation. With `Components` the variances are taken as given.
     pair : two names, optional
-        The distances to tell apart; needed where there are more than two.
+        The distances to compare; needed where there are more than two.
     measure : {"nll", "score_2afc", "score_2afc_distance"}
         In nats per vote, or % of votes.
     estimator : str
@@ -483,9 +483,9 @@ def size(
         M = best["votes_per_triplet"]
         interval = jackknife_interval(best["triplets"], [wanted.triplets(part, M) for part in parts])
     if parts and best is not None and components.per_reference < FEW < best["triplets"] / best["references"]:
-        notes.append("the pilot has few triplets of one reference: what those have in common is hardly known")
+        notes.append("the pilot has few triplets of one reference: the variance between references is poorly estimated")
     if measure == "nll" and np.isfinite(components.difference):
-        notes.append("the noise of training is not planned for: fits to few votes add to the error")
+        notes.append("the noise of training is not included in the plan: fits to few votes add to the error")
     named = names[0], names[1]
     return StudySize(wanted, components, measure, named, rows, best, interval, _errors(parts), about, notes)
 
@@ -507,8 +507,8 @@ def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, 
         return float(np.exp(known.min(initial=np.log(whole)))), float("inf")
     blocks = len(known)
     se = float(np.sqrt((blocks - 1) / blocks * ((known - known.mean()) ** 2).sum()))
-    reach = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
-    return float(whole * np.exp(-reach)), float(whole * np.exp(reach))
+    margin = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
+    return float(whole * np.exp(-margin)), float(whole * np.exp(margin))
 
 
 def _judged(
@@ -539,9 +539,9 @@ def _judged(
 
 
 def pair_of(known: Sequence[str], pair: Sequence[str] | None) -> list[str]:
-    """Names of two distances, of those that are known; where there are two alone, these."""
+    """Names of the two distances; by default those of a table with two."""
     if pair is None and len(known) != 2:
-        raise DataError(f"name the two distances to tell apart (--pair); there are {', '.join(known)}")
+        raise DataError(f"name the two distances to compare (--pair); there are {', '.join(known)}")
     names = [known_name(name, known) for name in (known if pair is None else pair)]
     wrong = next((name for name in names if name not in known), None)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""Where a running study stands: an interval of the difference that holds however often one looks.
+"""Where a running study stands: an interval of the difference that is valid however often one looks.
 
 A 95 % interval that is looked at after every batch, until it excludes 0, excludes the truth far more often than in 5 %
 of all studies. The asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Annals of
@@ -39,7 +39,7 @@ FIRST = 2.0
 
 
 def always_valid(value: float, se: float, units: float, *, scale: float, level: float = LEVEL) -> Interval:
-    """Interval of a mean that holds at all looks together.
+    """Interval of a mean that is simultaneously valid at all looks.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ def always_valid(value: float, se: float, units: float, *, scale: float, level: 
     3.04
     """
     k = (scale / se) ** 2 if se > 0 else math.inf
-    reach = math.sqrt((1 + 1 / k) * math.log((1 + k) / (1 - level) ** 2)) if 0 < k < math.inf else math.nan
-    if units > 1 and math.isfinite(reach):
-        tail = float(ndtr(-reach))
-        reach = max(reach, float(-stdtrit(units - 1, tail)))
-    return Interval(value, se, value - reach * se, value + reach * se)
+    quantile = math.sqrt((1 + 1 / k) * math.log((1 + k) / (1 - level) ** 2)) if 0 < k < math.inf else math.nan
+    if units > 1 and math.isfinite(quantile):
+        tail = float(ndtr(-quantile))
+        quantile = max(quantile, float(-stdtrit(units - 1, tail)))
+    return Interval(value, se, value - quantile * se, value + quantile * se)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Standing:
         if not math.isfinite(high - low):
             unknown = f"the difference of {a} and {b} has no known interval yet"
             if look["difference"] == look["se"] == 0:
-                unknown = f"{a} and {b} have not differed yet; if they never can, there is nothing to decide"
+                unknown = f"{a} and {b} have not differed yet; if they never do, no decision is possible"
             return f"Go on: after {look['votes']:,} votes on {look['triplets']:,} triplets, {unknown}"
         decimals = max(places(high - low), 1)
         votes = f"after {look['votes']:,} votes on {look['triplets']:,} triplets"
@@ -174,7 +174,7 @@ def status(
     if difference is not None and not difference > 0:
         raise ValueError(f"difference must be a positive number; got {difference:g}")
     table = read_judged(judged)
-    Triplets.from_frame(table)  # what is wrong with it is told of the table as it was given
+    Triplets.from_frame(table)  # report errors in the user's table, not in ours
     if "batch" not in table.columns:
         table = table.with_columns(batch=pl.lit(1))
     known = [name for name, ends in distance_columns(table.columns).items() if len(ends) == 2]

@@ -60,7 +60,7 @@ class FusedDistance(torch.nn.Module):
         model = load(fused) if isinstance(fused, str | os.PathLike) else fused
         if not isinstance(model, FusionFit):
             kind = getattr(model, "kind", type(model).__name__)
-            raise DataError(f"a fused distance is made by twoafc fuse; found a model of {kind}")
+            raise DataError(f"the model must be a fused distance, from twoafc fuse; found a model of {kind}")
         self.names = model.fused.parts
         own = dict(parts or {})
         unknown = [name for name in own if name not in self.names]

@@ -121,7 +121,7 @@ def _as(d: Tensor, value: Tensor) -> Tensor:
 
 
 def require_measure(measure: str) -> None:
-    """Refuse a measure that there is not."""
+    """Raise a ValueError for an unknown measure."""
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}; found {measure!r}")
 

@@ -133,7 +133,7 @@ class FittedPsychometric(torch.nn.Module):
         model = load(fit) if isinstance(fit, str | os.PathLike) else fit
         if not isinstance(model, SplineFit) or model.k != 2:
             kind = getattr(model, "kind", type(model).__name__)
-            raise DataError(f"a fitted psychometric function is that of a spline, of triplets; found one of {kind}")
+            raise DataError(f"the model must be a spline fitted to triplets; found one of {kind}")
         if len(model.scores) < 2:
             raise DataError("a fit to one distance alone has no gradient; fit it to a table with several")
         self.link, self.lapse = model.link, model.lapse

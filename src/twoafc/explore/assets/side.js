@@ -256,29 +256,27 @@ function fit() {
             view.query.show,
             (value) => view.go({show: value}),
         ),
-        view.about.k === 2 &&
-            slider(
-                "sigma",
-                "Width σ",
-                -10,
-                18,
-                0.5,
-                4 * Math.log2(44 * view.query.sigma),
-                view.query.estimator === REFIT ? short(Number(view.query.sigma.toPrecision(3))) : "–",
-                (step) =>
-                    view.go({estimator: REFIT, sigma: Number((2 ** (step / 4) / 44).toPrecision(6))}, {same: "sigma"}),
-            ),
-        view.about.k === 2 &&
-            slider(
-                "grid",
-                "Grid size",
-                5,
-                100,
-                1,
-                view.query.grid,
-                view.query.estimator === REFIT ? view.query.grid : "–",
-                (grid) => view.go({estimator: REFIT, grid}, {same: "grid"}),
-            ),
+        slider(
+            "sigma",
+            "Width σ",
+            -10,
+            18,
+            0.5,
+            4 * Math.log2(44 * view.query.sigma),
+            view.query.estimator === REFIT ? short(Number(view.query.sigma.toPrecision(3))) : "–",
+            (step) =>
+                view.go({estimator: REFIT, sigma: Number((2 ** (step / 4) / 44).toPrecision(6))}, {same: "sigma"}),
+        ),
+        slider(
+            "grid",
+            "Grid size",
+            5,
+            100,
+            1,
+            view.query.grid,
+            view.query.estimator === REFIT ? view.query.grid : "–",
+            (grid) => view.go({estimator: REFIT, grid}, {same: "grid"}),
+        ),
         make(
             "p",
             {class: "note", id: "refit-note"},
