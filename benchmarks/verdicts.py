@@ -23,8 +23,8 @@ import numpy as np
 from scipy.special import expit
 
 from twoafc import Density, Spline, Triplets
+from twoafc.evaluation import Data, Task, predictions
 from twoafc.evaluation.halves import fit_to_halves, split_into_halves, training_matters
-from twoafc.evaluation.loop import Data, Task, predictions
 from twoafc.inference import (
     MEASURES,
     Values,
