@@ -17,6 +17,7 @@ import twoafc
 from commands import refused
 from conftest import random_table
 from twoafc.cli import COMMANDS, app, main
+from twoafc.estimators.models import SETTINGS
 from twoafc.table import Triplets
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -110,7 +111,7 @@ def test_the_options_of_scores_reach_them(tables: Path) -> None:
 def test_auto_is_the_default_and_says_what_it_is(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["evaluate", "--train", "train.csv", "--test", "test.csv"])
     said = capsys.readouterr().out
-    assert "note: auto is the spline, which had the smallest error of its own in simulations" in said
+    assert "note: auto is a smoothing spline; in simulations its P was nearest to the truth" in said
     assert "note: the paper's density gives distance an NLL of " in said
     assert type(twoafc.load("results/models/distance-auto.npz")).__name__ == "SplineFit"
     # A setting of the density asks for the density.
@@ -204,8 +205,12 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
         ),
         ("evaluate --train train.csv --sigma -1", "sigma must be a positive number or auto; found -1.0"),
         (
+            "evaluate --train train.csv --distance ssim lpips",
+            "lpips: not expected here; several values of an option are separated by commas: --distance a,b",
+        ),
+        (
             "evaluate --train train.csv --estimator tea",
-            "no estimator 'tea'; there are auto, density, network, spline, or your own as package.module:Name",
+            f"no estimator 'tea'; there are {', '.join(SETTINGS)}, or your own as package.module:Name",
         ),
         (
             "evaluate --train train.csv --estimator network --sigma 1",

@@ -9,6 +9,7 @@ import pytest
 from conftest import random_table
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Network, Spline, estimator
+from twoafc.estimators.models import SETTINGS
 from twoafc.evaluation import Settings, evaluate
 from twoafc.inference import all_measures, share_interval
 from twoafc.metrics import nll, score_2afc_distance
@@ -122,7 +123,7 @@ def test_a_users_own_estimator_takes_part() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lasso", "no estimator 'lasso'; there are auto, density, network, spline, or your own as package.module:Name"),
+        ("lasso", f"no estimator 'lasso'; there are {', '.join(SETTINGS)}, or your own as package.module:Name"),
         ("nowhere:Mine", "no estimator 'nowhere:Mine'; No module named 'nowhere'"),
         ("math:pi", r"an estimator needs a method fit\(table\); math:pi has none"),
     ],

@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.exceptions import UnusedCliTokensError
 
 import twoafc
 from twoafc.cli.show import unread
@@ -63,6 +64,9 @@ def main(arguments: list[str] | None = None) -> None:
             app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except KeyboardInterrupt as error:
         _fail("; ".join(["interrupted", *map(str, error.args)]), code=130)
+    except UnusedCliTokensError as error:
+        names = " ".join(error.unused_tokens or [])
+        _fail(f"{names}: not expected here; several values of an option are separated by commas: --distance a,b")
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
     finally:

@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Mod
     "pairs-spline": SplineFit.restore,
 }
 """Functions that restore a fit from the settings and arrays of a saved model, by its kind: NAME, or pairs-NAME."""
-AUTO = "auto is the spline, which had the smallest error of its own in simulations (docs/estimators.md)"
+AUTO = "auto is a smoothing spline; in simulations its P was nearest to the truth (docs/estimators.md)"
 CARRIED = "counts_"
 """Prefix of the arrays of the counts that a model was fitted to."""
 
