@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.scale.lattice import BIN_KEY, FINE, Lattice, ShortArray, summed
-from twoafc.table import MOST_VOTES, RESERVED_GROUPS
+from twoafc.scale.program import Pairs, Tally, cells_of
 
 ROOM = 48_000_000
 """Places of all dense arrays together, four bytes each."""
@@ -39,27 +39,7 @@ NOWHERE = -1
 """The place of a row that has none."""
 GROUP, REF = "\0group", "\0ref"
 
-Pairs = Mapping[str, tuple[str, str]]
 Progress = Callable[[int, int, str], None]
-
-
-class Tally(NamedTuple):
-    """The result of counting one distance: cells with the names of groups, the fine histogram, and the extremes.
-
-    Rows that break a rule of the table have bin0 = -1. Where references are kept, `ref` is a digest of the name, null
-    where there is none.
-    """
-
-    cells: pl.DataFrame
-    histogram: pl.DataFrame
-    ends: tuple[float, float]
-
-    @property
-    def lawful(self) -> bool:
-        """Whether no row breaks a rule."""
-        names = self.cells["group"].unique().to_list() if "group" in self.cells.columns else []
-        lost = self.cells["ref"].null_count() if "ref" in self.cells.columns else 0
-        return not lost and bool((self.cells["bin0"] >= 0).all()) and not {None, "", *RESERVED_GROUPS} & {*names}
 
 
 @dataclass(frozen=True)
@@ -92,7 +72,7 @@ class Window:
         bins = np.concatenate([lattice.index(_floats(sample[name])) for name in d])
         bins = bins[(bins >= 2) & (bins < lattice.bins - 1)]
         # A small table is not worth a large array.
-        room = min(room, 400 * len(sample)) // (len(window.pairs) * max(len(groups), 1))
+        room = min(room, 400 * len(sample)) // (window.pairs * max(len(groups), 1))
         widest = max(math.isqrt(room) - 2, 1)
         if not len(bins):
             return window
@@ -105,27 +85,20 @@ class Window:
             low += int(np.argmax(below[widest:] - below[: len(below) - widest]))
         return cls(lattice, low, min(width, widest), fewest, most, groups)
 
-    @cached_property
-    def pairs(self) -> ShortArray:
-        """Each n and M, shape (., 2), in the order of their numbers."""
-        pairs = [(n, M) for n in range(self.most + 1) for M in range(max(n, self.fewest), self.most + 1)]
-        return np.array(pairs, dtype=np.int32)
-
-    @cached_property
-    def _start(self) -> ShortArray:
-        """Number of the pair (n, M) less M, for each n."""
-        least = np.maximum(np.arange(self.most + 1), self.fewest)
-        return (np.cumsum(np.concatenate([[0], self.most + 1 - least[:-1]])) - least).astype(np.int32)
+    @property
+    def pairs(self) -> int:
+        """Number of pairs of n and M that have a place; those with n > M have one too, which stays empty."""
+        return (self.most + 1) * (self.most - self.fewest + 1)
 
     @property
     def places(self) -> int:
         """Size of the dense array."""
-        return max(len(self.groups), 1) * self.width * (self.width + 2) * len(self.pairs)
+        return max(len(self.groups), 1) * self.width * (self.width + 2) * self.pairs
 
     def pair(self, n: ShortArray, M: ShortArray) -> ShortArray:
         """Number of each row's n and M among the pairs, or `NOWHERE`."""
-        code = self._start.take(n, mode="clip")
-        code += M
+        code = n * np.int32(self.most - self.fewest + 1)
+        code += M - np.int32(self.fewest)
         if n.min(initial=0) < 0 or M.min() < self.fewest or M.max() > self.most or not (n <= M).all():
             code[(n < 0) | (n > M) | (self.fewest > M) | (self.most < M)] = NOWHERE
         return code
@@ -143,7 +116,7 @@ class Window:
         line -= apart
         line -= apart
         line[same] += 1 + (d[0][same] > d[1][same]).astype(np.int32) - (d[0][same] < d[1][same])
-        place = np.multiply(line, len(self.pairs), dtype=np.int64)
+        place = np.multiply(line, self.pairs, dtype=np.int64)
         place += pair
         least, most = min(s0.min(), s1.min(), pair.min()), max(s0.max(), s1.max())
         if least < 0 or most >= self.width:
@@ -169,17 +142,18 @@ class Window:
 
     def _cells(self, place: ShortArray) -> dict[str, NDArray[Any]]:
         """Keys of the cells at some places."""
-        cell, pair = _divided(place, len(self.pairs))
+        cell, pair = _divided(place, self.pairs)
         line, column = _divided(cell, self.width + 2)
         group, s0 = _divided(line, self.width)
+        n, above_fewest = _divided(pair, self.most - self.fewest + 1)
         ahead = column - s0
         return {
             "group": group,
             "bin0": s0 + np.int32(self.low),
             "bin1": column - np.clip(ahead, 0, 2) + np.int32(self.low),
             "sign": np.array([1, -1, 0, 1, -1], dtype=np.int8).take(np.clip(ahead, -1, 3) + 1),
-            "n": self.pairs[:, 0].take(pair),
-            "M": self.pairs[:, 1].take(pair),
+            "n": n,
+            "M": above_fewest + np.int32(self.fewest),
         }
 
 
@@ -277,7 +251,10 @@ class _Tally:
     def settle(self) -> None:
         """Turn the rows that were set aside into cells, and those by place before they overflow."""
         if self.aside:
-            self.cells.append(by_group(pl.concat(self.aside), self.d, self.window.lattice))
+            rows = pl.concat(self.aside)
+            by = [name for name in ("group", REF) if name in rows.columns]
+            cells = cells_of(nw.from_native(rows.lazy()), self.d, self.window.lattice, by)
+            self.cells.append(cells.rename({REF: "ref"}, strict=False))
             self.aside = []
         if self.since > self.placed.full:
             self.cells.append(self.placed.emptied())
@@ -332,24 +309,6 @@ def count_densely(
         if progress:
             progress(done, max(rows or 0, done), "rows")
     return {name: tallies.pop(name).result(refs) for name in pairs}
-
-
-def by_group(rows: pl.DataFrame, d: tuple[str, str], lattice: Lattice) -> pl.DataFrame:
-    """Count rows by a group-by; those that break a rule of the table have bin0 = -1."""
-    (d0, d1), (n, M) = ((_floats(rows[name]) for name in names) for names in (d, ("n", "M")))
-    bin0, bin1 = lattice.index(d0), lattice.index(d1)
-    with np.errstate(invalid="ignore"):
-        lawful = (bin0 >= 0) & (bin1 >= 0) & (n >= 0) & (n <= M) & (M >= 1) & (M <= MOST_VOTES)
-        lawful &= (n == np.floor(n)) & (np.floor(M) == M)
-        sign = np.sign(d0 - d1)
-    columns = {"bin0": bin0, "bin1": bin1, "sign": sign, "n": n, "M": M}
-    kept = {name: np.where(lawful, column, -1).astype(np.int32) for name, column in columns.items()}
-    cells = pl.DataFrame(kept).with_columns(pl.col("sign").cast(pl.Int8))
-    if "group" in rows.columns:
-        cells = cells.with_columns(rows["group"])
-    if REF in rows.columns:
-        cells = cells.with_columns(ref=rows[REF])
-    return cells.group_by(cells.columns).agg(count=pl.len().cast(pl.Int64))
 
 
 def _whole(votes: pl.Series) -> ShortArray:

@@ -21,7 +21,7 @@ import polars as pl
 
 from twoafc.errors import DataError, naming
 from twoafc.files import quiet_polars, reading_parquet
-from twoafc.scale.dense import Pairs, Progress, Tally, count_densely
+from twoafc.scale.dense import Progress, count_densely
 from twoafc.scale.files import (
     ENGINES,
     Schemas,
@@ -45,6 +45,8 @@ from twoafc.scale.files import (
 )
 from twoafc.scale.lattice import KEY, REF_KEY, TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice, summed
 from twoafc.scale.program import (
+    Pairs,
+    Tally,
     broken_choice,
     broken_counts,
     broken_distance,

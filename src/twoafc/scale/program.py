@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import polars as pl
 
-from twoafc.scale.dense import Tally
-from twoafc.scale.lattice import BIN_KEY, FINE, HIGHEST, LOWEST, OCTAVES, Lattice, summed
-from twoafc.table import MOST_VOTES, QUADRUPLE, SAME_DISTANCE, TRIPLET
+from twoafc.scale.lattice import BIN_KEY, FINE, HIGHEST, KEY, LOWEST, OCTAVES, Lattice, summed
+from twoafc.table import MOST_VOTES, QUADRUPLE, RESERVED_GROUPS, SAME_DISTANCE, TRIPLET
 
 Pairs = Mapping[str, tuple[str, str]]
 
 TURNED, LEAST = "twoafc_turned", "_twoafc_least"
 
 
-def count_by_program(frame: Any, d: tuple[str, str], lattice: Lattice, by: Sequence[str]) -> Tally:
-    """Count the rows of a lazy frame by bins of d0 and d1, sign, n, M and labels, and all distances by fine bins.
+class Tally(NamedTuple):
+    """The result of counting one distance: cells with the names of groups, the fine histogram, and the extremes.
 
-    A row that breaks a rule of the table has bin0 = -1.
+    Rows that break a rule of the table have bin0 = -1. Where references are kept, `ref` is a digest of the name, null
+    where there is none.
     """
-    x0, x1 = (nw.col(name).cast(nw.Float64) for name in d)
-    bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
-    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
-    sign = nw.when(x0 > x1).then(nw.lit(2)).otherwise(nw.when(x0 < x1).then(nw.lit(0)).otherwise(nw.lit(1)))
-    lawful = is_lawful(n, M) & (bin0 >= 0) & (bin1 >= 0)
-    place = (bin0.cast(nw.Int64) * lattice.bins + bin1.cast(nw.Int64)) * 3 + sign.cast(nw.Int64)
-    labels = [nw.col(name).cast(nw.String) for name in by]
-    key = nw.when(lawful).then(place).otherwise(nw.lit(-1))
-    keyed = frame.select(key.alias("key"), n.alias("n"), M.alias("M"), *labels)
-    cells = collected(keyed.group_by("key", "n", "M", *by).agg(nw.len().alias("count")))
-    cells = _unpacked(cells.with_columns(pl.col("key").fill_null(-1).cast(pl.Int64)), lattice)
-    pooled = nw.concat([frame.select(x.alias("x")) for x in (x0, x1)])
+
+    cells: pl.DataFrame
+    histogram: pl.DataFrame
+    ends: tuple[float, float]
+
+    @property
+    def lawful(self) -> bool:
+        """Whether no row breaks a rule."""
+        names = self.cells["group"].unique().to_list() if "group" in self.cells.columns else []
+        lost = self.cells["ref"].null_count() if "ref" in self.cells.columns else 0
+        return not lost and bool((self.cells["bin0"] >= 0).all()) and not {None, "", *RESERVED_GROUPS} & {*names}
+
+
+def count_by_program(frame: Any, d: tuple[str, str], lattice: Lattice, by: Sequence[str]) -> Tally:
+    """Count the rows of a lazy frame by cells and labels, and all distances by fine bins."""
+    cells = cells_of(frame.with_columns(nw.col(name).cast(nw.String) for name in by), d, lattice, by)
+    pooled = nw.concat([frame.select(nw.col(name).cast(nw.Float64).alias("x")) for name in d])
     fine = pooled.select("x", bin_of(nw.col("x"), FINE).alias("bin")).group_by("bin")
     histogram = collected(
         fine.agg(nw.len().alias("count"), nw.col("x").min().alias("low"), nw.col("x").max().alias("high"))
@@ -42,6 +47,28 @@ def count_by_program(frame: Any, d: tuple[str, str], lattice: Lattice, by: Seque
     histogram = histogram.filter(pl.col("bin") >= 0)
     ends = (float(histogram["low"].min() or 0.0), float(histogram["high"].max() or 0.0))  # type: ignore[arg-type]
     return Tally(cells, summed(BIN_KEY, histogram), ends)
+
+
+def cells_of(frame: Any, d: tuple[str, str], lattice: Lattice, by: Sequence[str]) -> pl.DataFrame:
+    """Count the rows of a lazy frame by bins of d0 and d1, sign, n, M and labels.
+
+    A row that breaks a rule of the table has -1 in place of bins, n and M.
+    """
+    x0, x1 = (nw.col(name).cast(nw.Float64) for name in d)
+    bin0, bin1 = bin_of(x0, lattice), bin_of(x1, lattice)
+    n, M = nw.col("n").cast(nw.Float64), nw.col("M").cast(nw.Float64)
+    sign = nw.when(x0 > x1).then(nw.lit(2)).otherwise(nw.when(x0 < x1).then(nw.lit(0)).otherwise(nw.lit(1)))
+    lawful = is_lawful(n, M) & (bin0 >= 0) & (bin1 >= 0)
+    place = (bin0.cast(nw.Int64) * lattice.bins + bin1.cast(nw.Int64)) * 3 + sign.cast(nw.Int64)
+    keyed = frame.select(
+        nw.when(lawful).then(place).otherwise(nw.lit(-1)).alias("key"), n.alias("n"), M.alias("M"), *by
+    )
+    cells = collected(keyed.group_by("key", "n", "M", *by).agg(nw.len().alias("count")))
+    key, broken = pl.col("key"), pl.col("key").fill_null(-1) < 0
+    columns = {"bin0": key // (3 * lattice.bins), "bin1": key // 3 % lattice.bins, "sign": key % 3 - 1}
+    columns |= {"n": pl.col("n"), "M": pl.col("M")}
+    columns = {name: pl.when(broken).then(-1).otherwise(x).cast(KEY[name]) for name, x in columns.items()}
+    return cells.select(*by, pl.col("count").cast(pl.Int64), **columns)
 
 
 def bin_of(x: Any, lattice: Lattice) -> Any:
@@ -58,14 +85,6 @@ def bin_of(x: Any, lattice: Lattice) -> Any:
     # Not x < inf: to DuckDB that is true for a NaN if the file's statistics have finite ends.
     positive = nw.when((x > 0) & x.is_finite()).then(place)
     return positive.otherwise(nw.when(x == 0).then(nw.lit(0.0)).otherwise(nw.lit(-1.0)))
-
-
-def _unpacked(frame: pl.DataFrame, lattice: Lattice) -> pl.DataFrame:
-    key = pl.col("key")
-    place = {"bin0": key // (3 * lattice.bins), "bin1": key // 3 % lattice.bins, "sign": key % 3 - 1}
-    return frame.with_columns(
-        **{name: pl.when(key >= 0).then(expression).otherwise(-1) for name, expression in place.items()}
-    )
 
 
 def collected(frame: Any) -> pl.DataFrame:
