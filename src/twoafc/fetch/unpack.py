@@ -60,7 +60,8 @@ def unpack(
     most_bytes = min(most_bytes, max(AT_LEAST, RATIO * archive.stat().st_size))
     files, name, total = dict[str, Unpacked](), archive.name, 0
     try:
-        with archive.open("rb") as raw, _members(raw, into, archive, most_bytes) as members:
+        with archive.open("rb") as raw:
+            members = _members(raw, into, archive, most_bytes)
             for count, (name, size, plain, stream) in enumerate(members, start=1):
                 odd = name.startswith("/") or ".." in name.split("/") or any(sign in name for sign in "\\:")
                 if odd or not plain or not name.isprintable():
@@ -95,8 +96,7 @@ def _write(stream: IO[bytes], path: Path) -> Unpacked:
         return Unpacked(file.tell(), digest.hexdigest())
 
 
-@contextlib.contextmanager
-def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iterator[Iterator[Member]]:
+def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iterator[Member]:
     start, size = raw.read(2), raw.seek(0, os.SEEK_END)
     raw.seek(0)
     if start == b"PK":
@@ -104,7 +104,10 @@ def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iter
             needed = sum(info.file_size for info in opened.infolist())
             if needed <= most_bytes:  # otherwise it is refused later
                 require_space(into, needed, f"the contents of {archive.name}")
-            yield _zip_members(opened)
+            for info in opened.infolist():
+                plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+                with opened.open(info) as stream:
+                    yield Member(info.filename, info.file_size, plain, None if info.is_dir() else stream)
         return
     require_space(into, size, f"the contents of {archive.name}")
     if start != b"\x1f\x8b":
@@ -115,24 +118,13 @@ def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iter
     # Each file may add a header and padding.
     limited = _Limited(gzip.GzipFile(fileobj=raw) if start == b"\x1f\x8b" else raw, 2 * most_bytes + AT_LEAST, archive)
     with tarfile.open(fileobj=limited, mode="r|") as tar:  # type: ignore[call-overload]
-        yield _tar_members(tar, limited)
-
-
-def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
-    for info in opened.infolist():
-        plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-        with opened.open(info) as stream:
-            yield Member(info.filename, info.file_size, plain, None if info.is_dir() else stream)
-
-
-def _tar_members(tar: tarfile.TarFile, limited: _Limited) -> Iterator[Member]:
-    while (info := tar.next()) is not None:
-        # Otherwise the list of a million members stays in memory.
-        tar.members.clear()  # type: ignore[attr-defined]
-        stream = tar.extractfile(info) if info.isreg() else None
-        yield Member(info.name, info.size, info.isreg() or info.isdir(), stream)
-    while limited.read(CHUNK):  # to the very end, where gzip stores its checksum
-        pass
+        while (info := tar.next()) is not None:
+            # Otherwise the list of a million members stays in memory.
+            tar.members.clear()
+            content = tar.extractfile(info) if info.isreg() else None
+            yield Member(info.name, info.size, info.isreg() or info.isdir(), content)
+        while limited.read(CHUNK):  # to the very end, where gzip stores its checksum
+            pass
 
 
 class _Limited:
