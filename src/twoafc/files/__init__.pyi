@@ -22,4 +22,3 @@ from .writing import replaced as replaced
 from .writing import strict_json as strict_json
 from .writing import whole_file as whole_file
 from .writing import write_text as write_text
-from .writing import written as written

@@ -152,36 +152,27 @@ def replaced(folder: Path) -> Iterator[Path]:
     """Yield a folder to fill, which replaces an earlier one only if there was no error."""
     whole = Path(os.path.realpath(folder))
     hidden = _hidden(whole)
-    with written(folder):
-        try:
-            whole.parent.mkdir(parents=True, exist_ok=True)
-            clear_partial(whole.parent, [whole.name])
-            with _claimed(hidden / LOCK):
-                try:
-                    (hidden / NEW).mkdir()
-                    yield hidden / NEW
-                    _replace(whole, hidden)
-                finally:
-                    _settle(whole, hidden)
-        except OSError as error:
-            if str(hidden) not in str(error):
-                raise
-            message = str(error).replace(str(hidden / NEW), str(folder)).replace(str(hidden), str(folder))
-            raise OSError(message) from error
-        finally:
-            with suppress(OSError):
-                hidden.rmdir()
-
-
-@contextmanager
-def written(path: Path) -> Iterator[None]:
-    """Add the path to an error of the system that has no file name, as that of a full disk."""
     try:
-        yield
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        clear_partial(whole.parent, [whole.name])
+        with _claimed(hidden / LOCK):
+            try:
+                (hidden / NEW).mkdir()
+                yield hidden / NEW
+                _replace(whole, hidden)
+            finally:
+                _settle(whole, hidden)
     except OSError as error:
-        if error.errno is None or error.filename is not None:
+        if str(hidden) in str(error):
+            message = str(error).replace(str(hidden / NEW), str(folder)).replace(str(hidden), str(folder))
+        elif error.errno is not None and error.filename is None:  # as that of a full disk
+            message = f"{folder} could not be written: {error.strerror}"
+        else:
             raise
-        raise OSError(f"{path} could not be written: {error.strerror}") from error
+        raise OSError(message) from error
+    finally:
+        with suppress(OSError):
+            hidden.rmdir()
 
 
 def _replace(folder: Path, hidden: Path) -> None:
