@@ -27,7 +27,7 @@ from counting import LOCAL, plainly, refusal
 from serving import Answer, serving
 from twoafc import Counts, count
 from twoafc.errors import DataError
-from twoafc.scale import dense, size
+from twoafc.scale import dense, find_parts, rows_in
 from twoafc.scale.lattice import KEY, summed
 from twoafc.table import Triplets, join_columns
 
@@ -280,7 +280,7 @@ def test_a_part_that_is_cut_short_is_named(two: Path) -> None:
         (two / "b.parquet").write_bytes(whole[:length])
         assert refusal("*.parquet").startswith("b.parquet: not a readable Parquet file: ")
         with pytest.raises(DataError, match=r"^b\.parquet: not a readable Parquet file: "):
-            size("*.parquet")
+            rows_in(find_parts("*.parquet"))
 
 
 @LOCAL
@@ -442,11 +442,11 @@ def test_an_engine_that_is_not_installed(two: Path, monkeypatch: pytest.MonkeyPa
         assert refusal("a.parquet", ImportError, engine=name) == told
 
 
-def test_the_size_of_a_table_is_known_without_reading_it(two: Path) -> None:
-    assert size("*.parquet") == (100, sum(path.stat().st_size for path in two.iterdir()))
+def test_the_number_of_rows_is_known_without_reading_them(two: Path) -> None:
+    assert rows_in(["a.parquet", "b.parquet"]) == 100
     Path("c.csv").write_text("n,M\n")
-    assert size("c.csv") == (None, 4)
-    assert size("s3://votes/a.parquet") == (None, 0)
+    assert rows_in(["c.csv"]) is None
+    assert rows_in(["s3://votes/a.parquet"]) is None
 
 
 def test_progress_counts_rows(two: Path) -> None:

@@ -1,9 +1,8 @@
 from .engines import count as count
 from .files import ENGINES as ENGINES
-from .files import Size as Size
 from .files import find_parts as find_parts
 from .files import fingerprints as fingerprints
-from .files import size as size
+from .files import rows_in as rows_in
 from .lattice import Counts as Counts
 from .lattice import Lattice as Lattice
 from .merging import MergedFiles as MergedFiles

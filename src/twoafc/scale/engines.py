@@ -39,8 +39,8 @@ from twoafc.scale.files import (
     open_frame,
     polars_csv,
     polars_frame,
+    rows_in,
     schemas,
-    size,
     spark_selected,
 )
 from twoafc.scale.lattice import KEY, REF_KEY, TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice, summed
@@ -137,12 +137,18 @@ def count(
 
 def _count(table: Input, progress: Progress | None) -> dict[str, Counts]:
     """Count every distance of a table, and check that all rows were counted."""
-    rows = table.rows()
+    rows = rows_in(table.parts) if table.parts else None
     dense = table.count_densely(rows, progress) if table.is_dense else {}
     by_name = {}
     for name in table.pairs:
         tally = dense.pop(name) if name in dense else table.count_by_program(name)
-        counts = by_name[name] = _counts(name, _checked(tally, table, name), table)
+        if tally.cells.is_empty():
+            raise table.error("the table has no rows")
+        if not tally.lawful:
+            _check_parts(table)
+            _check_frame(table)
+            raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
+        counts = by_name[name] = _counts(name, tally, table)
         seen = counts.votes if table.holds_votes else counts.triplets
         # An engine may skip files that it takes for its own metadata.
         if rows is not None and seen != rows:
@@ -150,17 +156,6 @@ def _count(table: Input, progress: Progress | None) -> dict[str, Counts]:
                 f"{table.engine} counted {seen} of the {rows} rows of {table.named}; count with another engine"
             )
     return by_name
-
-
-def _checked(tally: Tally, table: Input, name: str) -> Tally:
-    """Refuse rows that break a rule."""
-    if tally.cells.is_empty():
-        raise table.error("the table has no rows")
-    if tally.lawful:
-        return tally
-    _check_parts(table)
-    _check_frame(table)
-    raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
 
 
 def _counts(name: str, tally: Tally, table: Input) -> Counts:
@@ -231,10 +226,6 @@ class Input:
     def error(self, rule: str) -> DataError:
         """Return the error for a broken rule, with the files if there are any."""
         return DataError(f"{self.named}: {rule}" if self.parts else rule)
-
-    def rows(self) -> int | None:
-        """Return the number of rows; None if only reading all of them would show it."""
-        return size(self.parts).rows if self.parts else None
 
     def count_by_program(self, name: str) -> Tally:
         """Count one distance by the program that every engine runs."""

@@ -32,13 +32,6 @@ END = 2**16
 """Bytes at either end that identify a file: in Parquet the last hold the extremes of its columns."""
 
 
-class Size(NamedTuple):
-    """Size of a table: its rows (None if only reading all of it would show) and the bytes of its files."""
-
-    rows: int | None
-    bytes: int
-
-
 class Head(NamedTuple):
     """How a CSV file begins: its separator, the names of its columns, and how many blank lines come before these."""
 
@@ -176,15 +169,10 @@ def broken_kind(name: str, kind: Any) -> str | None:
     return f"{name} must be text or whole numbers to be counted" if odd or str(kind) in ("Boolean", "Binary") else None
 
 
-def size(source: str | Path | Sequence[str | Path]) -> Size:
-    """Return the size of a table from the ends of its files, without reading them."""
-    parts = find_parts(source)
-    local = [part for part in parts if not is_remote(part)]
-    used = sum(os.path.getsize(part) for part in local)
-    if len(local) < len(parts) or not is_parquet(parts[0]):
-        return Size(None, used)
-    schemas(parts)  # names the part that cannot be read
-    return Size(sum(_rows(part) for part in parts), used)
+def rows_in(parts: Sequence[str]) -> int | None:
+    """Return the number of rows of a table; None if only reading all of its files would show it."""
+    known = is_parquet(parts[0]) and not any(map(is_remote, parts))
+    return sum(map(_rows, parts)) if known else None
 
 
 def _rows(part: str) -> int:

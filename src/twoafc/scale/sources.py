@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twoafc.scale.dense import Progress
 from twoafc.scale.engines import count
-from twoafc.scale.files import find_parts, is_remote, matching, size
+from twoafc.scale.files import find_parts, is_remote, matching, rows_in
 from twoafc.scale.lattice import Counts, Lattice
 from twoafc.scale.merging import load_counts
 
@@ -39,8 +40,8 @@ class Source:
         """Whether the table should be counted rather than read; of text the number of rows is estimated."""
         if self.holds_counts or any(map(is_remote, self.parts)):
             return True
-        rows, used = size(list(self.parts))
-        return (used // ROW if rows is None else rows) > MOST_ROWS
+        rows = rows_in(self.parts)
+        return (sum(map(os.path.getsize, self.parts)) // ROW if rows is None else rows) > MOST_ROWS
 
 
 @dataclass(frozen=True)
