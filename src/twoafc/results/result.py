@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -372,7 +372,7 @@ class Result:
             if not isinstance(other, Result | str | Path):
                 raise TypeError(f"compare takes other results or folders of results; got {type(other).__name__}")
         results = [self, *(other if isinstance(other, Result) else Result.read(other) for other in others)]
-        return replace(compare_results(results, baseline=baseline, pairs=pairs), native=self._native)
+        return compare_results(results, baseline=baseline, pairs=pairs)
 
     def remarks(self) -> list[str]:
         """Return the notes below the tables: caveats, floor and ceiling, notes, findings about the tables."""
