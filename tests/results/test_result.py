@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from twoafc import plots, worlds
 from twoafc.arrays import FloatArray
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.estimators import Network, estimator
+from twoafc.estimators import Network, NetworkFit, estimator
 from twoafc.evaluation import Settings, evaluate
 from twoafc.results import Result, describe_files
 from twoafc.table import Pairs, Triplets
@@ -133,6 +133,24 @@ def test_a_result_that_is_read_writes_the_same_folder(tmp_path: Path, monkeypatc
     same_folders(tmp_path / "one", tmp_path / "two")
     path = found.report(tmp_path / "page.html")
     assert path.read_text(encoding="utf-8") == (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_model_is_of_a_run_that_did_not_diverge(tmp_path: Path) -> None:
+    table = random_table(60)
+    with plain_results():
+        found = evaluate(table, estimators=[Network(epochs=1)], settings=Settings(seeds=2))
+        found.write(tmp_path / "results")
+    first, second = (run.fit for run in found.runs)
+    assert isinstance(first, NetworkFit)
+    broken = replace(first, parameters=first.parameters * np.nan)
+    broken.save(tmp_path / "results" / "models" / "distance-network-seed0.npz")
+    read = Result.read(tmp_path / "results")
+    again = found.replace(runs=[replace(found.runs[0], fit=broken), found.runs[1]])
+    for result in (read, again):
+        np.testing.assert_array_equal(result.fit("distance", "network").probability(1, 2), second.probability(1, 2))
+    (tmp_path / "results" / "models" / "distance-network-seed1.npz").unlink()
+    assert np.isnan(read.fit("distance", "network").probability(1, 2))
+    assert read.model("distance", "density") is None
 
 
 # Pairs.

@@ -6,8 +6,7 @@ import faulthandler
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -87,34 +86,48 @@ def measure(
     """
     from twoafc.datasets import open_dataset
     from twoafc.datasets import without_anchors as remove_anchors
-    from twoafc.measurement import ending_processes
+    from twoafc.measurement import ending_processes, interruptible
     from twoafc.measurement import measure as run
 
     start = time.monotonic()
     with suppress(OSError, ValueError):  # where standard error is no file
         faulthandler.enable()  # a crash in somebody's distance then says where it was
     bar, silent = rate(quiet or json), warnings.catch_warnings()
-    with ending_processes(), _interruptible(), silent, bar as show, _cluster(scheduler, workers) as client:
-        warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
-        _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
-        opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
-        result = run(
-            remove_anchors(opened, progress=show) if without_anchors else opened,
-            listed(distance) or (),
-            out,
-            device=device,
-            precision=precision,
-            workers=workers,
-            batch_size=batch_size,
-            shard=None if shard is None else _share(shard),
-            client=client,
-            allow_random=allow_random,
-            channels=channels,
-            progress=show,
-        )
+    try:
+        with ending_processes(), interruptible(), silent, bar as show, _cluster(scheduler, workers) as client:
+            warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
+            _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
+            opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
+            result = run(
+                remove_anchors(opened, progress=show) if without_anchors else opened,
+                listed(distance) or (),
+                out,
+                device=device,
+                precision=precision,
+                workers=workers,
+                batch_size=batch_size,
+                shard=None if shard is None else _share(shard),
+                client=client,
+                allow_random=allow_random,
+                channels=channels,
+                progress=show,
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("finished values are kept, and the same command resumes the run") from None
     seconds = time.monotonic() - start
     if json:
-        _print_summary(result, out, seconds)
+        summary = {
+            "out": None if result.table is None else str(out),
+            "rows": None if result.table is None else len(result.table),
+            "measured": result.items,
+            "kind": result.kind,
+            "seconds": round(seconds, 3),
+            "remaining_blocks": result.remaining,
+            "failures": [asdict(failure) for failure in result.failures],
+            "notes": result.notes,
+            "card": result.card,
+        }
+        printed(summary, json)
     elif not quiet:
         _print_result(result, out, shard, seconds)
     if result.failures:
@@ -146,18 +159,6 @@ def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManag
     return context
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Report what an interrupted run leaves; the library that parses commands would end silently."""
-    from twoafc.measurement import interruptible
-
-    try:
-        with interruptible():
-            yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("finished values are kept, and the same command resumes the run") from None
-
-
 def _share(text: str) -> tuple[int, int]:
     i, _, n = text.partition("/")
     if not (i.isdecimal() and n.isdecimal()):
@@ -186,18 +187,3 @@ def _print_failures(failures: list[Failure], written: Path | None) -> None:
     more = f"  and {len(failures) - MOST_SHOWN} more\n" if len(failures) > MOST_SHOWN else ""
     listed = f"  all of them: {written}\n" if written else ""
     sys.stderr.write(more + listed)
-
-
-def _print_summary(result: Measured, out: Path, seconds: float) -> None:
-    summary = {
-        "out": None if result.table is None else str(out),
-        "rows": None if result.table is None else len(result.table),
-        "measured": result.items,
-        "kind": result.kind,
-        "seconds": round(seconds, 3),
-        "remaining_blocks": result.remaining,
-        "failures": [asdict(failure) for failure in result.failures],
-        "notes": result.notes,
-        "card": result.card,
-    }
-    printed(summary, json=True)

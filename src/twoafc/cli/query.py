@@ -133,7 +133,6 @@ def _ask_results(
     from twoafc import results as room
 
     result = room.Result.read(folder)
-    result.require_triplets("query --triplet")
     pictures = room.pictures_of(result, images)
     if out is None and not json:
         out = Path(f"triplet-{room.plain(triplet)}.svg")

@@ -136,6 +136,7 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
     Every part begins with the columns that name a row: distance and estimator, or else the first.
     """
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
@@ -144,7 +145,10 @@ def print_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str
     rows = [[legible(cell) for cell in row] for row in rows]
     named = header[0] == "distance"
     names, on_terminal = 2 if named else 1, sys.stdout.isatty()
-    widths = _widths(header, rows, whole=not on_terminal)
+    # Of each column with the space around it; a terminal breaks headings at words.
+    heads = [name.split() or [""] if on_terminal else [name] for name in header]
+    cells = [[*head, *(row[column] for row in rows)] for column, head in enumerate(heads)]
+    widths = [AROUND + max(map(cell_len, column)) for column in cells]
     room = _console().width if on_terminal else 1 + sum(widths)
     for place, columns in enumerate(parts(widths, names, room)):
         title = None if place else Text(caption, style="bold")
@@ -177,15 +181,6 @@ def parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
             tables.append(head)
         tables[-1] = [*tables[-1], column]
     return tables
-
-
-def _widths(header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool) -> list[int]:
-    """Return the width of each column with the space around it; headings are broken at words unless `whole`."""
-    from rich.cells import cell_len
-
-    heads = [[name] if whole else name.split() or [""] for name in header]
-    cells = [[*head, *(row[column] for row in rows)] for column, head in enumerate(heads)]
-    return [AROUND + max(map(cell_len, column)) for column in cells]
 
 
 @contextmanager

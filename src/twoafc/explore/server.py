@@ -33,11 +33,6 @@ from twoafc.results import REPORT, Pictures
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
 PORT, TRIED, MOST_PORTS = 8050, 50, 65535
-ASSETS = {
-    "page.html": "text/html",
-    "style.css": "text/css",
-    **dict.fromkeys(("page.js", "query.js", "plane.js", "shared.js", "side.js", "row.js"), "text/javascript"),
-}
 AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif", "BMP": "image/bmp"}
 """Image formats that browsers show; others are sent as PNG."""
 MOST_PIXELS = 100_000_000
@@ -68,7 +63,7 @@ REPORT_POLICY = (
 
 def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
     """Make the application that serves a page of results."""
-    server = Flask("twoafc.explore", static_folder=None)
+    server = Flask("twoafc.explore", static_folder="assets")
     server.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
     server.before_request(_refuse_strangers)
     server.after_request(_protected)
@@ -77,11 +72,7 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 
     @server.get("/")
     def page() -> Response:
-        return _asset("page.html")
-
-    @server.get("/assets/<name>")
-    def asset(name: str) -> Response:
-        return _asset(name) if name in ASSETS else abort(404)
+        return Response((Path(__file__).parent / "assets" / "page.html").read_bytes(), mimetype="text/html")
 
     @server.get("/about.json")
     def about() -> Response:
@@ -144,11 +135,6 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
     return server
 
 
-def _asset(name: str) -> Response:
-    content = (Path(__file__).parent / "assets" / name).read_bytes()
-    return Response(content, mimetype=ASSETS[name])
-
-
 def _json(value: Any) -> Response:
     return Response(strict_json(value), mimetype="application/json")
 
@@ -207,8 +193,8 @@ def _failed(error: Exception) -> Response | HTTPException:
 
 def _protected(response: Response) -> Response:
     """Set headers that let the page use this server only."""
-    for name, value in {**HEADERS, "Content-Security-Policy": POLICY}.items():
-        response.headers.setdefault(name, value)
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Content-Security-Policy", POLICY)
     return response
 
 

@@ -209,12 +209,11 @@ def earlier_sets(folder: Path) -> dict[str, Path]:
         return {}  # `claim` checks whether it is a folder of an earlier run
 
 
-def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] | None = None) -> None:
+def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
     """Prepare an output folder: new, empty, or of an earlier run with the same settings; others are refused.
 
     The folders of the data sets, those of earlier runs too, are noted on its card.
     """
-    inputs = inputs or {}
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; the tables and figures are written to a folder")
     for path in inputs.values():
@@ -242,6 +241,5 @@ def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path] 
             clear_partial(parent)
     folder.mkdir(parents=True, exist_ok=True)
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
-    if not entries or sets != {name: str(path) for name, path in earlier_sets(folder).items()}:
-        card = {"format": experiments.FORMAT, "command": "twoafc reproduce", "settings": settings, "sets": sets}
-        write_text(strict_json(card, indent=1), folder / CARD)
+    card = {"format": experiments.FORMAT, "command": "twoafc reproduce", "settings": settings, "sets": sets}
+    write_text(strict_json(card, indent=1), folder / CARD)

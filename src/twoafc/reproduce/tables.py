@@ -253,16 +253,16 @@ def _printed_by_family(item: PaperDistance, measure: str) -> dict[str, float]:
     return {}
 
 
-def arithmetic_table(measure: str = "score_2afc") -> PaperTable:
-    """Make a table of the paper's own arithmetic: its values by distortion, pooled, against its Table 1."""
-    pooled = [row for row in aggregates() if row.measure == measure]
+def arithmetic_table() -> PaperTable:
+    """Make a table of the paper's own arithmetic: its 2AFC scores by distortion, pooled, against its Table 1."""
+    pooled = [row for row in aggregates() if row.measure == "score_2afc"]
     values = {
         "weighted by the true numbers of triplets": [row.by_true for row in pooled],
         f"weighted by the printed numbers [{slip_number('counts')}]": [row.by_printed for row in pooled],
     }
     rows = tuple(
         Row(
-            (label, MEASURES[measure]),
+            (label, MEASURES["score_2afc"]),
             tuple(Cell(row.table_1, ours=value) for row, value in zip(pooled, ours, strict=True)),
         )
         for label, ours in values.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -190,7 +191,7 @@ def compare_results(
                 name: float(np.average(value.columns[:, value.measures.index(measure)], weights=shared.table.weight))
                 for name, value in values.items()
             }
-    return _comparison(comparisons, scores, notes, bool(planned), results[0].k, shared.parts)
+    return _comparison(results[0], comparisons, scores, notes, bool(planned), shared.parts)
 
 
 def _training_sizes(results: Sequence[Result]) -> list[str]:
@@ -225,15 +226,15 @@ def _own(result: Result, baseline: str | None, pairs: Sequence[tuple[str, str]])
     }
     notes = [f"{result.rows.select(result.row).n_unique()} {result.row}s; {result.error_bars}", *result.caveats]
     known = dict.fromkeys(map(key_of, result.scores))
-    return _comparison(comparisons, scores, notes, bool(asked or result.card.get("planned")), result.k, known)
+    return _comparison(result, comparisons, scores, notes, bool(asked or result.card.get("planned")), known)
 
 
 def _comparison(
+    first: Result,
     comparisons: list[Record],
     scores: Mapping[tuple[str, str], Mapping[str, float]],
     notes: list[str],
     planned: bool,
-    k: int,
     known: Iterable[tuple[str, str]],
 ) -> Comparison:
     """Order the scores of every estimator and measure, the best first, with letters if all pairs were compared."""
@@ -243,10 +244,10 @@ def _comparison(
     letters = []
     for (label, measure), values in scores.items():
         own = [] if planned else [record for record in comparisons if record["estimator"] == label]
-        for name, letter in lettered(own, values, measure, better=COMPARED[k][measure].better).items():
+        for name, letter in lettered(own, values, measure, better=COMPARED[first.k][measure].better).items():
             named = {"distance": name, "estimator": label, "measure": measure, "value": values[name]}
             letters.append(named | {"letters": letter if own else None})
-    return Comparison(comparisons, letters, notes, planned)
+    return Comparison(comparisons, letters, notes, planned, first.card.get("frames"))
 
 
 def compare_rows(
@@ -346,7 +347,7 @@ class SharedRows:
 
     def named(self, distance: str, result: Result) -> str:
         """Name of a result's distance among all of them."""
-        return _name(distance, result, self.results)
+        return _named(self.results)[self.results.index(result)][distance]
 
 
 def shared_rows(results: Sequence[Result]) -> SharedRows:
@@ -375,9 +376,9 @@ def shared_rows(results: Sequence[Result]) -> SharedRows:
     shared = shared.select(keys).join(numbers, on=keys, maintain_order="left")
     parts: Parts = {}
     training: dict[tuple[str, str], Record] = {}
-    for result in results:
+    for result, named in zip(results, _named(results), strict=True):
         for key, part in result.rows.group_by("distance", "estimator", "seed", maintain_order=True):
-            name, estimator = _name(str(key[0]), result, results), str(key[1])
+            name, estimator = named[str(key[0])], str(key[1])
             own = part if row in keys else part.drop(row)
             rows = shared.join(own, on=keys, maintain_order="left")
             parts.setdefault((name, estimator), []).append(rows)
@@ -425,12 +426,14 @@ def _common_rows(
     return shared, sizes
 
 
-def _name(distance: str, result: Result, results: Sequence[Result]) -> str:
-    """Name a distance, with the name of its folder if several results have a distance of this name."""
-    if [name for other in results for name in other.distances].count(distance) == 1:
-        return distance
-    folder = next(name for name, other in zip(_short_names(results), results, strict=True) if other is result)
-    return f"{distance} ({folder})"
+def _named(results: Sequence[Result]) -> list[dict[str, str]]:
+    """Name the distances of each result, with the name of its folder if several results have one of this name."""
+    distances = [result.distances for result in results]
+    times = Counter(name for names in distances for name in names)
+    return [
+        {name: name if times[name] == 1 else f"{name} ({folder})" for name in names}
+        for names, folder in zip(distances, _short_names(results), strict=True)
+    ]
 
 
 def _names(results: Sequence[Result]) -> list[str]:

@@ -181,7 +181,11 @@ def write_result(
             plots.save(figure, *files, dpi=150)
         (partial / REPORT).write_text(report_page(result, images), encoding="utf-8")
         card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
-        card["data"] = {role: _relative(table, folder) for role, table in card.get("data", {}).items()}
+        start = os.path.abspath(folder)
+        card["data"] = {
+            role: table | ({"path": os.path.relpath(table["path"], start)} if "path" in table else {})
+            for role, table in card.get("data", {}).items()
+        }
         content = {
             "scores": result.scores,
             "comparisons": result.comparisons,
@@ -193,13 +197,6 @@ def write_result(
             ],
         }
         RESULTS.write_card(partial, card, content)
-
-
-def _relative(described: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
-    """Make the path in the description of a table relative to the folder that is written."""
-    if "path" not in described:
-        return dict(described)
-    return {**described, "path": os.path.relpath(described["path"], os.path.abspath(folder))}
 
 
 LONGEST = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,6 @@ class Result:
     def replace(self, **changes: Any) -> Result:
         """Return a copy with other values of some attributes."""
         other = copy.copy(self)
-        other.__dict__.pop("_models", None)  # depends on the scores
         other.__dict__.update(changes)
         return other
 
@@ -255,12 +254,21 @@ class Result:
             )
 
     def model(self, distance: str, estimator: str) -> Fit | None:
-        """Return the fit of a distance and estimator, or None if none was saved; with several seeds, the first."""
-        if "runs" not in self.__dict__:
-            paths = (path for key, path in self._models.items() if key[:2] == (distance, estimator))
-            return next(map(load, paths), None)
-        fits = (run.fit for run in self.runs if (run.distance, run.estimator) == (distance, estimator))
-        return next((fit for fit in fits if hasattr(fit, "save")), None)
+        """Return the fit of a distance and estimator, or None if none was saved.
+
+        With several seeds it is the first that did not diverge or, if all did, the last.
+        """
+        if "runs" in self.__dict__:
+            runs = (run for run in self.runs if hasattr(run.fit, "save"))
+        else:  # loaded one by one, until one will do
+            runs = (Run(*key, load(path)) for key, path in self._models.items() if key[:2] == (distance, estimator))
+        fit = None
+        for run in runs:
+            if (run.distance, run.estimator) == (distance, estimator):
+                fit = run.fit
+                if not run.diverged:
+                    break
+        return fit
 
     def fit(self, distance: str, estimator: str) -> Any:
         """Return the fit of a distance and estimator as `model` does; a `DataError` if there is none."""
@@ -269,7 +277,7 @@ class Result:
             raise DataError(f"{self.name} has no model of {distance}, {estimator}")
         return fit
 
-    @cached_property
+    @property
     def _models(self) -> dict[Key, Path]:
         """Files of the saved models."""
         assert self.folder is not None
@@ -372,7 +380,7 @@ class Result:
             if not isinstance(other, Result | str | Path):
                 raise TypeError(f"compare takes other results or folders of results; got {type(other).__name__}")
         results = [self, *(other if isinstance(other, Result) else Result.read(other) for other in others)]
-        return replace(compare_results(results, baseline=baseline, pairs=pairs), native=self._native)
+        return compare_results(results, baseline=baseline, pairs=pairs)
 
     def remarks(self) -> list[str]:
         """Return the notes below the tables: caveats, floor and ceiling, notes, findings about the tables."""

@@ -14,7 +14,7 @@ from twoafc.inference import Ceiling, Record, places
 
 @dataclass(frozen=True)
 class Column:
-    """A measure in a table: its name in a record, its heading, its decimals, and the kinds of rows that have it.
+    """A measure in a table: its name in a record, its heading, and its decimals.
 
     ``slim`` is its heading in the table for a paper, if it is shown there; ``grouped``, whether it is shown by group.
     """
@@ -22,26 +22,24 @@ class Column:
     name: str
     heading: str
     decimals: int
-    of: tuple[int, ...] = (2, 1)
     slim: str = ""
     grouped: bool = False
 
 
-TRIPLETS, PAIRS = (2,), (1,)
 COLUMNS = (
     Column("nll", "NLL ↓", 4, slim=r"NLL $\downarrow$", grouped=True),
-    Column("explained", "explained %", 0, TRIPLETS, slim="expl."),
-    Column("nll_floor", "NLL of a constant P", 4, PAIRS),
+    Column("explained", "explained %", 0, slim="expl."),
+    Column("nll_floor", "NLL of a constant P", 4),
     Column("nll_simulated", "NLL if P were true", 4),
     Column("nll_per_vote", "NLL per vote ↓", 4),
     Column("agreement", "AJ % ↑", 2, grouped=True),
-    Column("score_2afc", "2AFC % ↑", 2, TRIPLETS, grouped=True),
-    Column("score_2afc_votes", "2AFC % of votes ↑", 2, TRIPLETS),
-    Column("score_2afc_distance", "2AFC % ↑, distance only", 2, TRIPLETS, slim=r"2AFC $\uparrow$"),
-    Column("average_precision", "AP % ↑, distance only", 2, PAIRS, slim=r"AP $\uparrow$", grouped=True),
-    Column("average_precision_simulated", "AP if P were true", 2, PAIRS),
+    Column("score_2afc", "2AFC % ↑", 2, grouped=True),
+    Column("score_2afc_votes", "2AFC % of votes ↑", 2),
+    Column("score_2afc_distance", "2AFC % ↑, distance only", 2, slim=r"2AFC $\uparrow$"),
+    Column("average_precision", "AP % ↑, distance only", 2, slim=r"AP $\uparrow$", grouped=True),
+    Column("average_precision_simulated", "AP if P were true", 2),
 )
-"""Measures of triplets and of pairs."""
+"""Measures of triplets and of pairs; a table shows those that its records have."""
 BARE = {2: "score_2afc_distance", 1: "average_precision"}
 """The score of the bare distance, without a fit."""
 MOST_GROUPS = 40
@@ -53,11 +51,6 @@ def row_of(score: Record) -> str:
     return "pair" if "pairs" in score else "triplet"
 
 
-def distances_per_row(score: Record) -> int:
-    """Return the number of distances of a scored row: 2 for triplets, 1 for pairs."""
-    return 1 if row_of(score) == "pair" else 2
-
-
 def column_of(measure: str) -> Column:
     """Return the column of a measure."""
     return next(column for column in COLUMNS if column.name == measure)
@@ -67,8 +60,8 @@ def columns_of(scores: Sequence[Record], *, short: bool = False) -> list[Column]
     """Return the measures of some scores; if short, those that fit a terminal or a page."""
     left_out = ("_simulated", "_per_vote", "_votes") if short else ()
     share = any("explained_low" in record for record in scores)
-    own = [column for column in COLUMNS if distances_per_row(scores[0]) in column.of]
-    return [c for c in own if not c.name.endswith(left_out) and (c.name != "explained" or share)]
+    names = scores[0].keys() | ({"explained"} if share else set())
+    return [column for column in COLUMNS if column.name in names and not column.name.endswith(left_out)]
 
 
 def reading(scores: Sequence[Record]) -> str:
@@ -104,7 +97,7 @@ def summary_table(scores: Sequence[Record], *, split: str = "test", short: bool 
 
 def summary_records(scores: Sequence[Record]) -> list[Record]:
     """Return a few measures of every distance and estimator on the tested rows, all pooled, the best NLL first."""
-    second = "score_2afc" if distances_per_row(scores[0]) == 2 else "average_precision"
+    second = "score_2afc" if row_of(scores[0]) == "triplet" else "average_precision"
     names = ("distance", "estimator", "nll", "nll_se", "nll_letters", second, f"{second}_se")
     records = sorted(shown(scores), key=_nll)
     kept = [name for name in names if any(name in record for record in records)]
@@ -295,8 +288,8 @@ def paper_table(
     comparisons.
     """
     records = sorted(shown(scores), key=_nll)
-    k, known = distances_per_row(scores[0]), ceiling is not None and ceiling.known
-    columns = [(c.name, c.slim) for c in COLUMNS if c.slim and k in c.of and (c.name != "explained" or known)]
+    known = ceiling is not None and ceiling.known
+    columns = [(c.name, c.slim) for c in columns_of(scores) if c.slim and (c.name != "explained" or known)]
     lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
     estimators = list(dict.fromkeys(record["estimator"] for record in records))
     wide = max(len(record["distance"]) for record in records) > LONG
@@ -314,10 +307,10 @@ def paper_table(
             for name, _ in columns:
                 cells += [_slim(record, name), *([record.get(f"{name}_letters") or ""] if name in lettered else [])]
             body.append(" & ".join(cells) + r" \\")
-    rows = f"{row_of(records[0])}s"
+    row = row_of(records[0])
     by = "" if len(estimators) > 1 else f"; P fitted by {estimators[0]}"
-    caption = f"Distances scored on {records[0][rows]:,} {rows} with {records[0]['votes']:,} votes{by}."
-    notes = ["Scores are weighted by sampling weights."] * weighted + _slim_notes(k, ceiling, error_bars)
+    caption = f"Distances scored on {records[0][f'{row}s']:,} {row}s with {records[0]['votes']:,} votes{by}."
+    notes = ["Scores are weighted by sampling weights."] * weighted + _slim_notes(row, ceiling, error_bars)
     if lettered:
         several = len({record["distance"] for record in records}) > 2
         tests = "paired tests, Holm-corrected, 5 %" if several else "paired test, 5 %"
@@ -361,12 +354,13 @@ def _slim(record: Record, name: str) -> str:
     return rf"{value:.{digits}f} $\pm$ {spread:.{digits}f}"
 
 
-def _slim_notes(k: int, ceiling: Ceiling | None, error_bars: str) -> list[str]:
+def _slim_notes(row: str, ceiling: Ceiling | None, error_bars: str) -> list[str]:
     """Explain the measures of `paper_table`, in sentences."""
-    bare = (
-        "2AFC: votes that the distance alone agrees with" if k == 2 else "AP: average precision of the distance alone"
-    )
-    notes = [f"NLL: negative log-likelihood, nats per {'pair' if k == 1 else 'triplet'}.", f"{bare}, in %."]
+    bare = {
+        "triplet": "2AFC: votes that the distance alone agrees with",
+        "pair": "AP: average precision of the distance alone",
+    }
+    notes = [f"NLL: negative log-likelihood, nats per {row}.", f"{bare[row]}, in %."]
     notes.append(f"± standard error{f' ({error_bars})' if error_bars else ''}.")
     if ceiling is not None:
         notes.append(f"P = 1/2 has NLL {ceiling.floor_nll:.3f}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twoafc.diagnostics import join_names
 from twoafc.inference import COMPARED, Ceiling, Goodness, Record, advantage, places, preference_matters
-from twoafc.results.tables import all_diverged, distances_per_row, explained, key_of, row_of, shown
+from twoafc.results.tables import all_diverged, explained, key_of, row_of, shown
 
 if TYPE_CHECKING:
     from twoafc.results.result import Result
@@ -88,13 +88,14 @@ def nll_text(record: Record) -> str:
 
 def _lead(best: Record, ranked: Sequence[Record], result: Result) -> list[str]:
     """State the planned comparisons or, if none were planned, which distances lead."""
-    tested = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", best["estimator"])]
+    tested = [record for record in result.comparisons if record["measure"] == "nll"]
     if not result.card.get("planned"):
-        return [_leading(best, ranked, tested)]
+        own = [record for record in tested if record["estimator"] == best["estimator"]]
+        return [_leading(best, ranked, own, result.k)]
     baseline, sentences = result.card.get("baseline"), []
-    labels = dict.fromkeys(record["estimator"] for record in result.comparisons)
+    labels = dict.fromkeys(record["estimator"] for record in tested)
     for label in labels:
-        own = [r for r in result.comparisons if (r["measure"], r["estimator"]) == ("nll", label)]
+        own = [record for record in tested if record["estimator"] == label]
         lead = f"{label}: " if len(labels) > 1 else ""
         if baseline:
             sentences.append(f"{lead}{_against(str(baseline), ranked, own)}")
@@ -123,19 +124,14 @@ def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) 
     return f"Against {baseline}, the baseline: {', '.join(parts)}."
 
 
-def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record]) -> str:
+def _leading(best: Record, ranked: Sequence[Record], tested: Sequence[Record], k: int) -> str:
     """Name the leading set: the distance with the lowest NLL and those that cannot be told apart from it."""
-    name, k = best["distance"], distances_per_row(best)
+    name = best["distance"]
     order = [r["distance"] for r in ranked if r["estimator"] == best["estimator"] and r["distance"] != name]
     if not order:
         return f"{name} is the only distance, so nothing is compared."
     total = _number(1 + len(order))
-    mine = {
-        other: record
-        for record in tested
-        for other in ({record["a"], record["b"]} - {name})
-        if name in (record["a"], record["b"])
-    }
+    mine = {r["b"] if r["a"] == name else r["a"]: r for r in tested if name in (r["a"], r["b"])}
     if not mine:
         return f"{name} has the lowest NLL of {total} distances; differences between them were not tested."
     alike = [other for other in order if other in mine and not mine[other]["different"]]
