@@ -132,20 +132,11 @@ def shared_distances(
     return names, notes
 
 
-class HalfPredictions(NamedTuple):
-    """P by fits to complementary halves of the training table, on the rows that are tested."""
-
-    P: FloatArray  # shape (splits, 2, T)
-    crossed: bool  # whether the training table was cross-validated
-    df: float  # degrees of freedom of the noise of training: the splits, or fewer where there are few references
-
-
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """P of one fit on the rows of one split; the table has the one distance.
 
     ``floor`` is the constant P to beat: 1/2 for triplets, the share of "same" in the fitted votes for pairs.
-    ``halves`` are predictions by fits to complementary halves of the training table, if they were made.
     """
 
     run: Run
@@ -154,7 +145,6 @@ class Prediction:
     P: FloatArray
     diverged: bool
     floor: FloatArray
-    halves: HalfPredictions | None = None
 
 
 def predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.evaluation.loop import HalfPredictions, Key, Prediction
+from twoafc.evaluation.loop import Key, Prediction
 from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
@@ -36,7 +35,6 @@ from twoafc.inference import (
     combined_units,
     errors,
     estimate_ceiling,
-    halves_of,
     lettered,
     over_seeds,
     share_explained,
@@ -56,18 +54,15 @@ from twoafc.table import ENDS
 class Scored:
     """A prediction with the values of its rows; `values` is None where P is not finite (a run that diverged).
 
-    ``grouped`` has the values of each group by itself, where they differ from those of all rows.
+    ``grouped`` has the values of each group by itself, where they differ from those of all rows; ``P_halves``, shape
+    (splits, 2, T), is P by fits to complementary halves of the training table, if they were made.
     """
 
     prediction: Prediction
     values: Values | None
     grouped: Values | None
     records: list[Record]
-
-    @property
-    def codes(self) -> tuple[list[str], NDArray[np.int64]] | None:
-        """Names of the groups and each row's number among them; None where the table has none."""
-        return self.prediction.table.groups
+    P_halves: FloatArray | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -91,16 +86,6 @@ def score(prediction: Prediction, settings: Settings, clustering: Clustering) ->
     if grouped is not None and table.groups is not None:
         by_itself = values_of(table, P, grouped, clustering, ties=settings.ties, group=table.groups[1])
     return Scored(prediction, values, by_itself, _records(prediction, columns, grouped))
-
-
-def with_halves(one: Scored, fits: HalfPredictions, settings: Settings) -> Scored:
-    """Add the scores of fits to halves of the training table, from which the noise of training is estimated."""
-    if one.values is None:
-        return one
-    table = one.prediction.table
-    halves = halves_of(table, fits.P, ties=settings.ties, crossed=fits.crossed, df=fits.df)
-    values, grouped = (None if part is None else replace(part, halves=halves) for part in (one.values, one.grouped))
-    return replace(one, prediction=replace(one.prediction, halves=fits), values=values, grouped=grouped)
 
 
 def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS) -> list[Record]:
@@ -143,7 +128,7 @@ class Analytic:
     def errors(self, one: Scored, clustering: Clustering) -> Errors:
         """Return the errors of a prediction's scores, by group."""
         assert one.values is not None
-        return errors(one.values, one.codes, clustering, one.grouped)
+        return errors(one.values, one.prediction.table.groups, clustering, one.grouped)
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
         """Return replicated scores as arguments of `twoafc.inference.compare`; none for errors by formula."""
@@ -165,8 +150,9 @@ class Bootstrap(Analytic):
     def errors(self, one: Scored, clustering: Clustering) -> Errors:
         """Return the errors of a prediction's scores, by group."""
         assert one.values is not None
+        groups = one.prediction.table.groups
         drawn = bootstrap_errors(
-            one.values, one.codes, clustering.rows, grouped=one.grouped, draws=self.draws, seed=self.seed
+            one.values, groups, clustering.rows, grouped=one.grouped, draws=self.draws, seed=self.seed
         )
         by_formula = super().errors(one, clustering)
         if clustering.votes is None:
@@ -326,16 +312,16 @@ def tested_rows(scored: Scored, splits: int) -> pl.DataFrame:
         **{end: pl.Series(column) for end, column in zip(ENDS[table.k], table.columns, strict=True)},
         P=pl.Series(prediction.P),
         nll=pl.Series(nll),
-        **({HALVES: _halves_column(prediction, splits)} if splits else {}),
+        **({HALVES: _halves_column(scored, splits)} if splits else {}),
     )
 
 
-def _halves_column(prediction: Prediction, splits: int) -> pl.Series:
+def _halves_column(scored: Scored, splits: int) -> pl.Series:
     """P by the fits to halves, first and second of each split in turn; null where there are none."""
     dtype = pl.Array(pl.Float64, 2 * splits)
-    if prediction.halves is None:
-        return pl.Series([None] * len(prediction.table), dtype=dtype)
-    return pl.Series(prediction.halves.P.reshape(2 * splits, -1).T.copy(), dtype=dtype)
+    if scored.P_halves is None:
+        return pl.Series([None] * len(scored.prediction.table), dtype=dtype)
+    return pl.Series(scored.P_halves.reshape(2 * splits, -1).T.copy(), dtype=dtype)
 
 
 # The ceiling
