@@ -17,12 +17,10 @@ from scipy.special import pdtrc
 from twoafc.arrays import BoolArray, IntArray
 from twoafc.diagnostics.findings import Finding, join_names, share_of
 from twoafc.diagnostics.profile import Profile, profile_of
-from twoafc.table import Votes
+from twoafc.table import Votes, compared_images
 
 Keys = NDArray[np.uint64]
 
-IMAGES = ((("ref0", "x0"), ("ref1", "x1")), (("ref", "x0"), ("ref", "x1")), (("ref", "x"),))
-"""Columns that name the two images of each distance: of quadruples, of triplets and of pairs."""
 SAFETY, P_ACCIDENT = 5.0, 1e-3
 """Equal rows are a finding if `SAFETY` times the expected number of coincidences gives as many with a probability below
 `P_ACCIDENT`."""
@@ -180,10 +178,8 @@ def _key(sides: Sides) -> Keys:
 
 def _by_names(table: Votes) -> Sides | None:
     """Keys from the names of the images; None where the table does not name them all."""
-    for images in IMAGES:
-        if {name for names in images for name in names} <= set(table.labels.columns):
-            return tuple(_hashed(*table.labels.select(names)) for names in images)
-    return None
+    images = compared_images(table.labels.columns)
+    return tuple(_hashed(*table.labels.select(names)) for names in images) or None
 
 
 def _by_distances(table: Votes, names: list[str]) -> Sides:

@@ -250,12 +250,12 @@ class Profile:
     @cached_property
     def size(self) -> dict[tuple[str, str], float]:
         """Rank correlation of u0 + u1 between two distances."""
-        return self._correlations([sum(column.u[1:], start=column.u[0]) for column in self.columns.values()])
+        return self._correlations([np.sum(column.u, axis=0) for column in self.columns.values()])
 
     @cached_property
     def side(self) -> dict[tuple[str, str], float]:
         """Rank correlation of u0 - u1 between two distances; of u for pairs."""
-        return self._correlations([-sum(column.u[1:], start=-column.u[0]) for column in self.columns.values()])
+        return self._correlations([column.u[0] - sum(column.u[1:]) for column in self.columns.values()])
 
     def _correlations(self, rows: list[FloatArray]) -> dict[tuple[str, str], float]:
         # A constant column correlates with none.
