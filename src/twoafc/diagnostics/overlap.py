@@ -206,13 +206,10 @@ def _coincidence(profile: Profile, rows: Sides, times: IntArray) -> bool:
 def _coincidence_between(profile: Profile, train: Sides, test: Sides, met: int) -> bool:
     """Whether so many test rows may be in the training table by coincidence."""
     (known, times), (asked, again) = (np.unique(np.concatenate(rows), return_counts=True) for rows in (train, test))
-    if _identifying(profile, _collision(times)):
+    k, equal = len(train), _collision(times)
+    if _identifying(profile, equal):
         return False
-    k = len(train)
-    if k == 1:
-        # Values of pairs that are equal between the tables are the matches themselves.
-        equal = _collision(times)
-    else:
+    if k > 1:  # values of pairs that are equal between the tables are the matches themselves
         index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         matches = np.where(known[index] == asked, times[index], 0)
         equal = float((matches * again).sum() / (float(times.sum()) * again.sum()))

@@ -60,16 +60,7 @@ class Relation:
 def relate(
     share: FloatArray, u0: FloatArray, u1: FloatArray, unit: IntArray | None, weight: FloatArray | None = None
 ) -> Relation:
-    """Relate votes, the share n / M of each row, to the ranks of a distance; ``unit`` numbers repeated references.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> u0, u1 = rng.random((2, 1000))
-    >>> relation = relate(rng.binomial(2, u1) / 2, u0, u1, None)
-    >>> relation.score < 40, relation.low < 1e-9, relation.p < 1e-9
-    (True, True, True)
-    """
+    """Relate votes, the share n / M of each row, to the ranks of a distance; ``unit`` numbers repeated references."""
     coarse = unit is not None and int(unit.max()) + 1 < MIN_UNITS
     if coarse:
         unit = None
