@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from twoafc import Density, Spline, Triplets
 from twoafc.evaluation import Data, Task, predictions
-from twoafc.evaluation.halves import fit_to_halves, split_into_halves, training_matters
+from twoafc.evaluation.halves import fit_to_halves, score_halves, split_into_halves, training_matters
 from twoafc.inference import (
     MEASURES,
     Values,
@@ -32,7 +32,6 @@ from twoafc.inference import (
     clustering_of,
     compare,
     errors,
-    halves_of,
     values_of,
     values_per_row,
 )
@@ -207,8 +206,7 @@ def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> Ite
                 *_, last = predictions(task, run, data)
                 values[name] = values_of(last.table, last.P, values_per_row(last.table, last.P), clustering)
                 if design.folds or training_matters(estimator, len(train), len(table)):
-                    P, crossed, df = fit_to_halves(task, run, data, half)
-                    halves = halves_of(last.table, P, crossed=crossed, df=df)
+                    halves = score_halves(fit_to_halves(task, run, data, half), last.table, data)
                     values[name] = replace(values[name], halves=halves)
         yield outcome(values, clustering, means)
 

@@ -13,7 +13,7 @@ from twoafc.diagnostics.findings import Finding, Level, join_names
 from twoafc.diagnostics.profile import Column, Profile, Relation
 from twoafc.diagnostics.values import kolmogorov
 from twoafc.inference import clustering_of, p_value
-from twoafc.table import Votes
+from twoafc.table import Votes, compared_images
 
 State = Literal["agrees", "disagrees", "turns", "unclear"]
 """Whether the smaller distance is chosen more often than not, less often, or depending on its size."""
@@ -118,15 +118,11 @@ def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | No
         yield profile, profiles[1 - index] if len(profiles) == 2 else None
 
 
-def _scores(relations: list[Relation]) -> str:
-    scores = [relation.score for relation in relations]
+def _scores(relations: Relations, names: list[str]) -> str:
+    scores = [relations[name].score for name in names]
     if len(scores) == 1:
-        return f"2AFC {scores[0]:.1f} ± {relations[0].se:.1f} %"
+        return f"2AFC {scores[0]:.1f} ± {relations[names[0]].se:.1f} %"
     return f"2AFC {min(scores):.1f}..{max(scores):.1f} %"
-
-
-def _scores_of(profile: Profile, names: list[str]) -> str:
-    return _scores([profile.relations[name] for name in names])
 
 
 # Direction: distances that disagree with the votes
@@ -245,7 +241,7 @@ def _opposite_tables(profile: Profile, other: Profile, against: list[str]) -> Fi
         message = f"the votes of {role} are flipped (n must count x1), or all its distances are similarities"
         remedy = "replace n by M - n, or use 1 - similarity; the data do not decide which"
     evidence = (
-        f"{_scores_of(profile, names)} here, {_scores_of(other, names)} in {other.role}"
+        f"{_scores(profile.relations, names)} here, {_scores(other.relations, names)} in {other.role}"
         f" ({same} of {len(names)} distances have the same values in both tables, {reversed_} have them reversed)"
     )
     return Finding("direction", "warning", role, names[0] if len(names) == 1 else None, message, evidence, remedy)
@@ -266,10 +262,8 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
     """
     nearest = _nearest(profile, name, agreeing)
     side, size, least = profile.side[name, nearest], profile.size[name, nearest], _min_correlation(profile)
-    evidence = (
-        f"{_scores_of(profile, [name])}, {_scores_of(profile, agreeing)} for {join_names(agreeing)}; rank correlation "
-        f"with {nearest} {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
-    )
+    scores = f"{_scores(profile.relations, [name])}, {_scores(profile.relations, agreeing)} for {join_names(agreeing)}"
+    evidence = f"{scores}; rank correlation with {nearest} {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
     level: Level = "warning"
     if side > least:
         level = "note"
@@ -286,7 +280,7 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
         message = f"{name} disagrees with the votes: a similarity, or d0 and d1 are swapped, or the distance is wrong"
         remedy = "smaller must mean closer, and d0 must belong to x0"
     if other:
-        evidence += f"; in {other.role} it agrees with them, {_scores_of(other, [name])}"
+        evidence += f"; in {other.role} it agrees with them, {_scores(other.relations, [name])}"
     remedy += f", as in {other.role}" if other else f"; {GENUINE}"
     return Finding("direction", level, profile.role, name, message, evidence, remedy)
 
@@ -294,7 +288,7 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
 def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> Finding:
     """Most distances disagree with the votes: only signs distinguish flipped votes from similarities."""
     single = against[0] if len(against) == 1 else None
-    evidence = f"{_scores_of(profile, against)} for {join_names(against)}"
+    evidence = f"{_scores(profile.relations, against)} for {join_names(against)}"
     if all(profile.columns[name].uniform.values[-1] <= 0 for name in against):
         message = f"{single or 'every distance'} disagrees with the votes and is negative: a similarity, or negated"
         remedy = "use the distance itself, at least 0"
@@ -309,7 +303,8 @@ def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> 
 def _leaning(profile: Profile, name: str, agreeing: list[str]) -> Finding:
     """One distance scores below 50 % by more than chance, and too little to be sure of the cause."""
     several = f", corrected for {len(profile.varying)} distances" if len(profile.varying) > 1 else ""
-    evidence = f"{_scores_of(profile, [name])}, p = {profile.below_half[name]:.1g} for a score below 50 %{several}"
+    score, p = _scores(profile.relations, [name]), profile.below_half[name]
+    evidence = f"{score}, p = {p:.1g} for a score below 50 %{several}"
     cause = "n counts x0"
     if agreeing:
         nearest, cause = _nearest(profile, name, agreeing), "its d0 and d1 are swapped"
@@ -322,7 +317,7 @@ def _leaning(profile: Profile, name: str, agreeing: list[str]) -> Finding:
 def _turning(profile: Profile, name: str) -> Finding:
     strata = ", ".join(f"{relation.score:.0f}" for relation in _strata(profile, profile.columns[name]))
     message = f"{name} agrees with the votes in one part of its range and disagrees in another: no flip explains that"
-    evidence = f"{_scores_of(profile, [name])}; from small to large distances {strata} %"
+    evidence = f"{_scores(profile.relations, [name])}; from small to large distances {strata} %"
     remedy = "look at the fitted surface; in one part a larger distance looks closer"
     return Finding("turning", "note", profile.role, name, message, evidence, remedy)
 
@@ -399,7 +394,7 @@ def _table_unrelated(profile: Profile, names: list[str], other: Profile | None) 
     remedy = "match the rows again by the names of their images, not by their order"
     explaining = [name for name in names if _effect(other, name) > 0]
     if other and explaining:
-        evidence += f"; {_scores_of(other, explaining)} in {other.role} for {join_names(explaining)}"
+        evidence += f"; {_scores(other.relations, explaining)} in {other.role} for {join_names(explaining)}"
         # One distance may be useful in one table only; all of them hardly are.
         cause = f", or {single} is useless there" if single else ": its votes do not belong to its distances"
         return Finding("shuffled", "warning", role, single, f"the rows of {role} are shuffled{cause}", evidence, remedy)
@@ -422,7 +417,7 @@ def _one_unrelated(profile: Profile, name: str, related: list[str], other: Profi
         f"distances at most {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
     )
     if other:
-        evidence += f"; in {other.role} it explains them, {_scores_of(other, [name])}"
+        evidence += f"; in {other.role} it explains them, {_scores(other.relations, [name])}"
     remedy = "match its rows again by the names of their images, not by their order; if they match, it is useless here"
     least = _chance_correlation(profile)
     if abs(side) >= least or (unlike is not None and unlike[0] < FEW_UNLIKE):
@@ -442,10 +437,10 @@ def _one_unrelated(profile: Profile, name: str, related: list[str], other: Profi
 
 
 def _unrelated_scores(profile: Profile, names: list[str]) -> str:
-    relations = [profile.relations[name] for name in names]
-    if len(relations) == 1:
-        return f"{_scores(relations)}, p = {relations[0].p:.2g} for no relation to the votes"
-    return f"{_scores(relations)} for {join_names(names)}, each ± {relations[0].se:.1f} or so"
+    scores, first = _scores(profile.relations, names), profile.relations[names[0]]
+    if len(names) == 1:
+        return f"{scores}, p = {first.p:.2g} for no relation to the votes"
+    return f"{scores} for {join_names(names)}, each ± {first.se:.1f} or so"
 
 
 def _repeated_pairs(profile: Profile, names: list[str]) -> str:
@@ -473,12 +468,12 @@ def unlike_pairs(table: Votes, name: str) -> tuple[float, int] | None:
     (1.0, 20)
     """
     labels = table.labels
-    refs = ("ref0", "ref1") if {"ref0", "ref1"} <= set(labels.columns) else ("ref", "ref")
-    if not {*refs, "x0", "x1"} <= set(labels.columns):
+    images = compared_images(labels.columns)
+    if not images:
         return None
     frame = pl.concat(
         pl.DataFrame({"ref": labels[ref], "x": labels[x], "d": d})
-        for ref, x, d in zip(refs, ("x0", "x1"), table.distances[name], strict=True)
+        for (ref, x), d in zip(images, table.distances[name], strict=True)
     )
     pairs = frame.group_by("ref", "x").agg(times=pl.len(), width=pl.col("d").max() - pl.col("d").min())
     repeated = pairs.filter(pl.col("times") > 1)["width"].to_numpy()
@@ -512,11 +507,7 @@ def _groups(profile: Profile) -> Iterator[Finding]:
 def _flipped_group(role: str, label: str, here: Relations, elsewhere: list[Relations]) -> Finding | None:
     signs = {name: _sign(relation) for name, relation in here.items()}
     against = [name for name in signs if signs[name] == "disagrees"]
-    better = []
-    for there in elsewhere:
-        signs_there = {_sign(there[name]) for name in against}
-        if "agrees" in signs_there and "disagrees" not in signs_there:
-            better.append(there)
+    better = [there for there in elsewhere if {_sign(there[name]) for name in against} - {"unclear"} == {"agrees"}]
     if "agrees" in signs.values() or not better:
         return None
     message = (
@@ -552,5 +543,4 @@ def _shuffled_group(role: str, label: str, here: Relations, elsewhere: list[Rela
 
 
 def _compared(label: str, names: list[str], here: Relations, there: Relations) -> str:
-    in_group, in_other = (_scores([relations[name] for name in names]) for relations in (here, there))
-    return f"{in_group} in group {label}, {in_other} in another, for {join_names(names)}"
+    return f"{_scores(here, names)} in group {label}, {_scores(there, names)} in another, for {join_names(names)}"

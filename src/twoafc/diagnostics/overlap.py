@@ -17,12 +17,10 @@ from scipy.special import pdtrc
 from twoafc.arrays import BoolArray, IntArray
 from twoafc.diagnostics.findings import Finding, join_names, share_of
 from twoafc.diagnostics.profile import Profile, profile_of
-from twoafc.table import Votes
+from twoafc.table import Votes, compared_images
 
 Keys = NDArray[np.uint64]
 
-IMAGES = ((("ref0", "x0"), ("ref1", "x1")), (("ref", "x0"), ("ref", "x1")), (("ref", "x"),))
-"""Columns that name the two images of each distance: of quadruples, of triplets and of pairs."""
 SAFETY, P_ACCIDENT = 5.0, 1e-3
 """Equal rows are a finding if `SAFETY` times the expected number of coincidences gives as many with a probability below
 `P_ACCIDENT`."""
@@ -180,10 +178,8 @@ def _key(sides: Sides) -> Keys:
 
 def _by_names(table: Votes) -> Sides | None:
     """Keys from the names of the images; None where the table does not name them all."""
-    for images in IMAGES:
-        if {name for names in images for name in names} <= set(table.labels.columns):
-            return tuple(_hashed(*table.labels.select(names)) for names in images)
-    return None
+    images = compared_images(table.labels.columns)
+    return tuple(_hashed(*table.labels.select(names)) for names in images) or None
 
 
 def _by_distances(table: Votes, names: list[str]) -> Sides:
@@ -210,13 +206,10 @@ def _coincidence(profile: Profile, rows: Sides, times: IntArray) -> bool:
 def _coincidence_between(profile: Profile, train: Sides, test: Sides, met: int) -> bool:
     """Whether so many test rows may be in the training table by coincidence."""
     (known, times), (asked, again) = (np.unique(np.concatenate(rows), return_counts=True) for rows in (train, test))
-    if _identifying(profile, _collision(times)):
+    k, equal = len(train), _collision(times)
+    if _identifying(profile, equal):
         return False
-    k = len(train)
-    if k == 1:
-        # Values of pairs that are equal between the tables are the matches themselves.
-        equal = _collision(times)
-    else:
+    if k > 1:  # values of pairs that are equal between the tables are the matches themselves
         index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         matches = np.where(known[index] == asked, times[index], 0)
         equal = float((matches * again).sum() / (float(times.sum()) * again.sum()))

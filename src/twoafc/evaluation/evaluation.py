@@ -15,15 +15,15 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
-from twoafc.evaluation.loop import Data, Fits, Learned, Task, bootstrap_refits, predictions, shared_distances
+from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
 from twoafc.evaluation.records import (
     Analytic,
     Bootstrap,
     Refit,
     Scored,
+    bootstrap_refits,
     ceiling_of,
     explained_by,
-    records_of,
     score,
     summaries,
     tested_rows,
@@ -119,7 +119,7 @@ def evaluate(
     if test is not None and changes.get("folds") is not None:
         raise ValueError("folds cross-validate a single table; there is a test table too")
     settings = changed_settings("evaluate", settings, changes)
-    chosen, distances = _estimators(estimators), [distances] if isinstance(distances, str) else distances
+    chosen = _estimators(estimators)
     train, test = ({given.distance: given} if isinstance(given, Counts) else given for given in (train, test))
     if _are_counts(train) or _are_counts(test):
         if not _are_counts(train) or not (test is None or _are_counts(test)):
@@ -136,7 +136,7 @@ def evaluate(
 def evaluate_tables(
     train: Votes,
     test: Votes | None,
-    distances: Sequence[str] | None,
+    distances: str | Sequence[str] | None,
     estimators: Mapping[str, Estimator],
     settings: Settings,
     progress: Progress | None,
@@ -154,7 +154,8 @@ def evaluate_tables(
     names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
     known = [*names, *(learned or {})]
     baseline, pairs = known_names(known, baseline, pairs)
-    fits = Fits(names, estimators, learned or {}, baseline, planned_pairs(known, baseline, pairs))
+    planned = planned_pairs(known, baseline, pairs)
+    fits = Fits(names, estimators, learned or {})
     data, settings = _split(train, test, settings)
     train, counted = data.train, data.train.count is not None
 
@@ -173,10 +174,8 @@ def evaluate_tables(
     papers = _papers_density(fits, data, settings)
     notes += [*_notes_on_fits(data, fits), *_notes_on_scores(data, scores), *_density_note(scores, papers)]
     scores += means_over_seeds
-    comparisons = (
-        [] if counted else keep_planned(_comparisons(unseen, clustering, method), fits.comparisons, COMPARED[train.k])
-    )
-    if not fits.comparisons:
+    comparisons = [] if counted else keep_planned(_comparisons(unseen, clustering, method), planned, COMPARED[train.k])
+    if not planned:
         scores = with_letters(scores, comparisons)
     ceiling = ceiling_of(unseen, clustering, among) if train.k == 2 else None
     if ceiling is not None:
@@ -187,8 +186,8 @@ def evaluate_tables(
     card["caveats"] = [worded(caveat, train.row) for caveat in clustering.caveats()]
     card["caveats"] += training_caveats(unseen, noise, data, settings)
     card["paper_density_nll"] = _finite(papers)
-    if fits.comparisons:
-        card |= {"baseline": fits.baseline, "planned": [list(pair) for pair in fits.comparisons]}
+    if planned:
+        card |= {"baseline": baseline, "planned": [list(pair) for pair in planned]}
     return Result(
         row=train.row,
         scores=scores,
@@ -235,9 +234,7 @@ def _way_to_error_bars(data: Data, fits: Fits, settings: Settings, progress: Pro
     if settings.error_bars == "bootstrap":
         return Bootstrap(settings.draws, settings.seed)
     if settings.error_bars == "refit":
-        # Votes drawn for an expected score would add a noise of their own to the spread.
-        drawn = bootstrap_refits(data, fits, lambda one: records_of(one, settings, draws=0), settings, progress)
-        return Refit(drawn, on_test=data.test is not None)
+        return Refit(bootstrap_refits(data, fits, settings, progress), on_test=data.test is not None)
     return Analytic()
 
 
@@ -444,7 +441,7 @@ def _are_counts(table: Any) -> bool:
 def _evaluate_counts(
     train: Mapping[str, Counts],
     test: Mapping[str, Counts] | None,
-    distances: Sequence[str] | None,
+    distances: str | Sequence[str] | None,
     estimators: Mapping[str, Estimator],
     settings: Settings,
     progress: Progress | None,

@@ -98,7 +98,6 @@ def fuse(
         return fit_heads(train, test, name or "heads", settings, progress)
     name = name or "fused"
     tables = as_votes(train), None if test is None else as_votes(test)
-    distances = [distances] if isinstance(distances, str) else distances
     parts, notes = _parts(*tables, distances, name)
     fusion = Fusion(tuple(parts), seed=settings.seed)
     whole, other = (None if table is None else stacked(table, name, parts) for table in tables)
@@ -125,7 +124,9 @@ def stacked(table: Votes, name: str, parts: Sequence[str]) -> Votes:
     return replace(table, distances={**table.distances, name: columns})
 
 
-def _parts(train: Votes, test: Votes | None, asked: Sequence[str] | None, name: str) -> tuple[list[str], list[str]]:
+def _parts(
+    train: Votes, test: Votes | None, asked: str | Sequence[str] | None, name: str
+) -> tuple[list[str], list[str]]:
     """Choose the distances to fuse; refuse what cannot be fused, and leave out constants and repeats."""
     for role, table in (("train", train), ("test", test)):
         if table is not None:

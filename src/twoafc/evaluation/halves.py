@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twoafc.arrays import IntArray
+from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import DensityFit, Estimator
-from twoafc.evaluation.loop import Data, Fits, HalfPredictions, Task, crossed, joined
-from twoafc.evaluation.records import Scored, with_halves
+from twoafc.evaluation.loop import Data, Fits, Task, crossed, joined
+from twoafc.evaluation.records import Scored
 from twoafc.evaluation.settings import Progress, Settings
-from twoafc.inference import SPLITS, Clustering, clustering_of, independent_rows
+from twoafc.inference import SPLITS, Clustering, HalfScores, clustering_of, halves_of, independent_rows
+from twoafc.metrics import Ties
 from twoafc.results import Run
 from twoafc.table import Votes, assign_folds, most_folds
 
@@ -65,8 +66,8 @@ def split_into_halves(data: Data, *, seed: int) -> IntArray:
     return halves
 
 
-def fit_to_halves(task: Task, run: Run, data: Data, half: IntArray) -> HalfPredictions:
-    """Fit to complementary halves of the training table and predict the rows that are tested.
+def fit_to_halves(task: Task, run: Run, data: Data, half: IntArray) -> FloatArray:
+    """Fit to complementary halves of the training table and predict the rows that are tested: shape (splits, 2, T).
 
     Without a test table each fold is predicted by fits to the halves of the other folds. Choices that the fit to the
     whole table made once for all, such as the link of a spline, are taken from it.
@@ -86,9 +87,15 @@ def fit_to_halves(task: Task, run: Run, data: Data, half: IntArray) -> HalfPredi
     P = np.empty((len(half), 2, len(data.tested)))
     for split, side in product(range(len(half)), (0, 1)):
         P[split, side] = joined(crossed(fit, data._replace(kept=half[split] == side)), data.tested).P
+    return P
+
+
+def score_halves(P: FloatArray, table: Votes, data: Data, ties: Ties = "half") -> HalfScores:
+    """Score fits to halves on the tested rows; `table` has them with the distance."""
+    # As many degrees of freedom as splits, or fewer where the training table has few references.
     clustering = clustering_of(data.train)
-    units = clustering.units(clustering.rows.shares())
-    return HalfPredictions(P, data.test is None, max(1.0, min(float(len(half)), float(units[0]) - 1)))
+    units = float(clustering.units(clustering.rows.shares())[0])
+    return halves_of(table, P, ties=ties, crossed=data.test is None, df=max(1.0, min(float(len(P)), units - 1)))
 
 
 class TrainingNoise(NamedTuple):
@@ -151,7 +158,10 @@ def with_noise(
             if (task.estimator in noise.included or task.distance in noise.included) and not one.prediction.diverged:
                 if progress:
                     progress(done, tests, f"{task}: fits to halves")
-                one = with_halves(one, fit_to_halves(task, one.prediction.run, data, half), settings)
+                P = fit_to_halves(task, one.prediction.run, data, half)
+                halves = score_halves(P, one.prediction.table, data, settings.ties)
+                values, grouped = (part and replace(part, halves=halves) for part in (one.values, one.grouped))
+                one = replace(one, values=values, grouped=grouped, P_halves=P)
             done += 1
         scored.append(one)
     return scored, len(half)
@@ -210,7 +220,7 @@ def training_caveats(unseen: Sequence[Scored], noise: TrainingNoise, data: Data,
 
 def training_card(unseen: Sequence[Scored]) -> dict[str, Any]:
     """Return what is needed, beside P of the fits to halves, to compute the noise of training again."""
-    halves = next((one.prediction.halves for one in unseen if one.prediction.halves is not None), None)
+    halves = next((one.values.halves for one in unseen if one.values is not None and one.values.halves), None)
     if halves is None:
         return {}
-    return {"training": {"splits": len(halves.P), "cross_validated": halves.crossed, "df": halves.df}}
+    return {"training": {"splits": len(halves.apart), "cross_validated": halves.crossed, "df": halves.df}}

@@ -1,4 +1,4 @@
-"""The one loop: fit estimators to distances, predict rows that they have not seen, cross-validate, refit."""
+"""The one loop: fit estimators to distances, predict rows that they have not seen, cross-validate."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.estimators import Estimator
-from twoafc.evaluation.settings import FOLDS, Progress, Settings
-from twoafc.inference import Record, all_measures, clustering_of, drawn_rows
+from twoafc.evaluation.settings import Settings
 from twoafc.results import Run, known_name
-from twoafc.table import Votes, assign_folds, most_folds
+from twoafc.table import Votes
 
 
 class Data(NamedTuple):
@@ -79,16 +77,11 @@ each learns how to reduce them to one: its fits have a method ``reduce``, from (
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Which estimators are fitted to which distances of a table, and which distances are learned from the votes.
-
-    ``comparisons`` are the pairs of distances to compare, each with the ``baseline`` if there is one; default all.
-    """
+    """Which estimators are fitted to which distances of a table, and which distances are learned from the votes."""
 
     names: Sequence[str]
     estimators: Mapping[str, Estimator]
     learned: Learned = field(default_factory=dict)
-    baseline: str | None = None
-    comparisons: Sequence[tuple[str, str]] = ()
 
     def tasks(self, settings: Settings) -> list[Task]:
         """List the fits: each estimator on each distance, once per seed if it has one, then the learned distances."""
@@ -112,10 +105,11 @@ def _seeded(estimator: Estimator, settings: Settings) -> list[tuple[int | None, 
 
 
 def shared_distances(
-    train: Mapping[str, Any], test: Mapping[str, Any] | None, asked: Sequence[str] | None
+    train: Mapping[str, Any], test: Mapping[str, Any] | None, asked: str | Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Choose the distances to evaluate from those of the tables, by name; a note lists those in one table only."""
     notes = []
+    asked = [asked] if isinstance(asked, str) else asked
     if asked is None and test is not None:
         asked = [name for name in train if name in test]
         lone = [name for name in (*train, *test) if name not in asked]
@@ -132,20 +126,11 @@ def shared_distances(
     return names, notes
 
 
-class HalfPredictions(NamedTuple):
-    """P by fits to complementary halves of the training table, on the rows that are tested."""
-
-    P: FloatArray  # shape (splits, 2, T)
-    crossed: bool  # whether the training table was cross-validated
-    df: float  # degrees of freedom of the noise of training: the splits, or fewer where there are few references
-
-
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """P of one fit on the rows of one split; the table has the one distance.
 
     ``floor`` is the constant P to beat: 1/2 for triplets, the share of "same" in the fitted votes for pairs.
-    ``halves`` are predictions by fits to complementary halves of the training table, if they were made.
     """
 
     run: Run
@@ -154,7 +139,6 @@ class Prediction:
     P: FloatArray
     diverged: bool
     floor: FloatArray
-    halves: HalfPredictions | None = None
 
 
 def predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:
@@ -210,62 +194,3 @@ def probability(run: Run, columns: tuple[FloatArray, ...]) -> FloatArray:
         row = int(np.argmax(wrong))
         raise DataError(f"{run.estimator} must give P in [0, 1]; row {row} has P={P[row]} ({wrong.sum()} of {P.size})")
     return P
-
-
-Key = tuple[str, str, str, str]
-"""Distance, estimator, split, group."""
-
-
-def bootstrap_refits(
-    data: Data,
-    fits: Fits,
-    score: Callable[[Prediction], list[Record]],
-    settings: Settings,
-    progress: Progress | None = None,
-) -> dict[Key, FloatArray]:
-    """Fit to bootstrap samples of the training table and score again: shape (draws, measures) for each score.
-
-    With a test table, all draws are scored on the same test rows: their spread is the error of the fit alone, to which
-    that of the rows is added. Without one, the drawn table is cross-validated and the spread is the whole error. The
-    mean over draws is not used: a drawn table has fewer different rows, so fits to it are a little worse. `score`
-    turns a prediction into its records, without error bars.
-    """
-    rng = np.random.default_rng(settings.seed)
-    rows, measures = clustering_of(data.train).rows, all_measures(data.train.k)
-    replicates: dict[Key, FloatArray] = {}
-    for draw in range(settings.draws):
-        if progress:
-            progress(draw, settings.draws, "fitting to drawn tables")
-        drawn = _redrawn(data.train, drawn_rows(rows, rng))
-        # Another seed for each draw: what a seed decides is part of the error.
-        current = replace(settings, seeds=1, seed=settings.seed + draw)
-        fold = None if data.test is not None else _folds(drawn, current)
-        if data.test is None and fold is None:
-            continue
-        for task in fits.tasks(current):
-            for prediction in predictions(task, task.run(drawn), Data(drawn, data.test, fold)):
-                if prediction.diverged:
-                    continue
-                for record in score(prediction):
-                    key = (record["distance"], record["estimator"], record["split"], record["group"])
-                    drawn_scores = replicates.setdefault(key, np.full((settings.draws, len(measures)), np.nan))
-                    drawn_scores[draw] = [np.nan if record[name] is None else record[name] for name in measures]
-    return replicates
-
-
-def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
-    """Folds of a drawn table, fewer if it has fewer references than folds; None if it has only one."""
-    most = most_folds(drawn)
-    if most < 2:
-        return None
-    return assign_folds(drawn, min(FOLDS if settings.folds is None else settings.folds, most), seed=settings.seed)
-
-
-def _redrawn(table: Votes, rows: IntArray) -> Votes:
-    """Take rows as often as they were drawn; copies of a row share a reference, so that they share a fold."""
-    drawn = table.at(rows)
-    labels = drawn.labels
-    if "ref0" not in labels.columns and ("ref" not in labels.columns or labels["ref"].n_unique() == 1):
-        labels = labels.with_columns(ref=pl.col(table.row))
-    copies = pl.Series(table.row, np.arange(len(rows))).cast(pl.String)
-    return replace(drawn, labels=labels.with_columns(copies))

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray
-from twoafc.evaluation.loop import HalfPredictions, Key, Prediction
-from twoafc.evaluation.settings import Settings
+from twoafc.arrays import FloatArray, IntArray
+from twoafc.evaluation.loop import Data, Fits, Prediction, predictions
+from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import (
     COMPARED,
     DRAWS,
@@ -33,10 +32,11 @@ from twoafc.inference import (
     bootstrap_errors,
     bootstrap_means,
     by_group,
+    clustering_of,
     combined_units,
+    drawn_rows,
     errors,
     estimate_ceiling,
-    halves_of,
     lettered,
     over_seeds,
     share_explained,
@@ -47,7 +47,7 @@ from twoafc.inference import (
 )
 from twoafc.metrics import log_likelihood
 from twoafc.results import HALVES, shown
-from twoafc.table import ENDS
+from twoafc.table import ENDS, Votes, assign_folds, most_folds
 
 # Scores
 
@@ -56,18 +56,15 @@ from twoafc.table import ENDS
 class Scored:
     """A prediction with the values of its rows; `values` is None where P is not finite (a run that diverged).
 
-    ``grouped`` has the values of each group by itself, where they differ from those of all rows.
+    ``grouped`` has the values of each group by itself, where they differ from those of all rows; ``P_halves``, shape
+    (splits, 2, T), is P by fits to complementary halves of the training table, if they were made.
     """
 
     prediction: Prediction
     values: Values | None
     grouped: Values | None
     records: list[Record]
-
-    @property
-    def codes(self) -> tuple[list[str], NDArray[np.int64]] | None:
-        """Names of the groups and each row's number among them; None where the table has none."""
-        return self.prediction.table.groups
+    P_halves: FloatArray | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -91,16 +88,6 @@ def score(prediction: Prediction, settings: Settings, clustering: Clustering) ->
     if grouped is not None and table.groups is not None:
         by_itself = values_of(table, P, grouped, clustering, ties=settings.ties, group=table.groups[1])
     return Scored(prediction, values, by_itself, _records(prediction, columns, grouped))
-
-
-def with_halves(one: Scored, fits: HalfPredictions, settings: Settings) -> Scored:
-    """Add the scores of fits to halves of the training table, from which the noise of training is estimated."""
-    if one.values is None:
-        return one
-    table = one.prediction.table
-    halves = halves_of(table, fits.P, ties=settings.ties, crossed=fits.crossed, df=fits.df)
-    values, grouped = (None if part is None else replace(part, halves=halves) for part in (one.values, one.grouped))
-    return replace(one, prediction=replace(one.prediction, halves=fits), values=values, grouped=grouped)
 
 
 def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS) -> list[Record]:
@@ -143,7 +130,7 @@ class Analytic:
     def errors(self, one: Scored, clustering: Clustering) -> Errors:
         """Return the errors of a prediction's scores, by group."""
         assert one.values is not None
-        return errors(one.values, one.codes, clustering, one.grouped)
+        return errors(one.values, one.prediction.table.groups, clustering, one.grouped)
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
         """Return replicated scores as arguments of `twoafc.inference.compare`; none for errors by formula."""
@@ -165,8 +152,9 @@ class Bootstrap(Analytic):
     def errors(self, one: Scored, clustering: Clustering) -> Errors:
         """Return the errors of a prediction's scores, by group."""
         assert one.values is not None
+        groups = one.prediction.table.groups
         drawn = bootstrap_errors(
-            one.values, one.codes, clustering.rows, grouped=one.grouped, draws=self.draws, seed=self.seed
+            one.values, groups, clustering.rows, grouped=one.grouped, draws=self.draws, seed=self.seed
         )
         by_formula = super().errors(one, clustering)
         if clustering.votes is None:
@@ -192,11 +180,15 @@ class Bootstrap(Analytic):
         return {"drawn": drawn}
 
 
+Key = tuple[str, str, str, str]
+"""Distance, estimator, split, group."""
+
+
 @dataclass(frozen=True, eq=False)
 class Refit(Analytic):
     """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets."""
 
-    scores: Mapping[Key, FloatArray]  # of `twoafc.evaluation.loop.bootstrap_refits`, shape (draws, measures)
+    scores: Mapping[Key, FloatArray]  # of `bootstrap_refits`, shape (draws, measures)
     on_test: bool  # whether scored on a test table, which was not drawn: the error over its triplets is then added
 
     @property
@@ -222,6 +214,55 @@ class Refit(Analytic):
         """Return scores of the refits, whose spread is added to the error by formula or replaces it."""
         drawn = {name: self.scores[name, estimator, "test", "all"] for name in values}
         return {"refitted" if self.on_test else "drawn": drawn}
+
+
+def bootstrap_refits(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> dict[Key, FloatArray]:
+    """Fit to bootstrap samples of the training table and score again: shape (draws, measures) for each score.
+
+    With a test table, all draws are scored on the same test rows: their spread is the error of the fit alone, to which
+    that of the rows is added. Without one, the drawn table is cross-validated and the spread is the whole error. The
+    mean over draws is not used: a drawn table has fewer different rows, so fits to it are a little worse.
+    """
+    rng = np.random.default_rng(settings.seed)
+    rows, measures = clustering_of(data.train).rows, all_measures(data.train.k)
+    replicates: dict[Key, FloatArray] = {}
+    for draw in range(settings.draws):
+        if progress:
+            progress(draw, settings.draws, "fitting to drawn tables")
+        drawn = _redrawn(data.train, drawn_rows(rows, rng))
+        # Another seed for each draw: what a seed decides is part of the error.
+        current = replace(settings, seeds=1, seed=settings.seed + draw)
+        fold = None if data.test is not None else _folds(drawn, current)
+        if data.test is None and fold is None:
+            continue
+        for task in fits.tasks(current):
+            for prediction in predictions(task, task.run(drawn), Data(drawn, data.test, fold)):
+                if prediction.diverged:
+                    continue
+                # Votes drawn for an expected score would add a noise of their own to the spread.
+                for record in records_of(prediction, settings, draws=0):
+                    key = (record["distance"], record["estimator"], record["split"], record["group"])
+                    drawn_scores = replicates.setdefault(key, np.full((settings.draws, len(measures)), np.nan))
+                    drawn_scores[draw] = [np.nan if record[name] is None else record[name] for name in measures]
+    return replicates
+
+
+def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
+    """Folds of a drawn table, fewer if it has fewer references than folds; None if it has only one."""
+    most = most_folds(drawn)
+    if most < 2:
+        return None
+    return assign_folds(drawn, min(FOLDS if settings.folds is None else settings.folds, most), seed=settings.seed)
+
+
+def _redrawn(table: Votes, rows: IntArray) -> Votes:
+    """Take rows as often as they were drawn; copies of a row share a reference, so that they share a fold."""
+    drawn = table.at(rows)
+    labels = drawn.labels
+    if "ref0" not in labels.columns and ("ref" not in labels.columns or labels["ref"].n_unique() == 1):
+        labels = labels.with_columns(ref=pl.col(table.row))
+    copies = pl.Series(table.row, np.arange(len(rows))).cast(pl.String)
+    return replace(drawn, labels=labels.with_columns(copies))
 
 
 def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
@@ -276,21 +317,22 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, ...], FloatArr
 def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> list[Record]:
     """Add letters to the tested scores, all rows pooled: MEASURE_letters, within each estimator."""
     measures, tested = COMPARED[1 if "pairs" in scores[0] else 2], shown(scores)
-    letters: dict[tuple[str, str, str], str] = {}
+    letters: dict[tuple[str, str], Record] = {}
     for label in dict.fromkeys(record["estimator"] for record in comparisons):
         pairs = [record for record in comparisons if record["estimator"] == label]
         own = {r["distance"]: r for r in tested if r["estimator"] == label}
         for measure, how in measures.items():
             means = {name: r[measure] for name, r in own.items() if r[measure] is not None}
-            by_name = lettered(pairs, means, measure, better=how.better)
-            letters |= {(label, name, measure): text for name, text in by_name.items()}
+            for name, text in lettered(pairs, means, measure, better=how.better).items():
+                letters.setdefault((name, label), {})[f"{measure}_letters"] = text
+    return _with_fields(scores, letters)
+
+
+def _with_fields(scores: Sequence[Record], fields: Mapping[tuple[str, str], Record]) -> list[Record]:
+    """Add the fields of each distance and estimator to its tested score, all rows pooled."""
+    tested = shown(scores)
     return [
-        record
-        | {
-            f"{measure}_letters": letters[record["estimator"], record["distance"], measure]
-            for measure in measures
-            if record in tested and (record["estimator"], record["distance"], measure) in letters
-        }
+        record | fields.get((record["distance"], record["estimator"]), {}) if record in tested else record
         for record in scores
     ]
 
@@ -326,16 +368,16 @@ def tested_rows(scored: Scored, splits: int) -> pl.DataFrame:
         **{end: pl.Series(column) for end, column in zip(ENDS[table.k], table.columns, strict=True)},
         P=pl.Series(prediction.P),
         nll=pl.Series(nll),
-        **({HALVES: _halves_column(prediction, splits)} if splits else {}),
+        **({HALVES: _halves_column(scored, splits)} if splits else {}),
     )
 
 
-def _halves_column(prediction: Prediction, splits: int) -> pl.Series:
+def _halves_column(scored: Scored, splits: int) -> pl.Series:
     """P by the fits to halves, first and second of each split in turn; null where there are none."""
     dtype = pl.Array(pl.Float64, 2 * splits)
-    if prediction.halves is None:
-        return pl.Series([None] * len(prediction.table), dtype=dtype)
-    return pl.Series(prediction.halves.P.reshape(2 * splits, -1).T.copy(), dtype=dtype)
+    if scored.P_halves is None:
+        return pl.Series([None] * len(scored.prediction.table), dtype=dtype)
+    return pl.Series(scored.P_halves.reshape(2 * splits, -1).T.copy(), dtype=dtype)
 
 
 # The ceiling
@@ -363,21 +405,17 @@ def with_explained(
 
     For several seeds it is the mean of their ends.
     """
-    shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {}
+    shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {one.key: [] for one in tested}
     for one in tested:
         if one.values is not None and not one.prediction.diverged:
-            shares.setdefault(one.key, []).append(_explained(one, one.values, clustering, ceiling))
-    explained = {
-        key: [None if None in ends else float(np.mean(ends)) for ends in zip(*intervals, strict=True)]
-        for key, intervals in shares.items()
-    }
-    with_shares = []
-    for record in scores:
-        if record in shown(scores):
-            low, high = explained.get((record["distance"], record["estimator"]), (None, None))
-            record = record | {"explained_low": low, "explained_high": high}
-        with_shares.append(record)
-    return with_shares
+            shares[one.key].append(_explained(one, one.values, clustering, ceiling))
+    explained: dict[tuple[str, str], Record] = {}
+    for key, intervals in shares.items():
+        for side, name in enumerate(("explained_low", "explained_high")):
+            ends = [interval[side] for interval in intervals]
+            known = [end for end in ends if end is not None]
+            explained.setdefault(key, {})[name] = float(np.mean(known)) if known and known == ends else None
+    return _with_fields(scores, explained)
 
 
 def explained_by(record: Record, own: Ceiling, common: Ceiling) -> Record:

@@ -405,14 +405,6 @@ def agreement_of_people(
     """How often two people agree on a triplet, per cent, with its standard error, in each stratum; NaN where M = 1.
 
     The mean over triplets with M >= 2, unbiased, or over all pairs of votes (pooled).
-
-    Examples
-    --------
-    >>> n, M, alone, together = np.array([1, 3, 1]), np.array([2, 3, 1]), Dependence(3, (), ""), np.zeros(3, dtype=int)
-    >>> agreement_of_people(n, M, alone, together)[0][0]
-    50.0
-    >>> agreement_of_people(n, M, alone, together, pooled=True)[0][0]
-    75.0
     """
     n, M = n.astype(np.float64), M.astype(np.float64)
     pairs = M * (M - 1)
@@ -440,21 +432,12 @@ ENDS = np.tile([-1, 1], 3)
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Values of the six functions of the votes.
+    """Values of the six functions of the votes."""
 
-    Attributes
-    ----------
-    values : array, shape (different votes, 6)
-    M, count : arrays, shape (different votes,)
-        Votes per triplet, and the number of triplets with these votes, or the sum of their weights.
-    extremes : array, shape (6,)
-        The least (of a lower bound) or greatest value that any votes would have, about.
-    """
-
-    values: FloatArray
-    M: IntArray
-    count: FloatArray
-    extremes: FloatArray
+    values: FloatArray  # shape (different votes, 6)
+    M: IntArray  # votes per triplet, shape (different votes,)
+    count: FloatArray  # triplets with these votes, or the sum of their weights
+    extremes: FloatArray  # the least (of a lower bound) or greatest value that any votes would have, about: shape (6,)
 
 
 def _joined(samples: Sequence[Sample]) -> Sample:

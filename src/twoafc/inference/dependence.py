@@ -434,7 +434,7 @@ class Ballots:
         """
         share, stratum = weight[self.row] / np.bincount(self.row)[self.row], stratum[self.row]
         whole = np.bincount(stratum, share, minlength=strata)
-        mean = np.stack([np.bincount(stratum, column, minlength=strata) for column in effects.T], axis=1)
+        mean = _by_stratum(effects, stratum, strata)
         # An error of the surface that all observers share is not a difference between them.
         influence = effects - (share / whole[stratum])[:, None] * mean[stratum]
         by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, strata)

@@ -16,7 +16,7 @@ from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import share_interval, t_interval
-from twoafc.inference.scores import MEASURES, PER_VOTE, Ranking, Record, over_votes, parts_of
+from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, rankings
 from twoafc.table import Votes
 
 
@@ -71,10 +71,7 @@ class Clustering:
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
         if self.votes is not None:
-            families["observers"] = (
-                self.votes.observers,
-                float(self.votes.units(weight, np.zeros_like(self.rows.times), 1)[0]),
-            )
+            families["observers"] = self.votes.observers, float(self.votes.units(weight, self.rows.together, 1)[0])
         sentences = []
         for family, (number, units) in families.items():
             if units >= (FEW_IMAGES if family == "images" else FEW):
@@ -114,7 +111,7 @@ class Clustering:
         """Standard errors of weighted means, shape (strata, k): see `Dependence.variance` and `Ballots.variance`."""
         variance = self.rows.variance(influence, weight, stratum, strata)
         if self.votes is not None and effects is not None:
-            stratum = np.zeros(len(weight), dtype=np.int64) if stratum is None else stratum
+            stratum = self.rows.together if stratum is None else stratum
             variance = variance + self.votes.variance(effects, weight, self.rows, stratum, strata)
         return np.sqrt(variance)
 
@@ -124,7 +121,7 @@ class Clustering:
         """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
         variance = self.rows.variance_of_mean(influence, weight, stratum, strata)
         if self.votes is not None and effects is not None:
-            variance = variance + self.votes.variance(effects, weight, self.rows, np.zeros_like(stratum), 1)
+            variance = variance + self.votes.variance(effects, weight, self.rows, self.rows.together, 1)
         return variance
 
     def linear_errors(
@@ -151,7 +148,7 @@ class Clustering:
         units = self.rows.units(weight, stratum, strata)
         if self.votes is None:
             return units
-        stratum = np.zeros(len(weight), dtype=np.int64) if stratum is None else stratum
+        stratum = self.rows.together if stratum is None else stratum
         return np.minimum(units, self.votes.units(weight, stratum, strata))
 
 
@@ -250,11 +247,8 @@ def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | N
     }
     if table.k == 1:
         gain = np.empty(len(table))
-        for rows in parts_of(group, len(table)):
-            share = table.n[rows] / table.M[rows]
-            weight = None if table.scaled_weight is None else table.scaled_weight[rows]
-            ranking = Ranking.by(table.columns[0][rows], weight)
-            gain[rows] = ranking.total * ranking.influence(share)[1]
+        for rows, ranking in rankings(table, group):
+            gain[rows] = ranking.total * ranking.influence(table.n[rows] / table.M[rows])[1]
         return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
     d0, d1 = table.columns
     for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():

@@ -142,13 +142,7 @@ def holm(p: ArrayLike) -> FloatArray:
 
 
 def holm_factors(p: ArrayLike) -> FloatArray:
-    """Return the factor of Holm's correction for every p-value, from 1 to the number of tests; NaN stays NaN.
-
-    Examples
-    --------
-    >>> holm_factors([0.01, 0.04, 0.03])
-    array([3. , 1.5, 2. ])
-    """
+    """Return the factor of Holm's correction for every p-value, from 1 to the number of tests; NaN stays NaN."""
     p = np.asarray(p, dtype=np.float64)
     factors = np.full(p.shape, np.nan)
     known = np.flatnonzero(~np.isnan(p))

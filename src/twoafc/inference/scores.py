@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,11 +85,10 @@ def _choices(table: Votes, P: FloatArray, ties: metrics.Ties) -> Columns:
 
 def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int) -> Columns:
     """Average precision of "same" by rising distance, group by group."""
-    (d,), n, M = table.columns, table.n, table.M
+    n, M = table.n, table.M
     names = ("average_precision", "average_precision_simulated", "ties")
     values = {name: np.empty(len(n)) for name in names}
-    for rows in parts_of(group, len(n)):
-        ranking = Ranking.by(d[rows], None if table.scaled_weight is None else table.scaled_weight[rows])
+    for rows, ranking in rankings(table, group):
         simulated = _simulated_precision(ranking, M[rows], P[rows], draws)
         values["average_precision"][rows] = ranking.values(n[rows] / M[rows])
         values["average_precision_simulated"][rows] = simulated + ranking.total * ranking.influence(P[rows])[0]
@@ -97,9 +96,11 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
     return values
 
 
-def parts_of(group: IntArray | None, size: int) -> list[IntArray]:
-    """Rows of each group, or all of them."""
-    return [np.arange(size)] if group is None else [np.flatnonzero(group == g) for g in np.unique(group)]
+def rankings(table: Votes, group: IntArray | None) -> Iterator[tuple[IntArray, Ranking]]:
+    """Rows of each group, or all of them, and their order by distance."""
+    code, weight = np.zeros(len(table)) if group is None else group, table.scaled_weight
+    for rows in (np.flatnonzero(code == g) for g in np.unique(code)):
+        yield rows, Ranking.by(table.columns[0][rows], None if weight is None else weight[rows])
 
 
 def _simulated_precision(ranking: Ranking, M: IntArray, P: FloatArray, draws: int) -> float:

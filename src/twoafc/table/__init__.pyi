@@ -11,6 +11,7 @@ from .join import join_columns as join_columns
 from .merging import QUADRUPLE as QUADRUPLE
 from .merging import SAME_DISTANCE as SAME_DISTANCE
 from .merging import TRIPLET as TRIPLET
+from .merging import compared_images as compared_images
 from .merging import merge_votes as merge_votes
 from .read import READABLE as READABLE
 from .read import all_named as all_named

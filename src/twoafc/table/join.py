@@ -10,7 +10,7 @@ import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET, beyond_rounding
+from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET, beyond_rounding, compared_images, falling
 from twoafc.table.read import as_frame, check_unique, read_frame, row_name
 from twoafc.table.rules import Where, distance_columns, finite_column, labels_of, refuse
 from twoafc.table.votes import Distances
@@ -113,21 +113,20 @@ def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, whe
         raise DataError(
             f"no distance to add; pairs of ref and x need a column NAME_d; found {', '.join(other.columns)}"
         )
-    shown = next((roles for roles in (TRIPLET, QUADRUPLE, PAIR) if set(roles) <= set(labels.columns)), None)
-    if shown is None:
+    shown = compared_images(labels.columns)
+    if not shown:
         have = ", ".join(labels.columns) or "none"
         wanted = "ref, x0 and x1, or ref0, x0, ref1 and x1, or ref and x"
         raise DataError(f"pairs of ref and x need a table with {wanted}; it has {have}")
     values = {name: _distances(other, (name, name), elsewhere)[0] for name in names}
     added: Values = {}
-    for side in ("",) if shown == PAIR else ("0", "1"):
-        ref = f"ref{side}" if shown == QUADRUPLE else "ref"
+    for ref, x in shown:
         group = ["group"] * ("group" in labels.columns)
-        asked = labels.select(*group, pl.col(ref).alias("ref"), pl.col(f"x{side}").alias("x"))
+        asked = labels.select(*group, ref=ref, x=x)
         rows = _places(
             Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, {name: (values[name],) for name in names}
         )
-        added |= {name + side: values[name][rows] for name in names}
+        added |= {name + x.removeprefix("x"): values[name][rows] for name in names}
     return added
 
 
@@ -149,9 +148,7 @@ def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFram
     """Order x0 and x1 of every row, with their references, by name; return also which rows were swapped."""
     if not images:
         return labels, np.zeros(len(labels), dtype=np.bool_)
-    after = labels["x0"] > labels["x1"]
-    if images == QUADRUPLE:
-        after = (labels["ref0"] > labels["ref1"]) | ((labels["ref0"] == labels["ref1"]) & after)
+    after = falling(labels, *((["ref0", "x0"], ["ref1", "x1"]) if images == QUADRUPLE else (["x0"], ["x1"])))
     partners = {name: f"{name[:-1]}{1 - int(name[-1])}" for name in images if name != "ref"}
     sides = {name: pl.when(after).then(pl.col(partner)).otherwise(pl.col(name)) for name, partner in partners.items()}
     return labels.with_columns(**sides), after.to_numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,20 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 TRIPLET = ("ref", "x0", "x1")
 QUADRUPLE = ("ref0", "x0", "ref1", "x1")
 PAIR = ("ref", "x")
+COMPARED_IMAGES = {
+    TRIPLET: (("ref", "x0"), ("ref", "x1")),
+    QUADRUPLE: (("ref0", "x0"), ("ref1", "x1")),
+    PAIR: (("ref", "x"),),
+}
+"""By the columns that name the images of a row: the two images between which each distance is."""
 SAME_DISTANCE = 1e-9
 """Largest difference between votes on one row, relative to its largest distance: rounding of a repeated measurement."""
+
+
+def compared_images(columns: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Columns that name the two images of each distance of a table; none where it does not name them all."""
+    present = set(columns)
+    return next((pairs for names, pairs in COMPARED_IMAGES.items() if present.issuperset(names)), ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +74,7 @@ def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
     pairs = pl.concat([_items(labels, one), _items(labels, other)]).rank("dense").to_numpy()
     a, b = pairs[: len(rows)], pairs[len(rows) :]
     keys = {"low": np.minimum(a, b), "high": np.maximum(a, b)} | {name: labels[name] for name in shared}
-    shown = pl.DataFrame(keys | {"vote": rows}).with_columns(falling=_falling(labels, one, other))
+    shown = pl.DataFrame(keys | {"vote": rows}).with_columns(falling=falling(labels, one, other))
     mostly = shown.with_columns(turned=(2 * pl.col("falling").sum() > pl.len()).over(list(keys)))
     usual = pl.col("vote").filter(pl.col("falling") == pl.col("turned"))
     by_vote = mostly.select(
@@ -89,7 +101,7 @@ def beyond_rounding(values: Sequence[FloatArray], lead: IntArray) -> BoolArray:
     return np.asarray((spread > allowed) & (off > allowed / 3))  # if d differs by x, one is x / 2 from the first
 
 
-def _falling(labels: pl.DataFrame, one: list[str], other: list[str]) -> pl.Series:
+def falling(labels: pl.DataFrame, one: Sequence[str], other: Sequence[str]) -> pl.Series:
     """Whether the names of what was shown are in descending order; the first that differ decide."""
     falls, same = pl.lit(False), pl.lit(True)
     for left, right in zip(one, other, strict=True):

@@ -59,9 +59,9 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     if len(paths) == 1:
         return _named_frame(paths[0])
     frames, places = zip(*map(_named_frame, paths), strict=True)
-    for path, frame in zip(paths, frames, strict=True):
-        for lacking, other, columns in ((path, paths[0], frames[0].columns), (paths[0], path, frame.columns)):
-            own = frame.columns if lacking == path else frames[0].columns
+    first = (paths[0], frames[0].columns)
+    for part in zip(paths, (frame.columns for frame in frames), strict=True):
+        for (lacking, own), (other, columns) in ((part, first), (first, part)):
             missing = next((name for name in columns if name not in own), None)
             if missing is not None:
                 raise DataError(f"parts must have the same columns; {lacking} has no {missing}, which {other} has")
