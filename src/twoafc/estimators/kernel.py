@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations_with_replacement, pairwise, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -313,16 +313,13 @@ def rows_left_out(
     weight = np.broadcast_to(weight, n.shape)
     sums = _mirrored(_in_cells(cell, np.stack([n, M]) * times * weight, shape))
     # Rows with the same cell, votes and weight have the same likelihood; grouped, their order does not matter either.
-    order, starts = rows_by_votes(n, M)
-    kinds = len(starts) - 1
-    kind = np.empty(len(n), dtype=np.int64)
-    kind[order] = np.repeat(np.arange(kinds), np.diff(starts))
+    kinds, kind = np.unique(M * (M + 1) // 2 + n, return_inverse=True)
     weights, heavy = np.unique(weight, return_inverse=True)
-    distinct, inverse = np.unique((cell * kinds + kind) * len(weights) + heavy, return_inverse=True)
-    place, own = np.divmod(distinct, len(weights))
-    total = np.bincount(inverse, times) * weights[own]
-    first = order[starts[:-1]][place % kinds]
-    at = np.unravel_index(place // kinds, shape)
+    code = (cell * len(kinds) + kind) * len(weights) + heavy
+    _, first, row = np.unique(code, return_index=True, return_inverse=True)
+    own = weight[first]
+    total = np.bincount(row, times) * own
+    at: tuple[Any, ...] = np.unravel_index(cell[first], shape)
     votes = np.stack([n[first], M[first]]).astype(np.float64)
 
     def likelihood(sigma: float) -> float:
@@ -330,7 +327,7 @@ def rows_left_out(
         if len(shape) == 2:  # the mirrored triplet, at the place of the triplet
             mirror = np.exp(-(((at[0] - at[1]) / shape[0] / sigma) ** 2))
             left_out = votes + np.stack([votes[1] - votes[0], votes[1]]) * mirror
-        others = _smoothed(sums, sigma)[:, *at] - left_out * weights[own]
+        others = _smoothed(sums, sigma)[:, *at] - left_out * own
         return float(total @ _log_likelihood(others, votes, share, prior))
 
     return likelihood
