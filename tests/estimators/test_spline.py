@@ -113,7 +113,7 @@ def test_scoring_finds_the_minimum(link: str) -> None:
     problem, precision = a_problem(link), np.array([0.1, 3.0, 10.0, 30.0])
     theta = np.append(np.zeros(15), -3.5)
     for _ in range(60):
-        theta = problem.step(theta, problem.scores(theta), precision, 1.3)
+        theta, _ = problem.step(theta, problem.scores(theta), precision, 1.3)
     penalty = problem.penalty(precision)
     slow = minimize(problem.loss, np.append(np.zeros(15), -3.5), args=(penalty, 1.3), tol=1e-9)
     assert problem.loss(theta, penalty, 1.3) <= slow.fun + 1e-5
@@ -129,7 +129,7 @@ def test_the_smoothness_is_that_of_the_greatest_marginal_likelihood(doubt: Any) 
     def evidence(precision: np.ndarray) -> float:
         theta = best.theta
         for _ in range(20):
-            theta = problem.step(theta, problem.scores(theta), precision, 1.0)
+            theta, _ = problem.step(theta, problem.scores(theta), precision, 1.0)
         penalty = problem.penalty(precision)
         information = problem.scores(theta)[3] + np.diag(penalty)
         return -problem.loss(theta, penalty, 1.0) + (np.log(penalty).sum() - np.linalg.slogdet(information)[1]) / 2
