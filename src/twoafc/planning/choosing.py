@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -211,14 +211,16 @@ def choose(
     predicted = predict(distances, table, names)
     places = [(names.index(a), names.index(b)) for a, b in compared]
     apart = [_apart(table, predicted, pair, measure) for pair in compared]
-    worth = _worth({name: distances[name] for name in names}, predicted, places, apart, measure, left, seed)
+    some = np.flatnonzero(left)
+    if len(some) > SAMPLE:
+        some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
+    size, sizes = _sizes({name: distances[name] for name in names}, predicted, places, apart, measure, some)
     batch = 1 if design is None else 1 + max(design["batch"].to_list())
     rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
     references = _references(frame, per_reference)
-    chance = _inclusion(worth.size, left, wanted, uniform, references, per_reference)
+    chance = _inclusion(size, left, wanted, uniform, references, per_reference)
     rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
-    some = chance[worth.some]
-    gains = {pair: _gain(worth.of_pair(k), some) for k, pair in enumerate(compared)}
+    gains = {pair: _gain(own, chance[some]) for pair, own in zip(compared, sizes, strict=True)}
     return Chosen(
         _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
         chance,
@@ -439,56 +441,36 @@ def _apart(judged: Triplets | None, predicted: Predictions, pair: tuple[str, str
     return max(abs(float(np.average(added.v, weights=added.weight))), COMMON[measure])
 
 
-@dataclass(frozen=True, eq=False)
-class _Worth:
-    """How informative the triplets of a pool are, for all pairs together and for each.
-
-    The squared size of a triplet for pair k is the squared difference of two ``values``, shape (distances, T), times
-    the variance of a vote, shape (T,), plus the squared difference ``apart`` of the pair.
-    """
-
-    size: FloatArray
-    values: NDArray[np.float32]
-    variance: NDArray[np.float32]
-    places: Sequence[tuple[int, int]]
-    apart: Sequence[float]
-    some: IntArray
-    """Rows by which pairs are balanced."""
-
-    def of_pair(self, k: int) -> FloatArray:
-        """Sizes of some rows for a pair of distances."""
-        (a, b), some = self.places[k], self.some
-        squares = (self.values[a, some] - self.values[b, some]) ** 2 * self.variance[some]
-        return np.asarray(np.sqrt(squares.astype(np.float64) + self.apart[k] ** 2))
-
-
-def _worth(
+def _sizes(
     distances: Mapping[str, tuple[FloatArray, FloatArray]],
     predicted: Predictions,
     places: Sequence[tuple[int, int]],
     apart: Sequence[float],
     measure: str,
-    left: BoolArray,
-    seed: int,
-) -> _Worth:
+    some: IntArray,
+) -> tuple[FloatArray, FloatArray]:
+    """How informative triplets are: each of the pool, for all pairs together, and some rows of it for each pair.
+
+    The squared size of a triplet for a pair is the squared difference of two values times the variance of a vote, plus
+    the squared difference `apart` of the pair. Pairs are balanced by the same rows.
+    """
     if measure == "nll":
         values = np.stack([logit(P) for P in predicted.of_pool.values()])
         variance = predicted.together * (1 - predicted.together)
     else:
         values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
-        variance = np.ones(len(left), dtype=np.float32)
-    some = np.flatnonzero(left)
-    if len(some) > SAMPLE:
-        some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
-    worth = _Worth(np.empty(0), values, variance, places, apart, some)
-    share = balance(np.stack([worth.of_pair(k) for k in range(len(places))]))
+        variance = np.ones(values.shape[1], dtype=np.float32)
+    of_pairs = values[:, some][np.array(places)]
+    squares = (of_pairs[:, 0] - of_pairs[:, 1]) ** 2 * variance[some]
+    sizes = np.sqrt(squares.astype(np.float64) + np.square(apart)[:, None])
+    share = balance(sizes)
     # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
     form = np.zeros((len(values), len(values)), dtype=np.float32)
     for (a, b), weight in zip(places, share, strict=True):
         form[[a, b], [a, b]] += weight
         form[[a, b], [b, a]] -= weight
     squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0) * variance
-    return replace(worth, size=np.sqrt(squares.astype(np.float64) + share @ np.square(apart)))
+    return np.sqrt(squares.astype(np.float64) + share @ np.square(apart)), sizes
 
 
 def balance(sizes: FloatArray, steps: int = 100) -> FloatArray:
