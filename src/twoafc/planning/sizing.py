@@ -496,8 +496,12 @@ def _errors(parts: Sequence[Components]) -> dict[str, float]:
         return {}
     names = ("references", "triplets", "votes", "observers", "intraclass")
     values = np.array([[getattr(part, name) for name in names] for part in parts])
-    spread = np.sqrt((len(parts) - 1) / len(parts) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-    return dict(zip(names, spread.tolist(), strict=True))
+    return dict(zip(names, _jackknife_error(values).tolist(), strict=True))
+
+
+def _jackknife_error(values: FloatArray) -> FloatArray:
+    """Standard errors from values without one block each, along the first axis."""
+    return np.asarray(np.sqrt((len(values) - 1) * values.var(axis=0)))
 
 
 def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
@@ -505,9 +509,7 @@ def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, 
     known = np.log([part for part in parts if part is not None])
     if len(known) < max(2, len(parts)):
         return float(np.exp(known.min(initial=np.log(whole)))), float("inf")
-    blocks = len(known)
-    se = float(np.sqrt((blocks - 1) / blocks * ((known - known.mean()) ** 2).sum()))
-    margin = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
+    margin = float(stdtrit(len(known) - 1, 0.5 + LEVEL / 2) * _jackknife_error(known))
     return float(whole * np.exp(-margin)), float(whole * np.exp(margin))
 
 
