@@ -18,7 +18,6 @@ from scipy.special import expit, ndtr
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.basis import LAST_KNOT, slopes
-from twoafc.estimators.kernel import Mass
 
 LATTICE = 96
 """Cells along each axis, in which rows are gathered."""
@@ -68,19 +67,19 @@ class Cells(NamedTuple):
 
 
 def gather(
-    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: Mass = None, squared_mass: Mass = None
+    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: FloatArray, squared_mass: FloatArray
 ) -> tuple[Cells, IntArray]:
     """Gather rows in cells, to which a spline is fitted; return also the cell of each row.
 
     Examples
     --------
-    >>> cells, cell = gather((np.array([0.0, 1.0]), np.array([1.0, 0.0])), np.array([1, 3]), np.array([4, 4]))
+    >>> z, one = (np.array([0.0, 1.0]), np.array([1.0, 0.0])), np.ones(2)
+    >>> cells, cell = gather(z, np.array([1, 3]), np.array([4, 4]), one, one)
     >>> cells.z[0], cells.n, cells.M, cell
     (array([1.]), array([6.]), array([8.]), array([0, 0]))
     """
-    times, squares = (1 if factor is None else factor.astype(np.float64) for factor in (mass, squared_mass))
-    votes, total_votes = ((x * times).astype(np.float64) for x in (n, M))
-    nn, nM, MM = ((x * squares).astype(np.float64) for x in (n * n, n * M, M * M))
+    votes, total_votes = n * mass, M * mass
+    nn, nM, MM = (product * squared_mass for product in (n * n, n * M, M * M))
     if len(z) == 2:
         z0, z1 = z
         turned = z0 < z1
@@ -302,11 +301,10 @@ def between_rows(cells: Cells) -> Dispersion:
     return dispersion
 
 
-def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, mass: Mass = None) -> Dispersion:
+def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, mass: FloatArray) -> Dispersion:
     """Measure the dispersion of votes between clusters of rows, given the cell and cluster of each row."""
-    times = np.ones(len(n)) if mass is None else mass.astype(np.float64)
     shape = (int(cluster.max()) + 1, int(cell.max()) + 1)
-    votes, all_votes = (csr_array((column * times, (cluster, cell)), shape=shape) for column in (n, M))
+    votes, all_votes = (csr_array((column * mass, (cluster, cell)), shape=shape) for column in (n, M))
 
     def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
         residuals = votes.data - all_votes.data * P[votes.indices]
