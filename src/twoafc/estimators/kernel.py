@@ -65,7 +65,6 @@ def kernel_sums(
 
 def rows_by_votes(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
     """Order rows by (n, M); return also where each run of equal votes starts, and where the last one ends."""
-    M = M.astype(np.int64, copy=False)
     code = M * (M + 1) // 2 + n
     # numpy sorts 16-bit integers by radix, in a tenth of the time.
     small = code.astype(np.uint16) if code.max() < 2**16 else code
