@@ -195,7 +195,7 @@ def choose(
             "uniform must be above 0: otherwise some triplets are never chosen, and no weights correct that"
         )
     frame, distances = read_pool(pool)
-    compared = _pairs(list(distances), pairs)
+    compared = [pair_of(list(distances), pair) for pair in pairs or combinations(distances, 2)]
     asked = None if judged is None else read_judged(judged)
     design = None if asked is None or "inclusion" not in asked.columns else asked
     left = _unasked(frame, design)
@@ -622,11 +622,6 @@ def _gain(size: FloatArray, chance: FloatArray) -> float:
     return uniform / float((size**2 / chance).sum()) if uniform > 0 else 1.0
 
 
-def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Pairs to compare; all by default."""
-    return [(a, b) for pair in pairs or combinations(known, 2) for a, b in [pair_of(known, pair)]]
-
-
 def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20) -> pl.DataFrame:
     """List the triplets on which two distances disagree most, to look at (gMAD).
 
@@ -638,7 +633,7 @@ def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20
         How many.
     """
     frame, distances = read_pool(pool)
-    ((a, b),) = _pairs(list(distances), [pair])
+    a, b = pair_of(list(distances), pair)
     missing = next((name for name in (a, b) if name not in chosen.P), None)
     if missing is not None:
         raise DataError(f"the choice has no predictions of {missing}; choose for this pair too")

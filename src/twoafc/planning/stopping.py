@@ -199,7 +199,7 @@ def status(
         )
     decided = _decided(looks[-1], names, COMPARED[2][measure].better, difference)
     remaining = None if decided else _remaining(looks[-1], scale or math.nan, difference)
-    return Standing(looks, (names[0], names[1]), measure, difference, decided, remaining, table, unanswered(table))
+    return Standing(looks, names, measure, difference, decided, remaining, table, unanswered(table))
 
 
 def _decided(look: Record, names: Sequence[str], better: int, difference: float | None) -> str:
