@@ -17,8 +17,6 @@ from twoafc.core import log_coefficient
 
 CHUNK = 4096
 """Rows handled at once, so that their kernels stay in the processor's cache."""
-WORK = 2**18
-"""Multiplications in one matrix product: for larger ones BLAS starts threads, which cost more than they help."""
 NEGLIGIBLE = 60.0
 """Kernels are at least exp(-60): numbers that underflow are slow and change nothing."""
 TINY = np.finfo(np.float64).tiny
@@ -56,7 +54,7 @@ def kernel_sums(
             rows = order[a : min(a + CHUNK, end)]
             kernels = [gaussian(nodes, x[rows] * scale, buffer) for x, buffer in zip(u, buffers, strict=True)]
             kernels[0] *= mass[rows]
-            add_products(K, kernels)
+            K += kernels[0] @ kernels[1].T if len(u) == 2 else kernels[0].sum(axis=1)
         n_c, M_c = n[order[start]], M[order[start]]
         weights = np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])
         total += np.multiply.outer(weights, K)
@@ -81,17 +79,6 @@ def gaussian(nodes: FloatArray, v: FloatArray, buffer: FloatArray) -> FloatArray
     np.minimum(t, NEGLIGIBLE, out=t)
     np.negative(t, out=t)
     return np.exp(t, out=t)
-
-
-def add_products(total: FloatArray, kernels: list[FloatArray]) -> None:
-    """Add the products of the kernels of each axis, summed over points, to a total at the nodes."""
-    if len(kernels) == 1:
-        total += kernels[0].sum(axis=1)
-        return
-    K0, K1 = kernels
-    block = int(np.clip(WORK // total.size, 16, 512))
-    for b in range(0, K0.shape[1], block):
-        total += K0[:, b : b + block] @ K1[:, b : b + block].T
 
 
 def interpolate(grid: FloatArray, *u: FloatArray) -> FloatArray:
