@@ -32,7 +32,6 @@ random; the others are in the pool of the next batch again. The weight of a trip
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -410,8 +409,7 @@ def predict(
         table = Triplets(n, M, {name: tuple(quantiles[place[some]] for place in places[name])}, labels)
         return np.clip(Spline().fit(table).probability(*quantiles[grids[name]]), LEAST, 1 - LEAST)
 
-    with ThreadPoolExecutor(2) as threads:
-        surfaces = dict(zip(compared, threads.map(surface, compared), strict=True))
+    surfaces = {name: surface(name) for name in compared}
     return Predictions(
         P,
         {name: each.astype(np.float32)[places[name]] for name, each in surfaces.items()},
