@@ -26,6 +26,17 @@ def test_one_thread_inside_and_as_many_as_before_outside() -> None:
         assert threads() == {2}
 
 
+def test_blocks_of_several_threads_may_overlap() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads() == {1}
+        second.__exit__(None, None, None)
+        assert threads() == {2}
+
+
 def test_fits_use_one(monkeypatch: Any) -> None:
     seen = []
     inverse = np.linalg.inv

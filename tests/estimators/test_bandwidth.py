@@ -37,7 +37,7 @@ def test_whole_rows_and_references_are_left_out(k: int, whole_references: bool) 
     shape = (64,) * k
     cells = rng.integers(0, 64, (k, 150))
     M = rng.integers(1, 4, 150)
-    n, one = rng.binomial(M, 0.4), np.ones(150, dtype=np.int64)
+    n, one = rng.binomial(M, 0.4), np.ones(150)
     share = 0.5 if k == 2 else 0.4
     unit = np.arange(150) % 15 if whole_references else np.arange(150)
     data, asked = (np.ravel_multi_index(tuple(cells), shape), n, M, one), {"shape": shape, "share": share}
@@ -58,7 +58,7 @@ def test_the_width_chosen_is_the_likeliest(k: int) -> None:
     M = np.full(60, 3)
     n = rng.binomial(M, expit(6 * (u[0] - (u[1] if k == 2 else 0.5))))
     share = 0.5 if k == 2 else n.sum() / M.sum()
-    sigma = choose_sigma(u, n, M, None, share=share, prior=PRIOR)
+    sigma = choose_sigma(u, n, M, np.ones(60), None, share=share, prior=PRIOR)
     tried = [slow_left_out(u, n, M, np.arange(60), sigma * factor, share) for factor in (0.5, 1, 2)]
     assert tried[1] == max(tried)
 
@@ -100,7 +100,7 @@ def test_a_useless_distance_gets_a_wide_kernel() -> None:
     u0, u1 = rng.random((2, 4000))
     M = np.full(4000, 2)
     asked = {"share": 0.5, "prior": PRIOR}
-    chosen = [choose_sigma((u0, u1), rng.binomial(2, 0.5, 4000), M, None, **asked) for _ in range(9)]
+    chosen = [choose_sigma((u0, u1), rng.binomial(2, 0.5, 4000), M, np.ones(4000), None, **asked) for _ in range(9)]
     assert np.median(chosen) > 0.2
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import twoafc
 from conftest import random_table
-from twoafc import Density, Network, Pairs, Spline
+from twoafc import Density, Network, Pairs, Spline, estimators
 from twoafc.errors import DataError
 from twoafc.estimators import CountsEstimator, Model
 from twoafc.estimators.models import READERS, SETTINGS
@@ -248,3 +248,14 @@ def test_a_fit_takes_as_many_distances_as_its_rows_have() -> None:
 def test_a_curve_is_shown_in_one_line() -> None:
     assert repr(Density(sigma=0.1).fit(some_pairs())) == "DensityFit(sigma=0.1, grid_size=20, 100 pairs)"
     assert re.fullmatch(r"SplineFit\(.*, 100 pairs\)", repr(Spline().fit(some_pairs())))
+
+
+def test_a_broken_file_of_a_users_estimator_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("myestimators_broken.py").write_text("1 / 0\n")
+    message = "no estimator 'myestimators_broken:Mine'; importing myestimators_broken raised ZeroDivisionError: "
+    with pytest.raises(ValueError, match=f"^{message}"):
+        estimators.estimator("myestimators_broken:Mine")

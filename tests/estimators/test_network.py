@@ -157,7 +157,7 @@ def test_cells_hold_what_a_loop_over_mirrored_votes_puts_there(inputs):
             cells[cell] = cells.get(cell, 0) + np.array([M * row[0], M * row[1], row[2], M])
     expected = np.array([cells[cell] for cell in sorted(cells)])
     expected[:, :2] /= expected[:, 3:]
-    counted = counted_rows((u0, u1), (x0, x1), data.n, data.M)
+    counted = counted_rows((u0, u1), (x0, x1), data.n, data.M, data.mass)
     np.testing.assert_allclose(counted[:, [0, 1, 6, 7]], expected, rtol=1e-12)
 
 

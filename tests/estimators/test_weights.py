@@ -86,9 +86,8 @@ def test_a_row_is_left_out_with_its_weight(k: int) -> None:
     T, sigma, prior = 40, 0.1, 1e-3
     cell, M, weight = rng.integers(0, 16, (k, T)), rng.integers(1, 4, T), rng.integers(1, 4, T).astype(np.float64)
     n, share = rng.binomial(M, 0.4), 0.5 if k == 2 else 0.4
-    one = np.ones(T, dtype=np.int64)
     asked: Any = {"shape": (16,) * k, "share": share, "prior": prior, "weight": weight}
-    found = rows_left_out(np.ravel_multi_index(tuple(cell), (16,) * k), n, M, one, **asked)(sigma)
+    found = rows_left_out(np.ravel_multi_index(tuple(cell), (16,) * k), n, M, weight, **asked)(sigma)
     u = cell / 16
     slow = 0.0
     for t in range(T):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import twoafc
 from commands import refused
@@ -353,3 +354,12 @@ def test_coefficients_are_those_of_the_penalised_likelihood() -> None:
 
     found = _logistic(table, x, TREND, TREND_ERROR**-2)
     assert found == pytest.approx(minimize(loss, TREND, tol=1e-10).x, abs=1e-4)
+
+
+def test_a_choice_leaves_the_threads_of_the_blas_as_they_were() -> None:
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        planning.choose(pool(200, names="abcd"), votes=20)
+        assert set(threads()) == {2}

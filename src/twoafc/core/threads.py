@@ -9,17 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 
+_LOCK = Lock()
+_ENTERED: list[Any] = []
+"""The limit, once for each block that is running: the last one lifts it, since blocks of several threads overlap."""
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Use one thread of the BLAS inside a `with` block, or in a function that this decorates."""
-    with _libraries().limit(limits=1, user_api="blas"):
+    with _LOCK:
+        _ENTERED.append(_ENTERED[0] if _ENTERED else _libraries().limit(limits=1, user_api="blas"))
+    try:
         yield
+    finally:
+        with _LOCK:
+            limit = _ENTERED.pop()
+            if not _ENTERED:
+                limit.restore_original_limits()
 
 
 @cache

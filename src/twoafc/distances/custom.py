@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -27,7 +24,7 @@ from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
 from twoafc.distances.batches import Batch, Distance, require_pair
-from twoafc.errors import require
+from twoafc.errors import import_named, require
 
 Kind = Literal["numpy", "torch"]
 TRIAL = (2, 3, 64, 64)
@@ -145,23 +142,16 @@ def import_own(name: str, **settings: Any) -> Own:
     >>> import_own("twoafc.distances:rmse")
     Own(name='twoafc.distances:rmse', takes='numpy', device='cpu')
     """
-    module, _, attribute = name.partition(":")
-    # The current folder comes last: a user's file must not replace a library.
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.append(folder)
-    try:
-        imported = getattr(_import_module(name, module), attribute)
-    except AttributeError as error:
-        file = getattr(sys.modules[module], "__file__", None) or "Python itself"
-        raise ValueError(
-            f"there is no distance {name!r}; {error}; it was imported from {file}{_hidden_file(module, folder)}"
-        ) from error
-    except ImportError as error:
-        raise ValueError(f"there is no distance {name!r}; {error}{_hidden_file(module, folder)}") from error
+    imported = import_named(name, f"there is no distance {name!r}")
     wrapper = {key: settings.pop(key) for key in ("takes", "device") if key in settings}
     if isinstance(imported, type):
-        imported = _instance(name, imported, settings)
+        try:
+            imported = imported(**settings)
+        except (Exception, SystemExit) as error:  # a user's class may raise anything
+            arguments = ", ".join(settings) or "no arguments"
+            raise ValueError(
+                f"{name} cannot be made with {arguments}; it raised {type(error).__name__}: {error}"
+            ) from error
     elif settings and callable(imported):
         imported = functools.partial(imported, **settings)
     if not callable(imported):
@@ -273,36 +263,3 @@ def _tensor(images: Batch, device: str) -> Batch:
     if isinstance(images, np.ndarray):
         return torch.tensor(np.ascontiguousarray(images), dtype=torch.float32, device=device)
     return images.detach().to(torch.float32, copy=True)
-
-
-def _import_module(name: str, module: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's file may raise anything
-        raise ValueError(
-            f"there is no distance {name!r}; importing {module} raised {type(error).__name__}: {error}"
-        ) from error
-
-
-def _instance(name: str, kind: type, settings: dict[str, Any]) -> Any:
-    try:
-        return kind(**settings)
-    except (Exception, SystemExit) as error:  # and so may a user's class
-        arguments = ", ".join(settings) or "no arguments"
-        raise ValueError(
-            f"{name} cannot be made with {arguments}; it raised {type(error).__name__}: {error}"
-        ) from error
-
-
-def _hidden_file(module: str, folder: str) -> str:
-    """Return a remark if another module hides a file in the current folder."""
-    top = module.partition(".")[0]
-    own_files = [Path(folder, f"{top}.py"), Path(folder, top)]
-    loaded = sys.modules.get(top)
-    sources = [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", [])]
-    existing = [path for path in own_files if path.exists()]
-    if loaded is None or not existing or any(Path(source).resolve() in own_files for source in sources if source):
-        return ""
-    return f"; {existing[0]} is hidden by another module {top}: give it another name"

@@ -42,7 +42,7 @@ class Scores(NamedTuple):
     more: float
 
 
-def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | IntArray | None = None) -> Scores:
+def normal_scores(uniform: Uniform, *place: IntArray, mass: FloatArray | None = None) -> Scores:
     """Return the normal score of the mid-rank of each distinct training distance.
 
     Where triplets have very different scales, hardly any compares distances on the two sides of the rank that
@@ -94,17 +94,10 @@ def _near_share(larger: FloatArray, smaller: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal smooth functions of one normal score.
-
-    ``curvature`` has the second derivatives at the knots of the natural splines that are 1 at one knot and 0 at the
-    others, shape (K, K); ``mixing`` the values at the knots of the K functions, one in each column; ``roughness`` the
-    integral of the squared second derivative of each function, 0 for the first two.
-    """
+    """K orthonormal smooth functions of one normal score."""
 
     knots: FloatArray  # evenly spaced, increasing, shape (K,)
-    curvature: FloatArray
-    mixing: FloatArray
-    roughness: FloatArray
+    roughness: FloatArray  # integral of the squared second derivative of each function, 0 for the first two
     spline: CubicSpline  # all functions between the knots
 
     def __call__(self, z: FloatArray) -> FloatArray:
@@ -147,7 +140,7 @@ def spline_basis(size: int) -> Basis:
     roughness[:STRAIGHT] = 0.0
     # The sign of an eigenvector is arbitrary, but a saved model must mean the same everywhere.
     mixing *= np.sign(mixing[-1])
-    return Basis(knots, curvature, mixing, roughness, CubicSpline(knots, mixing, bc_type="natural"))
+    return Basis(knots, roughness, CubicSpline(knots, mixing, bc_type="natural"))
 
 
 def _natural(spline: CubicSpline, z: FloatArray) -> FloatArray:

@@ -81,27 +81,26 @@ class Density:
         table = as_votes(table)
         uniform, *columns = table.uniformised()
         u, n, M, mass, squared_mass = tuple(columns), table.n, table.M, table.mass, table.squared_mass
-        times = 1 if mass is None else mass
-        share = 0.5 if table.k == 2 else float((n * times).sum() / (M * times).sum())
+        share = 0.5 if table.k == 2 else float((n * mass).sum() / (M * mass).sum())
         clusters = None
         if table.k == 1 or self.sigma == "auto":
             clusters = repeated_units(table)
         chosen = self
         if self.sigma == "auto":
-            row, times = table.parts
-            own = {"count": None if table.count is None else times, "weight": table.scaled_weight}
-            parts = tuple(x[row] for x in u), n[row], M[row], clusters
-            sigma = choose_sigma(*parts, share=share, prior=self.prior, **own)
+            row, of_parts = table.parts
+            weight = 1.0 if table.scaled_weight is None else table.scaled_weight
+            parts = tuple(x[row] for x in u), n[row], M[row], of_parts, clusters
+            sigma = choose_sigma(*parts, share=share, prior=self.prior, weight=weight)
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
-        sums = kernel_sums(u, n, M, sigma=sigma, grid_size=chosen.grid_size, mass=mass)
+        sums = kernel_sums(u, n, M, mass, sigma=sigma, grid_size=chosen.grid_size)
         P = share + _excess_at_nodes(sums, share, self.prior)
         if table.k == 2:
             # Not clustered: sums of squared kernels serve all nodes at once, sums by reference would not.
             rows = (u, n, M, P, sums.M + self.prior, squared_mass)
             covariances = partial(surface_covariances, *rows, sigma=sigma)
         else:
-            pairs = (u[0], n, M, P, sums.M, clusters, mass, squared_mass)
+            pairs = (u[0], n, M, P, sums.M, mass, squared_mass, clusters)
             covariances = partial(curve_covariances, *pairs, sigma=sigma, prior=self.prior)
         return DensityFit(chosen, uniform, share, sums, covariances)
 

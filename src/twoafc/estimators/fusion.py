@@ -217,9 +217,8 @@ class _Design:
     def problem(self) -> Problem:
         """The penalised likelihood of the votes, with slopes of at least 0."""
         table, parts = self.table, len(self.values)
-        times, squares = (1.0 if mass is None else mass for mass in (table.mass, table.squared_mass))
-        n, M = table.n.astype(np.float64), table.M.astype(np.float64)
-        cells = Cells((), n * times, M * times, n * n * squares, n * M * squares, M * M * squares)
+        n, M, mass, squared = table.n, table.M, table.mass, table.squared_mass
+        cells = Cells((), n * mass, M * mass, n * n * squared, n * M * squared, M * M * squared)
         rough = spline_basis(SIZE).roughness[1:]
         part = np.concatenate([[2 * k, *[2 * k + 1] * (SIZE - STRAIGHT)] for k in range(parts)])
         roughness = np.tile(np.concatenate([[1.0], rough[1:] / rough[1]]), parts)
@@ -248,7 +247,7 @@ class _Design:
     def log_likelihood(self, theta: FloatArray) -> float:
         """Of all votes, weighted."""
         values = log_likelihood(self.table.n, self.table.M, chances(theta, self.X, "logit")[0])
-        return float(values.sum() if self.table.mass is None else values @ self.table.mass)
+        return float(values @ self.table.mass)
 
     def fused(self, names: Sequence[str], theta: FloatArray, least: float = NOTHING) -> Fused:
         """Turn coefficients into functions of the distances, and leave out parts that contribute nothing."""
@@ -297,11 +296,10 @@ def lapsing(difference: FloatArray, lapse: float) -> FloatArray:
 
 def mean_and_error(gain: FloatArray, table: Votes) -> tuple[float, float]:
     """Weighted mean over rows, and its standard error between references."""
-    mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
     unit: IntArray | None = repeated_units(table)
-    mean = float(np.average(gain, weights=mass))
-    sums = np.bincount(np.arange(len(table)) if unit is None else unit, (gain - mean) * mass)
-    return mean, float(np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / mass.sum())
+    mean = float(np.average(gain, weights=table.mass))
+    sums = np.bincount(np.arange(len(table)) if unit is None else unit, (gain - mean) * table.mass)
+    return mean, float(np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / table.mass.sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,8 +131,7 @@ class Ridge:
         X -= settings.means[second]
         spread = np.sqrt(np.einsum("tc,tc->c", X, X) / len(X)).astype(np.float64)
         spread[spread < 1e-9 * spread.max(initial=0)] = 0
-        mass = np.ones(len(table)) if table.mass is None else np.asarray(table.mass, dtype=np.float64)
-        return cls(X, table.n * mass, table.M * mass, spread, settings.prior)
+        return cls(X, table.n * table.mass, table.M * table.mass, spread, settings.prior)
 
     def where(self, rows: NDArray[np.bool_]) -> Ridge:
         """Keep some rows; the scale of the channels stays that of all rows, which does not depend on the votes."""
@@ -208,7 +207,7 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
         return np.inf, None
     splits = unseen_rows(table, folds, TESTED, seed=settings.seed)
     times = np.sum([predicted for _, predicted in splits], axis=0)
-    mass = (times > 0) * (1.0 if table.mass is None else table.mass)
+    mass = (times > 0) * table.mass
 
     def scores_of(chances: Iterable[FloatArray]) -> FloatArray:
         """Mean log-likelihood of each row, from P of the rows that are predicted."""

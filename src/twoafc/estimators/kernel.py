@@ -8,20 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations_with_replacement, pairwise, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
 
-Mass = FloatArray | IntArray | None
-"""Weight of each row, shape (T,): the triplets that it stands for, or its sampling weight; None if all are one."""
-
 CHUNK = 4096
 """Rows handled at once, so that their kernels stay in the processor's cache."""
-WORK = 2**18
-"""Multiplications in one matrix product: for larger ones BLAS starts threads, which cost more than they help."""
 NEGLIGIBLE = 60.0
 """Kernels are at least exp(-60): numbers that underflow are slow and change nothing."""
 TINY = np.finfo(np.float64).tiny
@@ -40,7 +35,7 @@ class Sums(NamedTuple):
 
 
 def kernel_sums(
-    u: tuple[FloatArray, ...], n: IntArray, M: IntArray, *, sigma: float, grid_size: int, mass: Mass = None
+    u: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: FloatArray, *, sigma: float, grid_size: int
 ) -> Sums:
     """Sum the kernel over all rows, exactly.
 
@@ -58,9 +53,8 @@ def kernel_sums(
         for a in range(start, end, CHUNK):
             rows = order[a : min(a + CHUNK, end)]
             kernels = [gaussian(nodes, x[rows] * scale, buffer) for x, buffer in zip(u, buffers, strict=True)]
-            if mass is not None:
-                kernels[0] *= mass[rows]
-            add_products(K, kernels)
+            kernels[0] *= mass[rows]
+            K += kernels[0] @ kernels[1].T if len(u) == 2 else kernels[0].sum(axis=1)
         n_c, M_c = n[order[start]], M[order[start]]
         weights = np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])
         total += np.multiply.outer(weights, K)
@@ -69,7 +63,6 @@ def kernel_sums(
 
 def rows_by_votes(n: IntArray, M: IntArray) -> tuple[IntArray, list[int]]:
     """Order rows by (n, M); return also where each run of equal votes starts, and where the last one ends."""
-    M = M.astype(np.int64, copy=False)
     code = M * (M + 1) // 2 + n
     # numpy sorts 16-bit integers by radix, in a tenth of the time.
     small = code.astype(np.uint16) if code.max() < 2**16 else code
@@ -86,17 +79,6 @@ def gaussian(nodes: FloatArray, v: FloatArray, buffer: FloatArray) -> FloatArray
     np.minimum(t, NEGLIGIBLE, out=t)
     np.negative(t, out=t)
     return np.exp(t, out=t)
-
-
-def add_products(total: FloatArray, kernels: list[FloatArray]) -> None:
-    """Add the products of the kernels of each axis, summed over points, to a total at the nodes."""
-    if len(kernels) == 1:
-        total += kernels[0].sum(axis=1)
-        return
-    K0, K1 = kernels
-    block = int(np.clip(WORK // total.size, 16, 512))
-    for b in range(0, K0.shape[1], block):
-        total += K0[:, b : b + block] @ K1[:, b : b + block].T
 
 
 def interpolate(grid: FloatArray, *u: FloatArray) -> FloatArray:
@@ -153,7 +135,7 @@ def surface_covariances(
     M: IntArray,
     P: FloatArray,
     D: FloatArray,
-    squared_mass: Mass,
+    squared_mass: FloatArray,
     *,
     sigma: float,
 ) -> FloatArray:
@@ -165,9 +147,7 @@ def surface_covariances(
     the half lattice: the nodes and the points midway between them. P and D, shape (G, G), are P and the sums of
     M K, the prior included.
     """
-    G, products = len(P), np.stack([n * n, n * M, M * M, M])
-    if squared_mass is not None:
-        products = products * squared_mass.astype(np.float64)
+    G, products = len(P), np.stack([n * n, n * M, M * M, M]) * squared_mass
     squared = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
     shrunk = _shrunk(P, D**2 / np.maximum(squared[3, ::2, ::2], TINY))
     variance, narrow = shrunk * (1 - shrunk), 1 / (4 * (sigma * (G - 1)) ** 2)
@@ -185,7 +165,7 @@ def surface_covariances(
     return covariances
 
 
-def _squared_sums(u: tuple[FloatArray, ...], products: FloatArray | IntArray, *, sigma: float, size: int) -> FloatArray:
+def _squared_sums(u: tuple[FloatArray, ...], products: FloatArray, *, sigma: float, size: int) -> FloatArray:
     """Sums of K^2 times n^2, n M, M^2 and M over triplets and mirrors, each triplet moved to the centre of a fine cell.
 
     The cells, a sixth of a width each, cost standard errors about a thousandth.
@@ -205,9 +185,9 @@ def curve_covariances(
     M: IntArray,
     P: FloatArray,
     D: FloatArray,
-    clusters: IntArray | None = None,
-    mass: Mass = None,
-    squared_mass: Mass = None,
+    mass: FloatArray,
+    squared_mass: FloatArray,
+    clusters: IntArray | None,
     *,
     sigma: float,
     prior: float,
@@ -218,8 +198,7 @@ def curve_covariances(
     `clusters`, residuals are summed by reference. The masses are what each row counts for in sums, and in sums of
     squares.
     """
-    times, squares = (1.0 if factor is None else factor.astype(np.float64) for factor in (mass, squared_mass))
-    M_total, root = M * squares, np.sqrt(squares)
+    M_total, root = M * squared_mass, np.sqrt(squared_mass)
     covariances, total = np.zeros((2, 2, len(P))), D + prior
     moved: FloatArray = np.zeros(len(u) if clusters is None else int(clusters.max()) + 1)
     K, spread = np.zeros(len(u)), 0.0
@@ -228,7 +207,7 @@ def curve_covariances(
         K = np.exp(-(((u - node) / sigma) ** 2) / 2)
         # Effect of each pair, or of all pairs of a reference, on P, times D.
         residuals = K * (n - P[i] * M)
-        summed = residuals * root if clusters is None else np.bincount(clusters, residuals * times)
+        summed = residuals * root if clusters is None else np.bincount(clusters, residuals * mass)
         moved = np.asarray(summed, dtype=np.float64)
         weights = K * M_total
         votes = K @ weights
@@ -264,12 +243,12 @@ def choose_sigma(
     u: tuple[FloatArray, ...],
     n: IntArray,
     M: IntArray,
+    mass: FloatArray,
     clusters: IntArray | None,
     *,
     share: float,
     prior: float,
-    count: IntArray | None = None,
-    weight: FloatArray | None = None,
+    weight: FloatArray | float = 1.0,
 ) -> float:
     """Choose the width by the likelihood of votes that the estimate has not seen.
 
@@ -277,19 +256,17 @@ def choose_sigma(
     correlated, and a narrow kernel would profit from the others. Where references repeat (`clusters` has the number of
     each row's), whole references are left out, a twentieth of them at a time. `u` are the k uniformised distances,
     `share` and `prior` P where there is no data and the votes for it at every place. Of the triplets or pairs that a
-    row stands for, `count`, one is left out at a time; each of them has the row's weight.
+    row stands for, one is left out at a time: `mass` is what they count for together, `weight` what each of them does.
     """
     k = len(u)
     size = (CELLS if clusters is None else CELLS_OF_CLUSTERS)[k]
     cell = np.zeros(len(n), dtype=np.int64)
     for x in u:
         cell = cell * size + np.minimum((x * size).astype(np.int64), size - 1)
-    shape, times = (size,) * k, np.ones(len(n), dtype=np.int64) if count is None else count
-    own = np.ones(len(n)) if weight is None else weight
     likelihood = (
-        rows_left_out(cell, n, M, times, shape=shape, share=share, prior=prior, weight=own)
+        rows_left_out(cell, n, M, mass, shape=(size,) * k, share=share, prior=prior, weight=weight)
         if clusters is None
-        else clusters_left_out(cell, n, M, times * own, clusters, shape=shape, share=share, prior=prior)
+        else clusters_left_out(cell, n, M, mass, clusters, shape=(size,) * k, share=share, prior=prior)
     )
     sigma = 1.0
     for factors in (CANDIDATES, NEARBY):
@@ -302,7 +279,7 @@ def rows_left_out(
     cell: IntArray,
     n: IntArray,
     M: IntArray,
-    times: IntArray,
+    mass: FloatArray,
     *,
     shape: tuple[int, ...],
     share: float,
@@ -311,26 +288,25 @@ def rows_left_out(
 ) -> Likelihood:
     """Log-likelihood by width, each row left out of the sums at its own place, a triplet with its mirror."""
     weight = np.broadcast_to(weight, n.shape)
-    sums = _mirrored(_in_cells(cell, np.stack([n, M]) * times * weight, shape))
+    sums = _mirrored(_in_cells(cell, np.stack([n, M]) * mass, shape))
     # Rows with the same cell, votes and weight have the same likelihood; grouped, their order does not matter either.
-    order, starts = rows_by_votes(n, M)
-    kinds = len(starts) - 1
-    kind = np.empty(len(n), dtype=np.int64)
-    kind[order] = np.repeat(np.arange(kinds), np.diff(starts))
+    votes_code = M * (M + 1) // 2 + n
+    kinds = np.unique(votes_code)
     weights, heavy = np.unique(weight, return_inverse=True)
-    distinct, inverse = np.unique((cell * kinds + kind) * len(weights) + heavy, return_inverse=True)
-    place, own = np.divmod(distinct, len(weights))
-    total = np.bincount(inverse, times) * weights[own]
-    first = order[starts[:-1]][place % kinds]
-    at = np.unravel_index(place // kinds, shape)
-    votes = np.stack([n[first], M[first]]).astype(np.float64)
+    code = (cell * len(kinds) + np.searchsorted(kinds, votes_code)) * len(weights) + heavy
+    distinct, group = np.unique(code, return_inverse=True)
+    total, one = np.bincount(group, mass), np.empty(len(distinct), dtype=np.int64)
+    one[group] = np.arange(len(group))  # a row of each group
+    own = weight[one]
+    at: tuple[Any, ...] = np.unravel_index(cell[one], shape)
+    votes = np.stack([n[one], M[one]]).astype(np.float64)
 
     def likelihood(sigma: float) -> float:
         left_out = votes
         if len(shape) == 2:  # the mirrored triplet, at the place of the triplet
             mirror = np.exp(-(((at[0] - at[1]) / shape[0] / sigma) ** 2))
             left_out = votes + np.stack([votes[1] - votes[0], votes[1]]) * mirror
-        others = _smoothed(sums, sigma)[:, *at] - left_out * weights[own]
+        others = _smoothed(sums, sigma)[:, *at] - left_out * own
         return float(total @ _log_likelihood(others, votes, share, prior))
 
     return likelihood
@@ -340,7 +316,7 @@ def clusters_left_out(
     cell: IntArray,
     n: IntArray,
     M: IntArray,
-    times: FloatArray | IntArray,
+    mass: FloatArray,
     clusters: IntArray,
     *,
     shape: tuple[int, ...],
@@ -350,7 +326,7 @@ def clusters_left_out(
     """Log-likelihood by width, a share of the clusters left out at a time."""
     order = np.random.default_rng(0).permutation(int(clusters.max()) + 1)
     fold = (order % min(FOLDS, len(order)))[clusters]
-    votes = np.stack([n, M]) * times
+    votes = np.stack([n, M]) * mass
     unseen = [_in_cells(cell[fold == i], votes[:, fold == i], shape) for i in np.unique(fold)]
     total = np.sum(unseen, axis=0)
     seen = [_mirrored(total - part) for part in unseen]
@@ -364,10 +340,9 @@ def clusters_left_out(
     return likelihood
 
 
-def _in_cells(cell: IntArray, votes: FloatArray | IntArray, shape: tuple[int, ...]) -> FloatArray:
+def _in_cells(cell: IntArray, votes: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Sums of n and of M in the cells, shape (2, *shape)."""
-    sums = [np.bincount(cell, column, int(np.prod(shape))).reshape(shape) for column in votes]
-    return np.stack(sums).astype(np.float64)
+    return np.stack([np.bincount(cell, column, int(np.prod(shape))).reshape(shape) for column in votes])
 
 
 def _mirrored(sums: FloatArray) -> FloatArray:

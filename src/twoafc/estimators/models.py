@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -13,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.errors import DataError
+from twoafc.errors import DataError, import_named
 from twoafc.estimators.density import Density, DensityFit
 from twoafc.estimators.fusion import FusionFit
 from twoafc.estimators.heads import HeadsFit
@@ -87,14 +84,7 @@ def estimator(name: str) -> Estimator:
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise ValueError(f"no estimator {name!r}; there are {', '.join(SETTINGS)}, or your own as package.module:Name")
-    # The working folder is searched too, but last: a user's file must not replace a library.
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        own = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"no estimator {name!r}; {error}") from error
+    own = import_named(name, f"no estimator {name!r}")
     settings: Estimator = own() if isinstance(own, type) else own
     if not callable(getattr(settings, "fit", None)):
         raise ValueError(f"an estimator needs a method fit(table); {name} has none")

@@ -118,14 +118,14 @@ class Network:
         rows = mirrored_rows(x0, x1, table.n, table.M)
         with np.errstate(all="ignore"):
             if self.solver == "adam":
-                if mass is not None:  # of mean one, so that the mean loss is the weighted mean
-                    rows[:, 6:] *= np.tile(mass / mass.mean(), 2)[:, None]
+                # Of mean one, so that the mean loss is the weighted mean.
+                rows[:, 6:] *= np.tile(mass / mass.mean(), 2)[:, None]
                 schedule = {"epochs": self.epochs, "batch_size": self.batch_size}
                 parameters, history = descend_adam(rows, **schedule, learning_rate=self.learning_rate, seed=self.seed)
             else:
                 counted = counted_rows((u0, u1), (x0, x1), table.n, table.M, mass)
                 parameters = descend_lbfgs(counted, seed=self.seed)
-                history = [mean_loss(parameters, rows, None if mass is None else np.tile(mass, 2))]
+                history = [mean_loss(parameters, rows, np.tile(mass, 2))]
         coefficient = float(np.average(log_coefficient(table.n, table.M), weights=mass))
         return NetworkFit(
             settings=self,
@@ -321,18 +321,15 @@ def counted_rows(
     x: tuple[FloatArray, FloatArray],
     n: IntArray,
     M: IntArray,
-    mass: FloatArray | IntArray | None = None,
+    mass: FloatArray,
 ) -> RealArray:
-    """Add up the mirrored rows in each cell of a lattice over u = (u0, u1) in [0, 1]^2, at its votes' mean x.
-
-    `mass` is what each row counts for; default one triplet.
-    """
+    """Add up the mirrored rows in each cell of a lattice over u = (u0, u1) in [0, 1]^2, at its votes' mean x."""
     (u0, u1), (x0, x1) = u, x
     i, j = (np.minimum(u * LATTICE, LATTICE - 1).astype(np.intp) for u in (u0, u1))
 
     def total(weights: FloatArray | IntArray) -> FloatArray:
-        weighted = weights if mass is None else weights * mass
-        return np.asarray(np.bincount(i * LATTICE + j, weighted, LATTICE**2).reshape(LATTICE, LATTICE), np.float64)
+        sums = np.bincount(i * LATTICE + j, weights * mass, LATTICE**2)
+        return np.asarray(sums.reshape(LATTICE, LATTICE), np.float64)
 
     N, D, sum0, sum1 = total(n), total(M), total(M * x0), total(M * x1)
     N, D, sum0, sum1 = N + (D - N).T, D + D.T, sum0 + sum1.T, sum1 + sum0.T
@@ -366,7 +363,7 @@ def errors(z: RealArray, rows: RealArray) -> RealArray:
     return z
 
 
-def mean_loss(parameters: RealArray, rows: RealArray, mass: FloatArray | IntArray | None = None) -> float:
+def mean_loss(parameters: RealArray, rows: RealArray, mass: FloatArray | None = None) -> float:
     """Average the loss over the rows, each of which counts for its `mass`."""
     return float(np.average(losses(logits(parameters, rows[:, :6]), rows), weights=mass))
 

@@ -18,7 +18,6 @@ from scipy.special import expit, ndtr
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.estimators.basis import LAST_KNOT, slopes
-from twoafc.estimators.kernel import Mass
 
 LATTICE = 96
 """Cells along each axis, in which rows are gathered."""
@@ -68,19 +67,19 @@ class Cells(NamedTuple):
 
 
 def gather(
-    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: Mass = None, squared_mass: Mass = None
+    z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: FloatArray, squared_mass: FloatArray
 ) -> tuple[Cells, IntArray]:
     """Gather rows in cells, to which a spline is fitted; return also the cell of each row.
 
     Examples
     --------
-    >>> cells, cell = gather((np.array([0.0, 1.0]), np.array([1.0, 0.0])), np.array([1, 3]), np.array([4, 4]))
+    >>> z, one = (np.array([0.0, 1.0]), np.array([1.0, 0.0])), np.ones(2)
+    >>> cells, cell = gather(z, np.array([1, 3]), np.array([4, 4]), one, one)
     >>> cells.z[0], cells.n, cells.M, cell
     (array([1.]), array([6.]), array([8.]), array([0, 0]))
     """
-    times, squares = (1 if factor is None else factor.astype(np.float64) for factor in (mass, squared_mass))
-    votes, total_votes = ((x * times).astype(np.float64) for x in (n, M))
-    nn, nM, MM = ((x * squares).astype(np.float64) for x in (n * n, n * M, M * M))
+    votes, total_votes = n * mass, M * mass
+    nn, nM, MM = (product * squared_mass for product in (n * n, n * M, M * M))
     if len(z) == 2:
         z0, z1 = z
         turned = z0 < z1
@@ -181,18 +180,34 @@ class Problem:
         weight = 1 / (P * (1 - P))
         return P, weight, jacobian, jacobian.T @ ((self.cells.M * weight)[:, None] * jacobian)
 
-    def step(self, theta: FloatArray, scores: ScoresAt, precision: FloatArray, dispersion: float) -> FloatArray:
-        """Take a step of Fisher scoring from theta and its scores, halved until it does not lose."""
+    def step(
+        self,
+        theta: FloatArray,
+        scores: ScoresAt,
+        precision: FloatArray,
+        dispersion: float,
+        rise: FloatArray | None = None,
+    ) -> tuple[FloatArray, float]:
+        """Take a step of Fisher scoring from theta and its scores, halved until it does not lose.
+
+        With `rise`, rise @ theta stays at 0 or above. Return the new parameters, theta itself where every step loses,
+        and the gain.
+        """
         penalty = self.penalty(precision)
         P, weight, jacobian, information = scores
         gradient = jacobian.T @ ((self.cells.n - self.cells.M * P) * weight) / dispersion
         gradient -= penalty * self.centred(theta)
-        step = np.linalg.solve(information / dispersion + np.diag(penalty), gradient)
+        curvature = information / dispersion + np.diag(penalty)
+        step = np.linalg.solve(curvature, gradient)
+        if rise is not None:
+            step = nearest(theta + step, curvature, rise) - theta
         loss = self.loss(theta, penalty, dispersion)
         for share in 0.5 ** np.arange(12):
-            if self.loss(theta + share * step, penalty, dispersion) <= loss:
-                return np.asarray(theta + share * step)
-        return theta
+            moved = np.asarray(theta + share * step)
+            gain = loss - self.loss(moved, penalty, dispersion)
+            if gain >= 0:
+                return moved, gain
+        return theta, 0.0
 
     def smoothed(self, theta: FloatArray, covariance: FloatArray, precision: FloatArray) -> tuple[FloatArray, float]:
         """Update the precision of each part after Fellner and Schall; return also the degrees of freedom in use.
@@ -226,7 +241,7 @@ def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersi
     theta = np.append(np.zeros(problem.X.shape[1]), USUAL_LAPSE)
     scores, freedom = problem.scores(theta), np.inf
     for _ in range(ROUNDS):
-        theta = problem.step(theta, scores, precision, dispersion)
+        theta, _ = problem.step(theta, scores, precision, dispersion)
         scores = P, weight, jacobian, information = problem.scores(theta)
         covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(problem.penalty(precision))))
         if dispersion_of:
@@ -259,30 +274,18 @@ def solve_rising(
     constraints = np.pad(rise, ((0, 0), (0, 1)))
     freedom, settled = math.inf, not choose
     for round in range(ROUNDS):
-        P, weight, jacobian, information = problem.scores(theta)
-        penalty = problem.penalty(precision)
+        scores = P, weight, jacobian, information = problem.scores(theta)
         if choose:
-            covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(penalty)))
+            covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(problem.penalty(precision))))
             if start is None and round % DISPERSED == 0:
                 dispersion = dispersion_of(P, weight, jacobian, covariance)
             before = freedom
             if round or start is not None:  # before the first step there is nothing to smooth
                 precision, freedom = problem.smoothed(theta, covariance, precision)
-                penalty = problem.penalty(precision)
             settled = abs(freedom - before) < SETTLED
-        gradient = jacobian.T @ ((problem.cells.n - problem.cells.M * P) * weight) / dispersion
-        gradient -= penalty * problem.centred(theta)
-        curvature = information / dispersion + np.diag(penalty)
-        target = nearest(theta + np.linalg.solve(curvature, gradient), curvature, constraints)
-        loss = problem.loss(theta, penalty, dispersion)
-        for share in 0.5 ** np.arange(12):
-            candidate = problem.loss(theta + share * (target - theta), penalty, dispersion)
-            if candidate <= loss:
-                break
-        else:
-            break
-        theta = theta + share * (target - theta)
-        if settled and loss - candidate < SETTLED:
+        previous = theta
+        theta, gain = problem.step(theta, scores, precision, dispersion, constraints)
+        if theta is previous or (settled and gain < SETTLED):
             break
     return Solution(theta, information / dispersion, precision, dispersion, np.nan)
 
@@ -298,11 +301,10 @@ def between_rows(cells: Cells) -> Dispersion:
     return dispersion
 
 
-def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, mass: Mass = None) -> Dispersion:
+def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray, mass: FloatArray) -> Dispersion:
     """Measure the dispersion of votes between clusters of rows, given the cell and cluster of each row."""
-    times = np.ones(len(n)) if mass is None else mass.astype(np.float64)
     shape = (int(cluster.max()) + 1, int(cell.max()) + 1)
-    votes, all_votes = (csr_array((column * times, (cluster, cell)), shape=shape) for column in (n, M))
+    votes, all_votes = (csr_array((column * mass, (cluster, cell)), shape=shape) for column in (n, M))
 
     def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
         residuals = votes.data - all_votes.data * P[votes.indices]

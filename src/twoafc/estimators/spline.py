@@ -104,15 +104,24 @@ class Spline:
             raise ValueError("monotone does not support pairs")
         uniform, scores, cells, dispersion_of = _gathered(table)
         size = round(self.size * scores.more)
+        part, roughness = parts(size, table.k)
         first, *others = LINKS if self.link == "auto" else (self.link,)
-        problem = Problem(cells, functions(cells.z, size), *parts(size, table.k), first, DOUBT[table.k])
+        problem = Problem(cells, functions(cells.z, size), part, roughness, first, DOUBT[table.k])
         solutions = {first: solve(problem, dispersion_of)}
         # One dispersion for all links: a larger one would favour the worse link.
         shared = solutions[first].dispersion
         for link in others:
             solutions[link] = solve(replace(problem, link=link), dispersion=shared)
         link = max(solutions, key=lambda name: solutions[name].evidence)
-        return SplineFit.from_solution(self, uniform, scores.values, size, link, solutions[link])
+        solution = solutions[link]
+        theta, precision = solution.theta, solution.precision
+        if self.monotone:
+            fitted = np.diag(precision[part] * roughness) + solution.information[:-1, :-1]
+            theta = np.append(nearest(theta[:-1], fitted, surface_slopes(size), MARGIN), theta[-1])
+        prior = (_surface_prior if table.k == 2 else _curve_prior)(solution, part, roughness)
+        inverse = np.linalg.inv(solution.information + np.diag(prior))
+        covariance = np.asarray((inverse + inverse.T) / 2)
+        return SplineFit(self, uniform, scores.values, link, theta, covariance, precision, solution.dispersion)
 
 
 def _gathered(table: Votes) -> tuple[Uniform, Scores, Cells, Dispersion]:
@@ -205,22 +214,6 @@ class SplineFit(Model):
         chosen = f"{self.link}, lapse={self.lapse:.2g}, dispersion={self.dispersion:.3g}"
         rows = f"{self.uniform.at_most[-1] / self.k:.0f} {'triplets' if self.k == 2 else 'pairs'}"
         return f"SplineFit({chosen}, {rows})"
-
-    @classmethod
-    def from_solution(
-        cls, settings: Spline, uniform: Uniform, scores: FloatArray, size: int, link: str, solution: Solution
-    ) -> SplineFit:
-        """Complete a solution: the covariance for standard errors and, where asked for, monotonicity."""
-        k = 2 if len(solution.precision) == len(PARTS[2]) else 1
-        part, roughness = parts(size, k)
-        prior = (_surface_prior if k == 2 else _curve_prior)(solution, part, roughness)
-        inverse = np.linalg.inv(solution.information + np.diag(prior))
-        covariance: FloatArray = np.asarray((inverse + inverse.T) / 2, dtype=np.float64)
-        theta = solution.theta
-        if settings.monotone:
-            fitted = np.diag(solution.precision[part] * roughness) + solution.information[:-1, :-1]
-            theta = np.append(nearest(theta[:-1], fitted, surface_slopes(size), MARGIN), theta[-1])
-        return cls(settings, uniform, scores, link, theta, covariance, solution.precision, solution.dispersion)
 
     @property
     def chosen_settings(self) -> Spline:

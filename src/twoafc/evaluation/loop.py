@@ -48,7 +48,7 @@ class Data(NamedTuple):
     @property
     def fitted_rows(self) -> int:
         """Effective number of rows of the smallest table that is fitted."""
-        rows = np.ones(len(self.train)) if self.train.mass is None else self.train.mass
+        rows = self.train.mass
         return int(rows.sum() - (0 if self.fold is None else np.bincount(self.fold, rows).max()))
 
 

@@ -32,8 +32,7 @@ random; the others are in the pool of the next batch again. The weight of a trip
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -195,7 +194,7 @@ def choose(
             "uniform must be above 0: otherwise some triplets are never chosen, and no weights correct that"
         )
     frame, distances = read_pool(pool)
-    compared = _pairs(list(distances), pairs)
+    compared = [pair_of(list(distances), pair) for pair in pairs or combinations(distances, 2)]
     asked = None if judged is None else read_judged(judged)
     design = None if asked is None or "inclusion" not in asked.columns else asked
     left = _unasked(frame, design)
@@ -211,14 +210,16 @@ def choose(
     predicted = predict(distances, table, names)
     places = [(names.index(a), names.index(b)) for a, b in compared]
     apart = [_apart(table, predicted, pair, measure) for pair in compared]
-    worth = _worth({name: distances[name] for name in names}, predicted, places, apart, measure, left, seed)
+    some = np.flatnonzero(left)
+    if len(some) > SAMPLE:
+        some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
+    size, sizes = _sizes({name: distances[name] for name in names}, predicted, places, apart, measure, some)
     batch = 1 if design is None else 1 + max(design["batch"].to_list())
     rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
     references = _references(frame, per_reference)
-    chance = _inclusion(worth.size, left, wanted, uniform, references, per_reference)
+    chance = _inclusion(size, left, wanted, uniform, references, per_reference)
     rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
-    some = chance[worth.some]
-    gains = {pair: _gain(worth.of_pair(k), some) for k, pair in enumerate(compared)}
+    gains = {pair: _gain(own, chance[some]) for pair, own in zip(compared, sizes, strict=True)}
     return Chosen(
         _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
         chance,
@@ -408,8 +409,7 @@ def predict(
         table = Triplets(n, M, {name: tuple(quantiles[place[some]] for place in places[name])}, labels)
         return np.clip(Spline().fit(table).probability(*quantiles[grids[name]]), LEAST, 1 - LEAST)
 
-    with ThreadPoolExecutor(2) as threads:
-        surfaces = dict(zip(compared, threads.map(surface, compared), strict=True))
+    surfaces = {name: surface(name) for name in compared}
     return Predictions(
         P,
         {name: each.astype(np.float32)[places[name]] for name, each in surfaces.items()},
@@ -439,56 +439,36 @@ def _apart(judged: Triplets | None, predicted: Predictions, pair: tuple[str, str
     return max(abs(float(np.average(added.v, weights=added.weight))), COMMON[measure])
 
 
-@dataclass(frozen=True, eq=False)
-class _Worth:
-    """How informative the triplets of a pool are, for all pairs together and for each.
-
-    The squared size of a triplet for pair k is the squared difference of two ``values``, shape (distances, T), times
-    the variance of a vote, shape (T,), plus the squared difference ``apart`` of the pair.
-    """
-
-    size: FloatArray
-    values: NDArray[np.float32]
-    variance: NDArray[np.float32]
-    places: Sequence[tuple[int, int]]
-    apart: Sequence[float]
-    some: IntArray
-    """Rows by which pairs are balanced."""
-
-    def of_pair(self, k: int) -> FloatArray:
-        """Sizes of some rows for a pair of distances."""
-        (a, b), some = self.places[k], self.some
-        squares = (self.values[a, some] - self.values[b, some]) ** 2 * self.variance[some]
-        return np.asarray(np.sqrt(squares.astype(np.float64) + self.apart[k] ** 2))
-
-
-def _worth(
+def _sizes(
     distances: Mapping[str, tuple[FloatArray, FloatArray]],
     predicted: Predictions,
     places: Sequence[tuple[int, int]],
     apart: Sequence[float],
     measure: str,
-    left: BoolArray,
-    seed: int,
-) -> _Worth:
+    some: IntArray,
+) -> tuple[FloatArray, FloatArray]:
+    """How informative triplets are: each of the pool, for all pairs together, and some rows of it for each pair.
+
+    The squared size of a triplet for a pair is the squared difference of two values times the variance of a vote, plus
+    the squared difference `apart` of the pair. Pairs are balanced by the same rows.
+    """
     if measure == "nll":
         values = np.stack([logit(P) for P in predicted.of_pool.values()])
         variance = predicted.together * (1 - predicted.together)
     else:
         values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
-        variance = np.ones(len(left), dtype=np.float32)
-    some = np.flatnonzero(left)
-    if len(some) > SAMPLE:
-        some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
-    worth = _Worth(np.empty(0), values, variance, places, apart, some)
-    share = balance(np.stack([worth.of_pair(k) for k in range(len(places))]))
+        variance = np.ones(values.shape[1], dtype=np.float32)
+    of_pairs = values[:, some][np.array(places)]
+    squares = (of_pairs[:, 0] - of_pairs[:, 1]) ** 2 * variance[some]
+    sizes = np.sqrt(squares.astype(np.float64) + np.square(apart)[:, None])
+    share = balance(sizes)
     # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
     form = np.zeros((len(values), len(values)), dtype=np.float32)
     for (a, b), weight in zip(places, share, strict=True):
         form[[a, b], [a, b]] += weight
         form[[a, b], [b, a]] -= weight
     squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0) * variance
-    return replace(worth, size=np.sqrt(squares.astype(np.float64) + share @ np.square(apart)))
+    return np.sqrt(squares.astype(np.float64) + share @ np.square(apart)), sizes
 
 
 def balance(sizes: FloatArray, steps: int = 100) -> FloatArray:
@@ -640,11 +620,6 @@ def _gain(size: FloatArray, chance: FloatArray) -> float:
     return uniform / float((size**2 / chance).sum()) if uniform > 0 else 1.0
 
 
-def _pairs(known: Sequence[str], pairs: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Pairs to compare; all by default."""
-    return [(a, b) for pair in pairs or combinations(known, 2) for a, b in [pair_of(known, pair)]]
-
-
 def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20) -> pl.DataFrame:
     """List the triplets on which two distances disagree most, to look at (gMAD).
 
@@ -656,7 +631,7 @@ def extremes(chosen: Chosen, pool: Any, *, pair: Sequence[str], number: int = 20
         How many.
     """
     frame, distances = read_pool(pool)
-    ((a, b),) = _pairs(list(distances), [pair])
+    a, b = pair_of(list(distances), pair)
     missing = next((name for name in (a, b) if name not in chosen.P), None)
     if missing is not None:
         raise DataError(f"the choice has no predictions of {missing}; choose for this pair too")

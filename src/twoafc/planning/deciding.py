@@ -135,9 +135,8 @@ def gate(
     if folders[0] is not None and folders[0] == folders[1]:
         theirs = ours
     chosen = _distances(ours, theirs, distance)
-    results = [ours] if ours is theirs else [ours, theirs]
-    _require_same_rows(results)
-    shared = shared_rows(results)
+    _require_same_rows(ours, theirs)
+    shared = shared_rows([ours] if ours is theirs else [ours, theirs])
     names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
     table = shared.table
@@ -198,17 +197,16 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
     return chosen
 
 
-def _require_same_rows(results: Sequence[Result]) -> None:
+def _require_same_rows(ours: Result, theirs: Result) -> None:
     """Raise a DataError for results on different rows: their difference would not be paired."""
-    if len(results) == 1:
+    row = ours.row
+    if row != theirs.row:  # `shared_rows` says so
         return
-    row = results[0].row
-    names = [set(result.rows[row].to_list()) for result in results if result.row == row]
-    if len(names) == 2 and names[0] != names[1]:
-        sizes = " and ".join(f"{len(own)} in {result.name}" for own, result in zip(names, results, strict=True))
+    a, b = (set(result.rows[row].to_list()) for result in (ours, theirs))
+    if a != b:
         raise DataError(
-            f"baseline and candidate must be tested on the same {row}s; there are {sizes}, {len(names[0] & names[1])} "
-            "of one name: evaluate both on the same test table"
+            f"baseline and candidate must be tested on the same {row}s; there are {len(a)} in {ours.name} and {len(b)} "
+            f"in {theirs.name}, {len(a & b)} of one name: evaluate both on the same test table"
         )
 
 

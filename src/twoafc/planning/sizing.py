@@ -469,12 +469,12 @@ def size(
     notes: list[str]
     parts: list[Components]
     if isinstance(pilot, Components):
-        names, components, parts, about, notes = tuple(pair or ("a", "b")), pilot, [], "given", []
+        (a, b), components, parts, about, notes = pair or ("a", "b"), pilot, [], "given", []
     else:
-        names, single, about, notes = _judged(pilot, pair, measure, estimator)
+        (a, b), single, about, notes = _judged(pilot, pair, measure, estimator)
         components, parts = estimate_components(single), left_out(single)
         if not np.any(single.v):
-            raise DataError(f"{names[0]} and {names[1]} never differ in the pilot: their difference is known to be 0")
+            raise DataError(f"{a} and {b} never differ in the pilot: their difference is known to be 0")
     rows = [row for row in (wanted.row(components, M) for M in votes) if row is not None]
     by = "votes" if not rows or rows[0]["cost"] is None else "cost"
     best = min(rows, key=lambda row: row[by], default=None)
@@ -486,8 +486,7 @@ def size(
         notes.append("the pilot has few triplets of one reference: the variance between references is poorly estimated")
     if measure == "nll" and np.isfinite(components.difference):
         notes.append("the noise of training is not included in the plan: fits to few votes add to the error")
-    named = names[0], names[1]
-    return StudySize(wanted, components, measure, named, rows, best, interval, _errors(parts), about, notes)
+    return StudySize(wanted, components, measure, (a, b), rows, best, interval, _errors(parts), about, notes)
 
 
 def _errors(parts: Sequence[Components]) -> dict[str, float]:
@@ -496,8 +495,12 @@ def _errors(parts: Sequence[Components]) -> dict[str, float]:
         return {}
     names = ("references", "triplets", "votes", "observers", "intraclass")
     values = np.array([[getattr(part, name) for name in names] for part in parts])
-    spread = np.sqrt((len(parts) - 1) / len(parts) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-    return dict(zip(names, spread.tolist(), strict=True))
+    return dict(zip(names, _jackknife_error(values).tolist(), strict=True))
+
+
+def _jackknife_error(values: FloatArray) -> FloatArray:
+    """Standard errors from values without one block each, along the first axis."""
+    return np.asarray(np.sqrt((len(values) - 1) * values.var(axis=0)))
 
 
 def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, float]:
@@ -505,15 +508,13 @@ def jackknife_interval(whole: int, parts: Sequence[int | None]) -> tuple[float, 
     known = np.log([part for part in parts if part is not None])
     if len(known) < max(2, len(parts)):
         return float(np.exp(known.min(initial=np.log(whole)))), float("inf")
-    blocks = len(known)
-    se = float(np.sqrt((blocks - 1) / blocks * ((known - known.mean()) ** 2).sum()))
-    margin = float(stdtrit(blocks - 1, 0.5 + LEVEL / 2)) * se
+    margin = float(stdtrit(len(known) - 1, 0.5 + LEVEL / 2) * _jackknife_error(known))
     return float(whole * np.exp(-margin)), float(whole * np.exp(margin))
 
 
 def _judged(
     pilot: Any, pair: Sequence[str] | None, measure: str, estimator: str
-) -> tuple[tuple[str, ...], SingleVotes, str, list[str]]:
+) -> tuple[tuple[str, str], SingleVotes, str, list[str]]:
     """Single votes of a pilot, with what each adds to the difference, and the pilot in words."""
     if isinstance(pilot, str | Path) and os.path.isdir(pilot):
         pilot = Result.read(pilot)
@@ -535,10 +536,10 @@ def _judged(
     if clustering_of(table).rows.family == "images":
         notes.append("images recur in several places: the plan counts references alone, and may be too small")
     about = f"a pilot of {int(table.M.sum()):,} votes on {len(table):,} triplets"
-    return tuple(names), single_votes(table, P, measure, distances), about, notes
+    return names, single_votes(table, P, measure, distances), about, notes
 
 
-def pair_of(known: Sequence[str], pair: Sequence[str] | None) -> list[str]:
+def pair_of(known: Sequence[str], pair: Sequence[str] | None) -> tuple[str, str]:
     """Names of the two distances; by default those of a table with two."""
     if pair is None and len(known) != 2:
         raise DataError(f"name the two distances to compare (--pair); there are {', '.join(known)}")
@@ -548,7 +549,7 @@ def pair_of(known: Sequence[str], pair: Sequence[str] | None) -> list[str]:
         raise DataError(f"there is no distance {wrong}; there are {', '.join(known)}")
     if len(names) != 2 or names[0] == names[1]:
         raise ValueError(f"a pair is two distances; got {', '.join(names)}")
-    return names
+    return names[0], names[1]
 
 
 def simulated_pilot(

@@ -14,7 +14,8 @@ references or observers are few, the factor is replaced by the quantile of Stude
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ import numpy as np
 import polars as pl
 from scipy.special import ndtr, stdtrit
 
-from twoafc.evaluation import evaluate
+from twoafc.evaluation import Progress, evaluate
 from twoafc.inference import COMPARED, LEVEL, Interval, Record, places
 from twoafc.planning.choosing import read_judged, study_weights, unanswered
 from twoafc.planning.deciding import difference_per_vote
@@ -33,9 +34,10 @@ from twoafc.table import Triplets, distance_columns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Progress = Callable[[int, int, str], None]
 FIRST = 2.0
 """Without a difference to detect, tau^2 is this times the first batch's squared standard error."""
+MOST = 10**6
+"""Times the votes so far that are searched for those that are still needed."""
 
 
 def always_valid(value: float, se: float, units: float, *, scale: float, level: float = LEVEL) -> Interval:
@@ -197,7 +199,7 @@ def status(
         )
     decided = _decided(looks[-1], names, COMPARED[2][measure].better, difference)
     remaining = None if decided else _remaining(looks[-1], scale or math.nan, difference)
-    return Standing(looks, (names[0], names[1]), measure, difference, decided, remaining, table, unanswered(table))
+    return Standing(looks, names, measure, difference, decided, remaining, table, unanswered(table))
 
 
 def _decided(look: Record, names: Sequence[str], better: int, difference: float | None) -> str:
@@ -217,19 +219,12 @@ def _remaining(look: Record, scale: float, difference: float | None) -> int | No
     if difference is not None:
         target = max(target, difference - target)
 
-    def half(factor: float) -> float:
-        interval = always_valid(0.0, look["se"] / math.sqrt(factor), look["units"] * factor, scale=scale)
-        return interval.high
+    def half(more: int) -> float:
+        factor = 1 + more / look["votes"]
+        return always_valid(0.0, look["se"] / math.sqrt(factor), look["units"] * factor, scale=scale).high
 
-    if not target > 0 or not math.isfinite(half(1.0)):
+    if not target > 0 or not math.isfinite(half(0)):
         return None
-    low, high = 1.0, 2.0
-    while half(high) > target:
-        low, high = high, 2 * high
-        if high > 1e6:
-            return None
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if half(middle) <= target else (middle, high)
-    votes: int = look["votes"]
-    return math.ceil((high - 1) * votes)
+    searched = range(MOST * look["votes"])
+    more = bisect_left(searched, True, key=lambda more: half(more) <= target)
+    return more if more < len(searched) else None

@@ -206,15 +206,17 @@ class Votes:
         weight = self.weight / self.weight.max()
         return np.asarray(weight * (weight.sum() / (weight @ weight)))
 
-    @property
-    def mass(self) -> FloatArray | IntArray | None:
-        """Weight of each row in sums over rows: its count or its scaled weight; None where all are one."""
-        return self.count if self.weight is None else self.scaled_weight
+    @cached_property
+    def mass(self) -> FloatArray:
+        """Weight of each row in sums over rows: its count, its scaled weight, or 1."""
+        if self.count is not None:
+            return self.count.astype(np.float64)
+        return np.ones(len(self)) if self.scaled_weight is None else self.scaled_weight
 
     @property
-    def squared_mass(self) -> FloatArray | IntArray | None:
+    def squared_mass(self) -> FloatArray:
         """The same in sums of squares over independent triplets, of which a row has `count`."""
-        return self.count if self.scaled_weight is None else self.scaled_weight**2
+        return self.mass if self.scaled_weight is None else self.scaled_weight**2
 
     @property
     def effective_rows(self) -> float:
@@ -222,11 +224,11 @@ class Votes:
         return float(len(self) if self.scaled_weight is None else self.scaled_weight.sum())
 
     @property
-    def parts(self) -> tuple[IntArray | slice, FloatArray | IntArray | None]:
+    def parts(self) -> tuple[IntArray | slice, FloatArray]:
         """Row and mass of each part of the rows, the triplets of one reference: see `by_ref`; else all rows."""
         if self.by_ref is None:
             return slice(None), self.mass
-        return self.by_ref["row"].to_numpy(), self.by_ref["count"].to_numpy()
+        return self.by_ref["row"].to_numpy(), self.by_ref["count"].cast(pl.Float64).to_numpy()
 
     @property
     def references(self) -> pl.Series | None:

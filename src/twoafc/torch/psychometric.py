@@ -125,8 +125,8 @@ class FittedPsychometric(torch.nn.Module):
     scores: Tensor
     smooth: Tensor
     knots: Tensor
-    curvature: Tensor
-    surface: Tensor
+    pieces: Tensor
+    theta: Tensor
 
     def __init__(self, fit: SplineFit | str | Path) -> None:
         super().__init__()
@@ -139,15 +139,15 @@ class FittedPsychometric(torch.nn.Module):
         self.link, self.lapse = model.link, model.lapse
         basis = spline_basis(model.size)
         i, j = np.triu_indices(model.size, 1)
-        upper = np.zeros((model.size, model.size))
-        upper[j, i] = model.theta[:-1]  # f = sum of theta (phi_j(z0) phi_i(z1) - phi_i(z0) phi_j(z1))
+        theta = np.zeros((model.size, model.size))
+        theta[j, i] = model.theta[:-1]  # f = sum of theta (phi_j(z0) phi_i(z1) - phi_i(z0) phi_j(z1))
         buffers = {
             "values": model.uniform.values,
             "scores": model.scores,
             "smooth": _smooth_map(model.uniform.values, model.scores),
             "knots": basis.knots,
-            "curvature": basis.curvature,
-            "surface": basis.mixing @ upper @ basis.mixing.T,
+            "pieces": basis.spline.c,  # of all functions, between two knots: the coefficients of a cubic
+            "theta": theta,
         }
         for name, array in buffers.items():
             self.register_buffer(name, torch.tensor(array, dtype=torch.float64))
@@ -158,9 +158,9 @@ class FittedPsychometric(torch.nn.Module):
 
     def forward(self, d0: Tensor, d1: Tensor) -> tuple[Tensor, Tensor]:
         """Return log P and log(1 - P), of the shape of d0 and d1, in the precision of this module."""
-        left, right = (self._cardinal(self.score(d.to(self.values.dtype))) for d in (d0, d1))
+        left, right = (self._functions(self.score(d.to(self.values.dtype))) for d in (d0, d1))
         # Written so that equal distances give exactly 1/2.
-        f = ((left @ self.surface) * right - (right @ self.surface) * left).sum(dim=-1)
+        f = ((left @ self.theta) * right - (right @ self.theta) * left).sum(dim=-1)
         log_link = {"logit": torch.nn.functional.logsigmoid, "probit": torch.special.log_ndtr}[self.link]
         lapse = torch.tensor(self.lapse, dtype=f.dtype, device=f.device)
         return _with_lapses(log_link(f), log_link(-f), lapse.log(), torch.log1p(-lapse))
@@ -176,21 +176,15 @@ class FittedPsychometric(torch.nn.Module):
         """Normal scores of distances by the smooth map alone."""
         return monotone_cubic(self.smooth, d)
 
-    def _cardinal(self, z: Tensor) -> Tensor:
-        """Natural splines that are 1 at one knot and 0 at the others, along a new last axis; see `spline_basis`."""
-        knots, curvature = self.knots, self.curvature
-        h = knots[1] - knots[0]
-        inside = z.clamp(knots[0], knots[-1])
-        j = ((inside.detach() - knots[0]) / h).long().clamp(0, len(knots) - 2)
-        b = (inside - knots[j]) / h
-        a, unit = 1 - b, torch.eye(len(knots), dtype=z.dtype, device=z.device)
-        spline = a[..., None] * unit[j] + b[..., None] * unit[j + 1]
-        for x, k in ((a, j), (b, j + 1)):
-            spline = spline + ((x**3 - x) * h * h / 6)[..., None] * curvature[k]
-        first = (unit[1] - unit[0]) / h - h / 6 * curvature[1]
-        last = (unit[-1] - unit[-2]) / h + h / 6 * curvature[-2]
-        beyond = z - inside
-        return spline + beyond[..., None] * torch.where((beyond < 0)[..., None], first, last)
+    def _functions(self, z: Tensor) -> Tensor:
+        """The functions of `spline_basis` at scores, along a new last axis: straight lines beyond the knots."""
+        inside = z.clamp(self.knots[0], self.knots[-1])
+        j = torch.searchsorted(self.knots, inside.detach().contiguous()).clamp(1, len(self.knots) - 1) - 1
+        t = (inside - self.knots[j])[..., None]
+        a, b, c, d = self.pieces[:, j]
+        slope = (3 * a * t + 2 * b) * t + c
+        values: Tensor = ((a * t + b) * t + c) * t + d + (z - inside)[..., None] * slope
+        return values
 
 
 def interpolated(x: Tensor, y: Tensor, d: Tensor) -> Tensor:
