@@ -179,11 +179,6 @@ class Values:
         """Measures that have a mean over votes too."""
         return [name for name in PER_VOTE.values() if name in self.measures]
 
-    @property
-    def over_votes(self) -> FloatArray:
-        """Sums of these measures over the votes of each triplet, shape (T, v)."""
-        return self.sums_over_votes(self.columns)
-
     def sums_over_votes(self, columns: FloatArray) -> FloatArray:
         """Sum columns of the measures that have a mean over votes, shape (T, v)."""
         sums = (over_votes(name, columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
@@ -248,7 +243,7 @@ def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | N
     if table.k == 1:
         gain = np.empty(len(table))
         for rows, ranking in rankings(table, group):
-            gain[rows] = ranking.total * ranking.influence(table.n[rows] / table.M[rows])[1]
+            gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
         return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
     d0, d1 = table.columns
     for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
