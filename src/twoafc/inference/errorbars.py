@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
@@ -438,7 +439,7 @@ def training_variance(
     return f * np.where(splits > 0, R if crossed else np.maximum(R - interaction, 0.0), np.nan)
 
 
-def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatArray, df: float) -> FloatArray:
+def combined_units(rows: ArrayLike, units: ArrayLike, training: ArrayLike, df: float) -> FloatArray:
     """Effective number of units of a sum of two variances, over test rows and of training (Satterthwaite).
 
     Examples
@@ -446,6 +447,7 @@ def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatA
     >>> combined_units(np.array([1.0]), 41.0, np.array([1.0]), 10.0)
     array([33.])
     """
+    rows, units, training = (np.asarray(values, dtype=np.float64) for values in (rows, units, training))
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (rows + training) ** 2 / (rows**2 / (np.asarray(units) - 1) + training**2 / df)
+        whole = (rows + training) ** 2 / (rows**2 / (units - 1) + training**2 / df)
     return np.asarray(np.where(training > 0, 1 + whole, units))
