@@ -180,9 +180,9 @@ class Values:
         """Measures that have a mean over votes too."""
         return [name for name in PER_VOTE.values() if name in self.measures]
 
-    def sums_over_votes(self, columns: FloatArray) -> FloatArray:
-        """Sum columns of the measures that have a mean over votes, shape (T, v)."""
-        sums = (over_votes(name, columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
+    def sums_over_votes(self, columns: FloatArray, M: IntArray) -> FloatArray:
+        """Sum columns of the measures that have a mean over votes over the M votes of each row, shape (rows, v)."""
+        sums = (over_votes(name, columns[:, self.measures.index(name)], M) for name in self.per_vote)
         return np.stack([*sums]).T
 
 
@@ -289,11 +289,8 @@ def _errors(
     if values.vote_effects is not None and clustering.votes is not None:
         row, M, own = clustering.votes.row, values.M, clustering.rows.weights
         votes, total = (np.bincount(code, amount, minlength=count)[code] for amount in (own * M, weight))
-        by_vote = [
-            over_votes(name, values.vote_effects[:, values.measures.index(name)], M[row]) for name in values.per_vote
-        ]
-        per_vote = (own * (total / votes))[row]
-        effects = np.column_stack([values.vote_effects * weight[row, None], *(column * per_vote for column in by_vote)])
+        per_vote = values.sums_over_votes(values.vote_effects, M[row]) * (own * (total / votes))[row, None]
+        effects = np.column_stack([values.vote_effects * weight[row, None], per_vote])
 
     def variance(influence: FloatArray, effects: FloatArray | None = None) -> FloatArray:
         if across:
@@ -321,7 +318,7 @@ def _influence(
     """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
     k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
     votes, total = (np.bincount(code, times * amount, minlength=count) for amount in (own * M, weight))
-    of_votes = values.sums_over_votes(columns)
+    of_votes = values.sums_over_votes(columns, M)
     influence, means = np.empty((k + of_votes.shape[1], len(M))), np.empty((count, k + of_votes.shape[1]))
     share = times * weight
     for place, column in enumerate(columns.T):
