@@ -322,7 +322,7 @@ def test_neighbouring_numbers_of_votes_with_few_triplets_are_pooled() -> None:
     M = np.repeat([1, 2, 10, 11, 13, 14, 40, 99, 100, 500, 9000], [3, 60, 20, 20, 20, 1, 1, 7, 1, 1, 90])
     n = M // 3
     pools, pool, kind = pools_by_votes(n, M, np.ones_like(M))
-    assert [(each.M_least, each.M_most, each.triplets, each.kept) for each in pools] == [
+    assert [(each.M.min(), each.M.max(), each.triplets, each.kept) for each in pools] == [
         (1, 1, 3, 1),
         (2, 2, 60, 2),
         (10, 13, 60, 10),
@@ -333,7 +333,7 @@ def test_neighbouring_numbers_of_votes_with_few_triplets_are_pooled() -> None:
     ]
     votes = np.concatenate([np.stack([each.n, each.M]) for each in pools], axis=1)
     assert votes[:, kind].tolist() == [n.tolist(), M.tolist()]
-    assert [each.M_least for each in pools] == [M[pool == k].min() for k in range(len(pools))]
+    assert [each.M.min() for each in pools] == [M[pool == k].min() for k in range(len(pools))]
     rng = np.random.default_rng(0)
     ceiling = estimate_ceiling(rng.binomial(M, rng.beta(0.8, 0.8, len(M))), M)
     assert ceiling.note == (

@@ -101,15 +101,8 @@ def direction_of_pairs(profile: Profile) -> Iterator[Finding]:
         message = f"the votes are flipped (n must count same), or {message}"
         remedy = f"give M - n, or {remedy}"
     evidence = f"rank correlation with the share of same is positive, p < {P_SCORE:g}"
-    yield Finding(
-        "direction",
-        "warning",
-        profile.role,
-        against[0] if agreeing and len(against) == 1 else None,
-        message,
-        evidence,
-        remedy,
-    )
+    single = against[0] if agreeing and len(against) == 1 else None
+    yield Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
 
 def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | None]]:

@@ -111,8 +111,7 @@ def fuse(
     fit, runs = _with_card(result, name, identities=known)
     notes += _separated(fit, whole[name])
     settings = replace(settings, folds=result.card["settings"]["folds"])
-    study = _Study(name, fit, *tables, settings)
-    about = {"name": name, "of": parts, **fit.summary(), **study.findings(progress)}
+    about = {"name": name, "of": parts, **fit.summary(), **_study(name, fit, *tables, settings, progress)}
     about["sentences"] = sentences(result, about)
     card = {**result.card, "fusion": about, "frames": native_kind(train)}
     return result.replace(runs=runs, notes=[*notes, *result.notes], card=card)
@@ -184,68 +183,58 @@ def _separated(fit: FusionFit, train: Votes) -> list[str]:
     return []
 
 
-class _Study:
-    """Fits beside the main one: without each part, and to shares of the training table."""
+def _study(
+    name: str, fit: FusionFit, train: Votes, test: Votes | None, settings: Settings, progress: Progress | None
+) -> dict[str, Any]:
+    """Estimate what each part and more votes would gain, by further fits; empty if one part is left alone."""
+    if fit.settings.alone is not None:
+        return {"without": [], "learning": []}
+    fold = assign_folds(train, settings.folds or 0, seed=settings.seed) if test is None else None
+    clustering = clustering_of(train if test is None else test)
+    fusion, parts, done = replace(fit.settings, folds=0, choose=True), fit.fused.parts, 0
 
-    def __init__(self, name: str, fit: FusionFit, train: Votes, test: Votes | None, settings: Settings) -> None:
-        self.name, self.fit, self.settings = name, fit, settings
-        fold = assign_folds(train, settings.folds or 0, seed=settings.seed) if test is None else None
-        self.data = Data(train, test, fold)
-        self.clustering: Clustering = clustering_of(self.data.tested)
+    def step(what: str) -> None:
+        nonlocal done
+        if progress:
+            progress(done, len(parts) + 1 + len(SHARES), what)
+        done += 1
 
-    def findings(self, progress: Progress | None) -> dict[str, Any]:
-        """Estimate what each part and more votes would gain; empty if the fused distance is one part alone."""
-        if self.fit.settings.alone is not None:
-            return {"without": [], "learning": []}
-        fusion = replace(self.fit.settings, folds=0, choose=True)
-        parts, done = list(self.fit.fused.parts), 0
-
-        def step(what: str) -> None:
-            nonlocal done
-            if progress:
-                progress(done, len(parts) + 1 + len(SHARES), what)
-            done += 1
-
-        step("all parts")
-        whole = self._values(fusion)
-        without: list[dict[str, Any]] = []
-        for part in parts if len(fusion.parts) > 2 else ():
-            step(f"without {part}")
-            without.append({"part": part, **self._paired(self._values(fusion.without(part)), whole)})
-        learning = []
-        for share in SHARES:
-            step(f"{share:.0%} of the training table")
-            # Without a start, as a fit to so few votes would be made.
-            drawn = [self._values(replace(fusion, start=None), kept) for kept in self._subsets(share)]
-            if drawn:
-                learning.append({"share": share, **self._paired(_mean(drawn), whole)})
-        without.sort(key=lambda record: -record["difference"])
-        return {"without": without, "learning": learning}
-
-    def _subsets(self, share: float) -> list[BoolArray]:
-        """Rows of random references, a share of all."""
-        groups = round(1 / share)
-        if most_folds(self.data.train) < 2 * groups:
-            return []
-        seeds = np.random.SeedSequence(self.settings.seed).generate_state(REPEATS)
-        return [assign_folds(self.data.train, groups, seed=int(seed)) == 0 for seed in seeds]
-
-    def _values(self, fusion: Fusion, kept: BoolArray | None = None) -> Values:
+    def values(fusion: Fusion, kept: BoolArray | None = None) -> Values:
         """Score rows that are predicted by fits of some settings to some rows of the training table."""
-        named, (train, test, fold, _) = (self.name, fusion.parts), self.data
-        data = Data(stacked(train, *named), None if test is None else stacked(test, *named), fold, kept).of(self.name)
-        task = Task(self.name, LABEL, None, fusion)
-        values = score(joined(crossed(task.run, data), data.tested), self.settings, self.clustering).values
-        assert values is not None
-        return values
+        other = None if test is None else stacked(test, name, fusion.parts)
+        data = Data(stacked(train, name, fusion.parts), other, fold, kept).of(name)
+        task = Task(name, LABEL, None, fusion)
+        scored = score(joined(crossed(task.run, data), data.tested), settings, clustering).values
+        assert scored is not None
+        return scored
 
-    def _paired(self, other: Values, whole: Values) -> dict[str, float]:
-        """NLL of other fits minus that of the fits to all: difference, standard error and 95 % interval."""
-        measure = {"nll": COMPARED[2]["nll"]}
-        (record,) = compare({"other": other, "whole": whole}, self.clustering, estimator=LABEL, measures=measure)
-        sign = 1.0 if record["a"] == "other" else -1.0
-        low, high = sorted((sign * record["low"], sign * record["high"]))
-        return {"difference": sign * record["difference"], "se": record["se"], "low": low, "high": high}
+    step("all parts")
+    whole = values(fusion)
+    without: list[dict[str, Any]] = []
+    for part in parts if len(fusion.parts) > 2 else ():
+        step(f"without {part}")
+        without.append({"part": part, **_paired(values(fusion.without(part)), whole, clustering)})
+    learning = []
+    for share in SHARES:
+        step(f"{share:.0%} of the training table")
+        groups = round(1 / share)
+        if most_folds(train) >= 2 * groups:
+            seeds = np.random.SeedSequence(settings.seed).generate_state(REPEATS)
+            kept = [assign_folds(train, groups, seed=int(seed)) == 0 for seed in seeds]
+            # Without a start, as a fit to so few votes would be made.
+            drawn = [values(replace(fusion, start=None), rows) for rows in kept]
+            learning.append({"share": share, **_paired(_mean(drawn), whole, clustering)})
+    without.sort(key=lambda record: -record["difference"])
+    return {"without": without, "learning": learning}
+
+
+def _paired(other: Values, whole: Values, clustering: Clustering) -> dict[str, float]:
+    """NLL of other fits minus that of the fits to all: difference, standard error and 95 % interval."""
+    measure = {"nll": COMPARED[2]["nll"]}
+    (record,) = compare({"other": other, "whole": whole}, clustering, estimator=LABEL, measures=measure)
+    sign = 1.0 if record["a"] == "other" else -1.0
+    low, high = sorted((sign * record["low"], sign * record["high"]))
+    return {"difference": sign * record["difference"], "se": record["se"], "low": low, "high": high}
 
 
 def _mean(values: Sequence[Values]) -> Values:

@@ -304,12 +304,11 @@ def summaries(scores: Sequence[Record], units: Mapping[tuple[str, ...], FloatArr
         finished, of_units = [run for run in runs if not run["diverged"]], units.get(key)
         for place, name in enumerate(_measures(summary)):
             se_of_runs = [run[f"{name}_se"] for run in finished if run.get(f"{name}_se") is not None]
-            sd = summary.get(f"{name}_sd") or 0.0
-            rows = np.mean(np.square(se_of_runs), keepdims=True) if se_of_runs else np.array([np.nan])
-            of_seeds = np.array([sd**2 / max(len(finished), 1)])
-            known = np.zeros(1) if of_units is None else of_units[[place]]
+            rows = float(np.mean(np.square(se_of_runs))) if se_of_runs else np.nan
+            of_seeds = (summary.get(f"{name}_sd") or 0.0) ** 2 / max(len(finished), 1)
+            known = 0.0 if of_units is None else of_units[place]
             combined = combined_units(rows, known, of_seeds, max(len(finished) - 1, 1))
-            summary |= bar(name, summary.get(name), float(np.sqrt(rows + of_seeds)[0]), float(combined[0]))
+            summary |= bar(name, summary.get(name), float(np.sqrt(rows + of_seeds)), float(combined))
         records.append(summary)
     return records
 

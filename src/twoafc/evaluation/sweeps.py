@@ -50,11 +50,6 @@ class Point(NamedTuple):
     parameter: Parameter
     settings: Density
 
-    @property
-    def value(self) -> float:
-        """Value of the parameter that moves."""
-        return float(getattr(self.settings, self.parameter))
-
 
 def nodes_for(sigma: float) -> int:
     """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width."""
@@ -87,7 +82,9 @@ def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, hel
 
 def in_order(some: Sequence[Point]) -> list[Point]:
     """Put points in the order of their lines and values, each once."""
-    return sorted(dict.fromkeys(some), key=lambda point: (point.parameter != "sigma", point.value))
+    return sorted(
+        dict.fromkeys(some), key=lambda point: (point.parameter != "sigma", getattr(point.settings, point.parameter))
+    )
 
 
 Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]

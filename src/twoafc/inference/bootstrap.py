@@ -64,7 +64,8 @@ def bootstrap_errors(
 def _means(values: Values, weights: FloatArray) -> FloatArray:
     """Means of the measures over rows, then of those over votes, in tables with such weights: (draws, measures)."""
     rows, votes = weights.sum(axis=1, keepdims=True), (weights @ values.M)[:, None]
-    return np.hstack([weights @ values.columns / rows, weights @ values.over_votes / votes])
+    sums = values.sums_over_votes(values.columns, values.M)
+    return np.hstack([weights @ values.columns / rows, weights @ sums / votes])
 
 
 def bootstrap_means(columns: FloatArray, dependence: Dependence, *, draws: int, seed: int) -> FloatArray:

@@ -206,8 +206,17 @@ def estimate_ceiling(
     (human_triplets,) = agreement_of_people(n, M, dependence, together)
     (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
     by_votes = tuple(
-        VoteCeiling(s.M_least, s.triplets, s.kept, **ends, agreement=a, agreement_se=se, p=p, M_most=s.M_most)
-        for s, ends, (a, se), p in zip(
+        VoteCeiling(
+            M=int(votes.M.min()),
+            triplets=votes.triplets,
+            kept=votes.kept,
+            **ends,
+            agreement=agreement,
+            agreement_se=se,
+            p=p,
+            M_most=int(votes.M.max()),
+        )
+        for votes, ends, (agreement, se), p in zip(
             pools,
             _bounds(samples, values, pool, dependence, risk / len(pools)),
             agreement_of_people(n, M, dependence, pool),
@@ -358,19 +367,9 @@ class Pool:
     triplets: int
 
     @property
-    def M_least(self) -> int:
-        """Fewest votes on a triplet."""
-        return int(self.M.min())
-
-    @property
-    def M_most(self) -> int:
-        """Most votes on a triplet."""
-        return int(self.M.max())
-
-    @property
     def kept(self) -> int:
         """Votes in one draw."""
-        return min(self.M_least, LARGE)
+        return min(int(self.M.min()), LARGE)
 
     @cached_property
     def draws(self) -> FloatArray:

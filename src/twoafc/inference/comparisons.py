@@ -211,9 +211,8 @@ class Difference(NamedTuple):
 
     def plus(self, variance: float, df: float) -> Difference:
         """Add the variance that training brings, with its degrees of freedom, to the error."""
-        rows, training = np.array(self.se**2), np.array(variance)
-        units = combined_units(rows, self.units, training, df)
-        return Difference(self.mean, float(np.sqrt(rows + training)), float(units))
+        units = combined_units(self.se**2, self.units, variance, df)
+        return Difference(self.mean, float(np.sqrt(self.se**2 + variance)), float(units))
 
 
 def _ordered(

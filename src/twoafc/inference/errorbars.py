@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
@@ -179,14 +180,9 @@ class Values:
         """Measures that have a mean over votes too."""
         return [name for name in PER_VOTE.values() if name in self.measures]
 
-    @property
-    def over_votes(self) -> FloatArray:
-        """Sums of these measures over the votes of each triplet, shape (T, v)."""
-        return self.sums_over_votes(self.columns)
-
-    def sums_over_votes(self, columns: FloatArray) -> FloatArray:
-        """Sum columns of the measures that have a mean over votes, shape (T, v)."""
-        sums = (over_votes(name, columns[:, self.measures.index(name)], self.M) for name in self.per_vote)
+    def sums_over_votes(self, columns: FloatArray, M: IntArray) -> FloatArray:
+        """Sum columns of the measures that have a mean over votes over the M votes of each row, shape (rows, v)."""
+        sums = (over_votes(name, columns[:, self.measures.index(name)], M) for name in self.per_vote)
         return np.stack([*sums]).T
 
 
@@ -248,7 +244,7 @@ def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | N
     if table.k == 1:
         gain = np.empty(len(table))
         for rows, ranking in rankings(table, group):
-            gain[rows] = ranking.total * ranking.influence(table.n[rows] / table.M[rows])[1]
+            gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
         return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
     d0, d1 = table.columns
     for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
@@ -293,11 +289,8 @@ def _errors(
     if values.vote_effects is not None and clustering.votes is not None:
         row, M, own = clustering.votes.row, values.M, clustering.rows.weights
         votes, total = (np.bincount(code, amount, minlength=count)[code] for amount in (own * M, weight))
-        by_vote = [
-            over_votes(name, values.vote_effects[:, values.measures.index(name)], M[row]) for name in values.per_vote
-        ]
-        per_vote = (own * (total / votes))[row]
-        effects = np.column_stack([values.vote_effects * weight[row, None], *(column * per_vote for column in by_vote)])
+        per_vote = values.sums_over_votes(values.vote_effects, M[row]) * (own * (total / votes))[row, None]
+        effects = np.column_stack([values.vote_effects * weight[row, None], per_vote])
 
     def variance(influence: FloatArray, effects: FloatArray | None = None) -> FloatArray:
         if across:
@@ -325,7 +318,7 @@ def _influence(
     """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
     k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
     votes, total = (np.bincount(code, times * amount, minlength=count) for amount in (own * M, weight))
-    of_votes = values.sums_over_votes(columns)
+    of_votes = values.sums_over_votes(columns, M)
     influence, means = np.empty((k + of_votes.shape[1], len(M))), np.empty((count, k + of_votes.shape[1]))
     share = times * weight
     for place, column in enumerate(columns.T):
@@ -443,7 +436,7 @@ def training_variance(
     return f * np.where(splits > 0, R if crossed else np.maximum(R - interaction, 0.0), np.nan)
 
 
-def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatArray, df: float) -> FloatArray:
+def combined_units(rows: ArrayLike, units: ArrayLike, training: ArrayLike, df: float) -> FloatArray:
     """Effective number of units of a sum of two variances, over test rows and of training (Satterthwaite).
 
     Examples
@@ -451,6 +444,7 @@ def combined_units(rows: FloatArray, units: FloatArray | float, training: FloatA
     >>> combined_units(np.array([1.0]), 41.0, np.array([1.0]), 10.0)
     array([33.])
     """
+    rows, units, training = (np.asarray(values, dtype=np.float64) for values in (rows, units, training))
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (rows + training) ** 2 / (rows**2 / (np.asarray(units) - 1) + training**2 / df)
+        whole = (rows + training) ** 2 / (rows**2 / (units - 1) + training**2 / df)
     return np.asarray(np.where(training > 0, 1 + whole, units))

@@ -91,7 +91,7 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
     for rows, ranking in rankings(table, group):
         simulated = _simulated_precision(ranking, M[rows], P[rows], draws)
         values["average_precision"][rows] = ranking.values(n[rows] / M[rows])
-        values["average_precision_simulated"][rows] = simulated + ranking.total * ranking.influence(P[rows])[0]
+        values["average_precision_simulated"][rows] = simulated + ranking.weight.sum() * ranking.influence(P[rows])[0]
         values["ties"][rows] = ranking.repeats
     return values
 
@@ -136,8 +136,7 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     groups = int(code.max()) + 1
 
     def total(column: FloatArray, mass: FloatArray | IntArray | None) -> FloatArray:
-        amounts = column if mass is None else column * mass
-        return np.array([amounts.sum()]) if groups == 1 else np.asarray(np.bincount(code, amounts))
+        return np.asarray(np.bincount(code, column if mass is None else column * mass))
 
     ones, M = np.ones(len(table)), table.M.astype(np.float64)
     counts = [name for name in ("ties", "ties_model") if name in values]
@@ -223,15 +222,16 @@ class Ranking:
 
     order: IntArray  # the pairs, nearest first, shape (T,)
     ends: IntArray  # place of the last pair at each of the K distinct distances, shape (K,)
-    weight: FloatArray | None = None  # how many times each pair counts, shape (T,); default once
+    weight: FloatArray  # how many times each pair counts, shape (T,)
 
     @classmethod
     def by(cls, d: ArrayLike, weight: FloatArray | None = None) -> Ranking:
-        """Rank pairs by their distance."""
+        """Rank pairs by their distance; each counts once where no weights are given."""
         d = np.asarray(d, dtype=np.float64)
         order = np.argsort(d, kind="stable")
         ordered = d[order]
-        return cls(order, np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)), weight)
+        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+        return cls(order, ends, np.ones(len(d)) if weight is None else weight)
 
     def average_precision(self, share: FloatArray) -> float:
         """Average precision in %."""
@@ -240,7 +240,7 @@ class Ranking:
 
     def _curve(self, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Up to each distinct distance: "same" votes retrieved, best precision from there on, recall gained, pairs."""
-        weight = np.ones(len(self.order)) if self.weight is None else self.weight[self.order]
+        weight = self.weight[self.order]
         hits = np.cumsum(share[self.order] * weight)[self.ends]
         taken = np.cumsum(weight)[self.ends]
         precision = np.divide(hits, taken, out=np.zeros_like(hits), where=taken > 0)
@@ -272,11 +272,6 @@ class Ranking:
         return by_weight, by_share
 
     @property
-    def total(self) -> float:
-        """Sum of the weights; the number of pairs where there are none."""
-        return len(self.order) if self.weight is None else float(self.weight.sum())
-
-    @property
     def repeats(self) -> FloatArray:
         """1 for each pair whose distance an earlier pair has, else 0, shape (T,)."""
         again = np.ones(len(self.order))
@@ -285,4 +280,4 @@ class Ranking:
 
     def values(self, share: FloatArray) -> FloatArray:
         """One value per pair whose mean is the average precision, and whose spread gives its error, shape (T,)."""
-        return self.average_precision(share) + self.total * self.influence(share)[0]
+        return np.asarray(self.average_precision(share) + self.weight.sum() * self.influence(share)[0])

@@ -144,9 +144,8 @@ class Votes:
         for name, d in distances.items():
             _check_agreement(name, d, merged, where, cls.row)
         M = np.bincount(merged.row, minlength=len(merged.first))
-        chosen = choice ^ merged.swapped if cls.k == 2 else choice
-        n = np.bincount(merged.row, weights=chosen, minlength=len(merged.first)).astype(np.int64)
         swapped = merged.swapped if cls.k == 2 else np.zeros(len(choice), dtype=np.bool_)
+        n = np.bincount(merged.row, weights=choice ^ swapped, minlength=len(merged.first)).astype(np.int64)
         votes = pl.DataFrame({"row": merged.row, "choice": choice, "swapped": swapped})
         if "observer" in labels.columns:
             votes = votes.with_columns(labels["observer"])
