@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -293,9 +294,10 @@ def test_another_file_on_a_worker(client: Any, here: Path) -> None:
 
 def test_workers_without_the_images(client: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = "images must lie under one path on all machines"
-    monkeypatch.setattr(run, "sample_image", lambda plan: ("/nowhere/0.png", 1))
+    sample = ("/nowhere/0.png", 1)
+    monkeypatch.setattr(run, "Job", lambda *given: replace(Job(*given), sample=sample))
     assert refused(["rmse"], client=client) == f"worker WORKER: {rule}; /nowhere/0.png: no such file"
-    monkeypatch.setattr(run, "sample_image", lambda plan: (str(here / "images/0-ref.png"), 1))
+    sample = (str(here / "images/0-ref.png"), 1)
     assert refused(["rmse"], client=client) == (f"worker WORKER: {rule}; {here}/images/0-ref.png is another file there")
 
 

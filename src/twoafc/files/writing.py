@@ -159,7 +159,10 @@ def replaced(folder: Path) -> Iterator[Path]:
             try:
                 (hidden / NEW).mkdir()
                 yield hidden / NEW
-                _replace(whole, hidden)
+                # The earlier folder is kept until the new one is in place.
+                with suppress(FileNotFoundError):
+                    whole.rename(hidden / OLD)
+                (hidden / NEW).rename(whole)
             finally:
                 _settle(whole, hidden)
     except OSError as error:
@@ -173,13 +176,6 @@ def replaced(folder: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             hidden.rmdir()
-
-
-def _replace(folder: Path, hidden: Path) -> None:
-    """Put a finished folder in the place of an earlier one, which is kept until the new one is in place."""
-    with suppress(FileNotFoundError):
-        folder.rename(hidden / OLD)
-    (hidden / NEW).rename(folder)
 
 
 def _settle(folder: Path, hidden: Path) -> None:

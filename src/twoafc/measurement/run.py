@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from twoafc.datasets import Dataset, Progress, note_missing, open_dataset
 from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
-from twoafc.images import ImageError, pixel_size, read_bytes, trace
+from twoafc.images import ImageError, pixel_size
 from twoafc.measurement.block import (
     LEAST,
     ROUNDING,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 MAX_TRIED = 1000
-"""Items, or images, that are searched for the first readable one."""
+"""Items that are searched for the first readable one."""
 FEW = 4
 """Items that are measured twice."""
 GPU_ROUNDING = 1e-2
@@ -182,15 +182,16 @@ def measure(
         raise DataError("the data set has no rows")
     plan = plan_items(dataset)
     earlier = (earlier_channels if channels else read_table)(out, dataset.fingerprint())
-    _rehearse(plan, distances)
+    first = next(_readable(plan), None)
+    _rehearse(distances, first[0] if first else None)
     distances, fused = (channels_of(distances), []) if channels else split_fused(distances, here, precision_here)
     chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
     for file in fused:
         file.check(chosen)
-    size, proven, similar = try_first(plan, chosen, here)
-    if size is None:
+    if first is None:
         note_missing(dataset)  # raises if all are
+    size, proven, similar = try_first(plan, chosen, here) if first else (None, frozenset(), [])
     executor: AbstractContextManager[LocalExecutor | ClusterExecutor]
     if client is None:
         workers = cores() if workers is None else workers
@@ -200,7 +201,8 @@ def measure(
         executor = nullcontext(local)
     else:
         sources = {one.name: one.text or pack(one.name, one.distance) for one in chosen}
-        job = Job(sources, proven, plan.cache, device, precision, sample_image(plan), IDLE)
+        sample = (os.path.abspath(first[0].images[0]), first[2].traces[0]) if first else None
+        job = Job(sources, proven, plan.cache, device, precision, sample, IDLE)
         executor = ClusterExecutor(client, job, chosen, progress)
     with executor as ready:
         identities = {one.name: one.identity for one in ready.candidates} | {file.name: file.identity for file in fused}
@@ -249,14 +251,14 @@ def _check_options(workers: int | None, batch_size: int | None, shard: Shard | N
 # --- the first items --------------------------------------------------------------------------------------------------
 
 
-def _rehearse(plan: Plan, requested: Sequence[Requested] | Mapping[str, Requested]) -> None:
+def _rehearse(requested: Sequence[Requested] | Mapping[str, Requested], trial: Block | None) -> None:
     """Try users' distances in another process first, since they may crash it."""
     given = requested.values() if isinstance(requested, Mapping) else requested
     texts = [text for text in given if isinstance(text, str)] if isinstance(requested, Sequence | Mapping) else []
     own = [text for text in texts if ":" in text.strip(":") and text.partition(":")[0] not in LIBRARIES]
-    if own and (trial := next(_readable(plan), None)):
+    if trial is not None:
         for text in own:
-            rehearse(text, trial[0])
+            rehearse(text, trial)
 
 
 def _readable(
@@ -275,15 +277,12 @@ def _readable(
                 yield Block(np.array([item]), paths, np.arange(len(paths))[None], {}), size, decoded
 
 
-def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size | None, Proven, list[str]]:
+def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size, Proven, list[str]]:
     """Measure the first readable item; if a distance does not accept its size, the first item of another size.
 
     Raises before the work begins if a distance accepts no size in the data. Returns the size of the first item's
-    images, or None if none of the first thousand can be read; the sizes that each distance is known to accept; and a
-    warning for each distance that is a similarity.
+    images, the sizes that each distance is known to accept, and a warning for each distance that is a similarity.
     """
-    if next(_readable(plan), None) is None:
-        return None, frozenset(), []
     untested, tried, proven, similar = list(chosen), list[Size](), set[tuple[str, Size]](), list[str]()
     refused: dict[str, tuple[str, Size]] = {}
     for block, size, decoded in _readable(plan, lambda size: size not in tried, len(plan)):
@@ -342,14 +341,6 @@ def _hint(name: str, size: Size) -> str:
     variants = [other for other in DISTANCES if other.startswith(name) and other != name]
     able = [other for other in variants if cannot_take(other, DISTANCES[other], black) is None]
     return f"; {', '.join(able)} can" if able else ""
-
-
-def sample_image(plan: Plan) -> tuple[str, int] | None:
-    """Return an image and its trace, with which another machine checks that it has the same images."""
-    for path in map(plan.path, range(min(len(plan.files), MAX_TRIED))):
-        with suppress(ImageError):
-            return os.path.abspath(path), trace(read_bytes(path))
-    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ With references there are too many places for an array, so the places are listed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,19 +123,10 @@ class Window:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
         return np.asarray(place)
 
-    def unfolded(self, counted: Iterator[tuple[ShortArray, NDArray[Any]]], size: int) -> pl.DataFrame:
-        """Turn places, in order, and the number of rows at each of them into cells; `size` places, some at a time."""
-        kinds: dict[str, type[np.signedinteger]] = {"sign": np.int8, "count": np.int64}
-        names = ("group", "bin0", "bin1", "sign", "n", "M", "count")
-        columns = {name: np.empty(size, dtype=kinds.get(name, np.int32)) for name in names}
-        first = 0
-        for place, count in counted:
-            last = first + len(place)
-            for name, values in self._cells(place).items():
-                columns[name][first:last] = values
-            columns["count"][first:last] = count
-            first = last
-        frame = pl.DataFrame(columns)
+    def unfolded(self, counted: Iterable[tuple[ShortArray, NDArray[Any]]]) -> pl.DataFrame:
+        """Turn places, in order, and the number of rows at each of them into cells, some at a time."""
+        parts = [pl.DataFrame({**self._cells(place), "count": count.astype(np.int64)}) for place, count in counted]
+        frame = pl.concat(parts)
         if not self.groups:
             return frame.drop("group")
         return frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
@@ -175,7 +166,7 @@ class _Array:
 
     def emptied(self) -> pl.DataFrame:
         """Return the cells that were counted, in order, and start again."""
-        cells = self.window.unfolded(self._parts(), int(np.count_nonzero(self.rows)))
+        cells = self.window.unfolded(self._parts())
         self.rows[:] = 0
         return cells
 
@@ -205,8 +196,9 @@ class _List:
         count, place = np.diff(first, append=len(place)), place[first]
         ref = place // self.window.places
         own = (place - ref * self.window.places).astype(np.int32)
-        parts = ((own[start : start + SPAN], count[start : start + SPAN]) for start in range(0, len(own), SPAN))
-        return self.window.unfolded(parts, len(own)).with_columns(pl.Series("ref", ref.astype(np.int32)))
+        starts = range(0, max(len(own), 1), SPAN)
+        parts = ((own[start : start + SPAN], count[start : start + SPAN]) for start in starts)
+        return self.window.unfolded(parts).with_columns(pl.Series("ref", ref.astype(np.int32)))
 
 
 class _Tally:
@@ -223,10 +215,7 @@ class _Tally:
     def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, labels: Mapping[str, ShortArray]) -> None:
         """Count some rows: bin their distances, find the place of each row, and set aside rows without a place."""
         d0, d1 = (_floats(batch[name]) for name in self.d)
-        places = {
-            GROUP: self.window.places // max(len(self.window.groups), 1),
-            REF: self.window.places,
-        }  # of each label
+        places = {GROUP: self.window.places // max(len(self.window.groups), 1), REF: self.window.places}  # of a label
         for start in range(0, len(batch), STEP):
             some = slice(start, start + STEP)
             d = d0[some], d1[some]

@@ -260,11 +260,8 @@ def polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl
 def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
     duckdb = require("duckdb", extra="cluster")
     _refuse_like_names("duckdb", schemas)
-    frames = []
-    for alike in _alike(parts, schemas, columns):
-        frame = duckdb.read_parquet(_escaped(alike), union_by_name=True, hive_partitioning=False)
-        frames.append(frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns)))
-    return reduce(lambda one, other: one.union(other), frames)
+    frame = duckdb.read_parquet(_escaped(parts), union_by_name=True, hive_partitioning=False)
+    return frame if columns is None else frame.select(*map(duckdb.ColumnExpression, columns))
 
 
 def _dask_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
