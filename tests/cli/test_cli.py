@@ -206,7 +206,8 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
         ("evaluate --train train.csv --sigma -1", "sigma must be a positive number or auto; found -1.0"),
         (
             "evaluate --train train.csv --distance ssim lpips",
-            "lpips: not expected here; several values of an option are separated by commas: --distance a,b",
+            "lpips: not expected here; several names have commas between them (--distance a,b), numbers the option "
+            "each (--votes 1 --votes 3)",
         ),
         (
             "evaluate --train train.csv --estimator tea",

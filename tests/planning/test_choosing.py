@@ -93,7 +93,8 @@ def test_weighted_sums_are_unbiased_with_caps_and_over_batches() -> None:
     assert np.mean(means) == pytest.approx(x.mean(), abs=4 * np.std(means) / len(means) ** 0.5)
 
 
-def test_weights_are_unbiased_while_some_of_a_batch_is_not_judged() -> None:
+@pytest.mark.parametrize("lost", [False, True])
+def test_weights_are_unbiased_while_some_of_a_batch_is_not_judged(lost: bool) -> None:
     """Six of about twelve and of ten have votes; what has none is in the pool of the second batch again."""
     rng = np.random.default_rng(6)
     x = rng.gamma(1, size=80)
@@ -107,9 +108,12 @@ def test_weights_are_unbiased_while_some_of_a_batch_is_not_judged() -> None:
         again = np.minimum(10 * again / again.sum(), 1)
         second = systematic(again, rng)
         seen = rng.permutation(second)[:6]
-        drawn = np.repeat([len(first), len(second)], 6)
-        weight = batch_weights(np.repeat([1, 2], 6), np.concatenate([chance[judged], again[seen]]), drawn)
-        means.append(weight @ x[np.concatenate([judged, seen])] / 80)
+        drawn, before = np.array([len(first), len(second)]), np.array([0, 6])
+        # Of two of the first six the votes are dropped later.
+        kept = judged[:4] if lost else judged
+        inclusion = np.concatenate([chance[kept], again[seen]])
+        weight = batch_weights(np.repeat([1, 2], [len(kept), 6]), inclusion, drawn, before)
+        means.append(weight @ x[np.concatenate([kept, seen])] / 80)
     assert np.mean(means) == pytest.approx(x.mean(), abs=4 * np.std(means) / len(means) ** 0.5)
 
 
@@ -145,14 +149,50 @@ def test_a_cap_needs_references() -> None:
         planning.choose(some, votes=20, per_reference=2)
 
 
-def test_a_table_that_is_read_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "pool.csv"
+def test_what_cannot_be_written_is_refused_before_anything_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out, gone = tmp_path / "pool.csv", tmp_path / "next.csv", tmp_path / "gone" / "x.png"
     pool().write_csv(path)
     before = path.read_bytes()
-    assert refused(capsys, "plan", "choose", "--pool", str(path), "--votes", "50", "--out", str(path)) == (
-        f"{path} is read; write to another file"
+    cases: dict[str, list[Any]] = {
+        f"{path} is read; write to another file": ["--out", path],
+        f"{out} is written already; write to another file": ["--out", out, "--look-at", out],
+        f"no such folder: {gone.parent}": ["--out", out, "--figure", gone],
+        "a table is written as .csv or .parquet; found x.png": ["--out", out, "--look-at", gone],
+        "figures are written as svg, pdf, png; found 'f.xyz'; change its suffix": ["--out", out, "--figure", "f.xyz"],
+    }
+    for text, options in cases.items():
+        assert refused(capsys, "plan", "choose", "--pool", str(path), "--votes", "50", *map(str, options)) == text
+        assert path.read_bytes() == before
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_votes_that_came_after_the_next_batch_are_refused_and_lost_ones_are_not() -> None:
+    """A triplet without votes is in the next pool again, so that its later votes would count twice."""
+    table = pool()
+    first = planning.choose(table, votes=100, repeats=0.0)
+    votes = judge(first.frame)
+    second = planning.choose(table, votes=100, judged=votes[:60], repeats=0.0)
+    assert second.frame.select("pool_size", "judged_before").unique().rows() == [(len(table), 60)]
+    again = judge(second.frame)
+    late = votes.filter(
+        ~pl.col("triplet").is_in(again["triplet"].implode()) | pl.col("triplet").is_in(votes["triplet"][:60].implode())
     )
-    assert path.read_bytes() == before
+    known = len(late)
+    text = (
+        f"batch 2 was chosen when 60 triplets of earlier batches had votes, and now {known} have: leave out the votes "
+        "that came later"
+    )
+    with pytest.raises(twoafc.DataError, match=f"^{text}$"):
+        planning.status([late, again], pair=("a", "b"))
+    fewer = planning.status([votes[:50], again], pair=("a", "b"), error_bars="fixed")
+    weight = (100 / votes["inclusion"][:50] + 100 * 60 / 50) / 150
+    assert fewer.table["weight"][:50].to_list() == pytest.approx(weight.to_list())
+    grown = again.with_columns(pool_size=pl.lit(len(table) + 1))
+    other = f"batches of a study must be drawn from one pool; these are from {len(table)} and {len(table) + 1} triplets"
+    with pytest.raises(twoafc.DataError, match=f"^{other}$"):
+        planning.status([votes[:60], grown], pair=("a", "b"))
 
 
 def test_weights_of_batches_by_hand() -> None:
@@ -255,7 +295,7 @@ def test_mistakes(tmp_path: Path) -> None:
     few = r"triplets \(10% are asked twice\), and the pool has 100 that were not asked yet; ask for at most 110 votes"
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (table, {"votes": 400}, f"400 votes are 364 {few}"),
-        (table, {"votes": 0}, f"0 votes are 0 {few}"),
+        (table, {"votes": 0}, "votes must be at least 1; got 0"),
         (table, {"measure": "aj"}, "measure must be nll or score_2afc_distance; got aj"),
         (table, {"uniform": 2}, r"uniform is a share in \[0, 1\]; got 2"),
         (table, {"uniform": 0}, "uniform must be above 0: otherwise some triplets are never chosen, and no weights .*"),
@@ -291,7 +331,34 @@ def test_mistakes(tmp_path: Path) -> None:
         (
             table,
             {"judged": [judge(first), judge(first.with_columns(batch=pl.lit(2)))]},
+            r"a triplet is asked in one batch; t\d+ has votes in batches 1 and 2: leave out the votes on batch 1 that "
+            "came after batch 2 was chosen",
+        ),
+        (
+            table,
+            {"judged": [judge(first), judge(first.with_columns(inclusion=pl.col("inclusion") / 2))]},
             r"a triplet is asked in one batch, with one inclusion; t\d+ has several",
+        ),
+        (
+            pl.concat([table, pool(5).with_columns(triplet="new" + pl.col("triplet"))]),
+            {"judged": judge(first)},
+            "batches of a study must be drawn from one pool; batch 1 is from 100 triplets, and this pool has 105",
+        ),
+        (
+            table.with_columns(a_d1=1.5 * pl.col("a_d1")),
+            {"judged": judge(first)},
+            r"batches of a study must be drawn from one pool; a_d1 of triplet t\d+ is [\d.]+ there and [\d.]+ in the "
+            r"votes \(42 of 42 triplets\)",
+        ),
+        (
+            table,
+            {"judged": judge(first).with_columns(batch_size=pl.lit(7))},
+            r"batch 1 has 7 triplets \(batch_size\), and 42 have votes",
+        ),
+        (
+            table.with_columns(triplet=pl.when(pl.int_range(pl.len()) != 3).then("triplet")),
+            {},
+            "triplet must not be missing; row 3 has no triplet",
         ),
     ]
     for each, options, text in cases:

@@ -133,6 +133,24 @@ def test_exit_codes_one_line_and_json(folder: Path, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["exit_code"] == 0
 
 
+def test_what_the_limits_depend_on_is_printed_beside_the_line(
+    result: twoafc.Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = votes(60, good=0.3, bad=1.0).with_columns(ref=pl.lit("one"))
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder, folds in zip(folders, (2, 3), strict=True):
+        twoafc.evaluate(table, folds=folds, error_bars="fixed").write(folder)
+    assert (
+        code_of("gate", "--baseline", folders[0], "--candidate", folders[1], "--distance", "good", "--max-loss", 9) == 0
+    )
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 1
+    one, unlike = said.err.splitlines()
+    assert one.startswith("note: error bars and tests are for this one reference alone")
+    assert unlike == "note: the evaluations differ (folds 2 and folds 3): part of the loss may come from that"
+    assert "evaluations differ" not in " ".join(twoafc.gate(result, result, max_loss=1, distance=("good", "bad")).notes)
+
+
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
     assert code_of("gate", *arguments, "--max-loss", 0.1) == 2
     return capsys.readouterr().err.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -138,9 +139,10 @@ def test_without_repeats_votes_correlate_as_usual() -> None:
     assert found.triplets + found.references == pytest.approx(found.votes / 4)
 
 
-@pytest.mark.parametrize(("K", "J"), [(5, None), (40, None), (40, 8)])
-def test_power_is_that_of_the_noncentral_t(K: int, J: int | None) -> None:
-    components = Components(0.01, 0.02, 0.1, 0.005)
+@pytest.mark.parametrize(("K", "J", "observers"), [(5, None, 0.005), (40, None, 0.005), (40, 8, 0.005), (40, 8, 0.0)])
+def test_power_is_that_of_the_noncentral_t(K: int, J: int | None, observers: float) -> None:
+    """The test has the degrees of freedom of few people even if these do not differ."""
+    components = Components(0.01, 0.02, 0.1, observers)
     study = Study(difference=0.1, references=K, observers=J)
     freedom = min(K, J or K) - 1
     away = 0.1 / float(study.standard_error(components, 200, 2))
@@ -270,5 +272,26 @@ def test_studies_that_make_no_sense_are_refused() -> None:
     table = random_table(40).to_frame().rename({"d0": "a_d0", "d1": "a_d1"}).with_columns(b_d0="a_d0", b_d1="a_d1")
     with pytest.raises(DataError, match=r"^a and b never differ in the pilot: their difference is known to be 0$"):
         planning.size(table, difference=0.01, measure="score_2afc_distance")
-    with pytest.raises(ValueError, match=r"^votes on a triplet must be at least 1; got \[0\]$"):
+    with pytest.raises(ValueError, match=r"^votes on a triplet must be whole numbers of at least 1; got \[0\]$"):
         planning.size(table, difference=0.01, votes=[0])
+    with pytest.raises(DataError, match=r"^a pilot needs two references at least, to show how much they differ; this "):
+        planning.size(table.with_columns(ref=pl.lit("one")), difference=0.01)
+    with pytest.raises(ValueError, match=r"^votes is a variance, a number of at least 0; got -1$"):
+        Components(0.1, 0.1, -1)
+    with pytest.raises(ValueError, match=r"^a pair is two distances; got a, a$"):
+        planning.size(Components(0.1, 0.1, 1), pair=("a", "a"), difference=0.01)
+
+
+def test_what_a_pilot_cannot_show_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, pilot: pl.DataFrame
+) -> None:
+    found = planning.size(pilot, difference=0.05, observers=5)
+    assert found.components.observers == 0
+    assert "the pilot does not show how much people differ: the variance between them is taken to be 0" in found.notes
+    assert "people differ" not in " ".join(planning.size(pilot, difference=0.05).notes)
+    once = pilot.with_columns(n=(pl.col("n") * 2 > pl.col("M")).cast(int), M=1)
+    once.write_csv(tmp_path / "pilot.csv")
+    assert code_of("plan", "size", tmp_path / "pilot.csv", "--difference", 0.1) == 0
+    assert "Two votes on one triplet correlate by 0.2; M of them" in capsys.readouterr().out
+    unknown = replace(planning.size(pilot, difference=0.05), interval=(12.0, 1e12)).sentence
+    assert unknown.endswith("; they say little of the number of triplets: more votes are needed to plan.")

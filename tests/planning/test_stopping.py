@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,20 @@ def test_what_is_said() -> None:
     assert open_.remaining is not None
     half = always_valid(0, 0.02 / (1 + open_.remaining / 100) ** 0.5, 50 * (1 + open_.remaining / 100), scale=0.04).high
     assert half == pytest.approx(max(0.01, 0.04 - 0.01), rel=0.01)
+
+
+def test_few_references_and_votes_are_noted() -> None:
+    table = judge(planning.choose(pool(400, references=2), votes=40, repeats=0.0).frame)
+    found = planning.status(table, error_bars="fixed")
+    assert found.notes[0] == (
+        "the first batch has 40 votes; with fewer than 50 the true difference may lie outside the interval more often"
+    )
+    assert found.notes[1].startswith("only 2 references: ")
+    assert len(found.notes) == 2
+    open_ = dataclasses.replace(standing(-0.05, 0.03, 0.04), table=table)
+    assert open_.sentence.endswith(" more votes are needed if it stays so and references increase in proportion")
+    barely = always_valid(0.1, 0.02, 1.05, scale=0.04)
+    assert not np.isfinite([barely.low, barely.high]).any()
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,6 +113,17 @@ def test_choices_may_be_written_as_true_and_false(tmp_path: Path) -> None:
     assert Triplets.read(path).n.tolist() == [1, 0]
 
 
+def test_sides_are_those_that_the_column_first_says() -> None:
+    """Left is the image that was shown first; words for images and numbers mean the same wherever they were shown."""
+    choice = ["left", "Right", "ArrowLeft", "arrowright", "x0", "x1", "0", "1"]
+    d = {"d0": [0.1] * 8, "d1": [0.2] * 8}
+    assert Triplets.from_frame({"choice": choice} | d).n.tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+    for first, n in (("x0", [0, 1, 0, 1, 0, 1, 0, 1]), ("x1", [1, 0, 1, 0, 0, 1, 0, 1])):
+        assert Triplets.from_frame({"choice": choice, "first": [first] * 8} | d).n.tolist() == n
+    unknown = {"choice": choice, "first": [None, "left", "x0", 3, "", "b", "x1", "x1"]}
+    assert Triplets.from_frame(unknown | d).n.tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
+
+
 def test_unusual_columns_of_frames_are_read_or_refused() -> None:
     frame = pd.DataFrame(GOOD)
     assert message(frame.assign(n=pd.array([1, None, 3], dtype="Int64"))) == (

@@ -57,6 +57,10 @@ def test_a_weight_must_be_a_positive_number(tmp_path: Path) -> None:
     assert message(path) == f"{path}: weight must not be missing; row 0 (line 2) has no weight (1 of 1 rows)"
 
 
+def test_equal_weights_are_none() -> None:
+    assert Triplets.from_frame(GOOD | {"weight": [2.5] * 3}).weight is None
+
+
 def test_votes_on_one_triplet_have_one_weight() -> None:
     table = Triplets.from_frame(VOTES | MEASURED | {"weight": [2.0, 2.0 * (1 + 1e-12), 5.0]})
     assert table.weight is not None
@@ -96,7 +100,7 @@ def test_weights_are_scaled_to_the_effective_number_of_rows() -> None:
     assert table.scaled_weight.sum() == pytest.approx(table.effective_rows)
     assert (table.scaled_weight**2).sum() == pytest.approx(table.effective_rows)
     np.testing.assert_allclose(table.scaled_weight / table.scaled_weight[0], w)
-    alike = Triplets.from_frame(GOOD | {"weight": [3.0] * 3})
+    alike = replace(table, weight=np.full(3, 3.0))
     assert alike.scaled_weight is not None
     assert alike.scaled_weight.tolist() == [1.0] * 3
     huge = Triplets.from_frame(GOOD | {"weight": (1e300 * w).tolist()})

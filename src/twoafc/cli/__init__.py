@@ -66,7 +66,10 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("; ".join(["interrupted", *map(str, error.args)]), code=130)
     except UnusedCliTokensError as error:
         names = " ".join(error.unused_tokens or [])
-        _fail(f"{names}: not expected here; several values of an option are separated by commas: --distance a,b")
+        several = (
+            "several names have commas between them (--distance a,b), numbers the option each (--votes 1 --votes 3)"
+        )
+        _fail(f"{names}: not expected here; {several}")
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from twoafc.cli.options import Json, Quiet, Several, listed
@@ -46,5 +47,7 @@ def gate(
     code = 0 if pass_undecided and decision.outcome == "undecided" else decision.exit_code
     if not printed(decision.record() | {"exit_code": code}, json, quiet):
         say(str(decision))
+        for note in decision.notes[1:]:
+            print(f"note: {note}", file=sys.stderr)
     if code:
         raise SystemExit(code)

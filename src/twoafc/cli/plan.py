@@ -119,9 +119,7 @@ def size(
         print_table("Studies that are large enough", [shown[name] for name in kept], rows)
     parts, errors = estimate.components, estimate.errors
     names = ("references", "triplets", "votes", "observers", "intraclass")
-    # A component that is cut off at 0 whichever references are left out is not known exactly.
-    spread = {name: f" ± {errors[name]:.1g}" if errors.get(name) else " or a little more" for name in names if errors}
-    texts = {name: f"{getattr(parts, name):.2g}{spread.get(name, '')}" for name in names}
+    texts = {name: f"{getattr(parts, name):.2g}{_spread(getattr(parts, name), errors.get(name))}" for name in names}
     people = "people are not known" if parts.per_observer is None else f"{texts['observers']} between people"
     say(
         f"Variance of a vote: {texts['references']} between references, {texts['triplets']} between triplets, "
@@ -131,6 +129,13 @@ def size(
         *(f"note: {note}" for note in estimate.notes),
         estimate.sentence,
     )
+
+
+def _spread(value: float, error: float | None) -> str:
+    """The error of a component: none where it is given or assumed, and unknown where it is cut off at 0."""
+    if error is None or (error < 1e-9 and value > 0):
+        return ""
+    return f" ± {error:.1g}" if error > 0 else " or a little more"
 
 
 def _cell(name: str, value: Any) -> str:
@@ -187,7 +192,7 @@ def choose(
     from twoafc import planning
     from twoafc.table import write_frame
 
-    _require_other_files([out, look_at], [pool, *judged])
+    _check_outputs([out, look_at], figure, [pool, *judged])
     chosen = planning.choose(
         pool,
         votes=votes,
@@ -199,10 +204,10 @@ def choose(
         repeats=repeats,
         seed=seed,
     )
-    write_frame(chosen.frame, out)
+    _save(chosen, figure)
     if look_at is not None:
         write_frame(planning.extremes(chosen, pool, pair=next(iter(chosen.gains))), look_at)
-    _save(chosen, figure)
+    write_frame(chosen.frame, out)
     if printed(chosen.record() | {"out": str(out)}, json, quiet):
         return
     say(f"{chosen}.", f"Triplets to ask: {out}")
@@ -248,14 +253,14 @@ def status(
 
     if not judged:
         raise ValueError("name the tables of votes so far")
-    _require_other_files([out], judged)
+    _check_outputs([out], figure, judged)
     with progress(quiet) as shown:
         standing = planning.status(
             list(judged), pair=pair, measure=measure, difference=difference, estimator=estimator, progress=shown
         )
+    _save(standing, figure)
     if out is not None:
         write_frame(standing.table, out)
-    _save(standing, figure)
     if printed(standing.record(), json, quiet):
         return
     rows = [
@@ -270,12 +275,20 @@ def status(
         say(f"All votes with their weights: {out}")
 
 
-def _require_other_files(written: Sequence[Path | None], read: Sequence[Path]) -> None:
-    """Refuse to replace a table that is read: a pool is needed for the next batch."""
-    known = {os.path.realpath(path) for path in read}
-    same = next((path for path in written if path is not None and os.path.realpath(path) in known), None)
-    if same is not None:
-        raise ValueError(f"{same} is read; write to another file")
+def _check_outputs(tables: Sequence[Path | None], figures: Sequence[Path], read: Sequence[Path]) -> None:
+    """Refuse, before the work, what cannot be written, and what would replace a table that is read or written too."""
+    from twoafc.table import require_table_path
+
+    known = {os.path.realpath(path): "read" for path in read}
+    for path in (path for path in (*tables, *figures) if path is not None):
+        place = os.path.realpath(path)
+        if place in known:
+            raise ValueError(f"{path} is {known[place]}; write to another file")
+        known[place] = "written already"
+        if path not in figures:
+            require_table_path(path)
+        elif not path.parent.is_dir():
+            raise OSError(f"no such folder: {path.parent}")
 
 
 def _save(result: Any, paths: Paths) -> None:

@@ -27,6 +27,9 @@ estimates are averaged by their numbers of triplets n_b. Of a batch of N_b tripl
 random; the others are in the pool of the next batch again. The weight of a triplet of batch b is then
 
     w = (N_b / pi + sum of n_c over later batches c) / sum of all n.
+
+If fewer triplets of earlier batches have votes now than when batch c was chosen, the others are taken to be missing at
+random too: for these weights its n_c is larger in proportion.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ LEAST = 1e-3
 """P is clipped this far from 0 and 1: with unbounded differences of logits few triplets would be drawn."""
 COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
 """Difference of two distances per vote, in nats or %, without votes; with votes, the least that is assumed."""
-COLUMNS = ("batch", "batch_size", "inclusion", "weight", "votes_wanted", "first")
+COLUMNS = ("batch", "batch_size", "pool_size", "judged_before", "inclusion", "weight", "votes_wanted", "first")
 """Columns that a choice adds to the pool's."""
 
 
@@ -81,9 +84,9 @@ class Chosen:
     Attributes
     ----------
     frame : polars.DataFrame
-        The chosen rows of the pool with ``batch``, ``batch_size`` (its triplets), ``inclusion`` (probability),
-        ``weight`` (its inverse, for the study so far; see `batch_weights`), ``votes_wanted`` and ``first`` (the image
-        to show first, or on the left).
+        The chosen rows of the pool with ``batch``, ``batch_size`` (its triplets), ``pool_size``, ``judged_before``
+        (triplets of earlier batches that had votes), ``inclusion`` (probability), ``weight`` (its inverse, for the
+        study so far; see `batch_weights`), ``votes_wanted`` and ``first`` (the image to show first, or on the left).
     inclusion : array, shape (T,)
         Probability of every triplet of the pool; 0 for those that were drawn before.
     rows : array of int
@@ -193,11 +196,13 @@ def choose(
         raise ValueError(
             "uniform must be above 0: otherwise some triplets are never chosen, and no weights correct that"
         )
+    if votes < 1:
+        raise ValueError(f"votes must be at least 1; got {votes}")
     frame, distances = read_pool(pool)
     compared = [pair_of(list(distances), pair) for pair in pairs or combinations(distances, 2)]
     asked = None if judged is None else read_judged(judged)
     design = None if asked is None or "inclusion" not in asked.columns else asked
-    left = _unasked(frame, design)
+    left = _unasked(frame, distances, design)
     wanted = round(votes / (1 + repeats))
     if not 1 <= wanted <= int(left.sum()):
         most = int(left.sum())
@@ -221,7 +226,7 @@ def choose(
     rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
     gains = {pair: _gain(own, chance[some]) for pair, own in zip(compared, sizes, strict=True)}
     return Chosen(
-        _batch(frame[rows], chance[rows], batch, design, votes if repeats else 0, rng),
+        _batch(frame[rows], chance[rows], batch, len(frame), int((~left).sum()), votes if repeats else 0, rng),
         chance,
         rows,
         predicted.of_pool,
@@ -252,6 +257,10 @@ def read_pool(pool: Any) -> tuple[pl.DataFrame, dict[str, tuple[FloatArray, Floa
     if "triplet" not in frame.columns:
         frame = frame.with_columns(triplet=pl.int_range(pl.len())).select("triplet", *frame.columns)
     frame = frame.with_columns(pl.col("triplet").cast(pl.String), **columns)
+    if frame["triplet"].has_nulls():
+        raise DataError(
+            f"triplet must not be missing; {where(int(frame['triplet'].is_null().arg_max() or 0))} has no triplet"
+        )
     if frame["triplet"].is_duplicated().any():
         twice = frame.filter(pl.col("triplet").is_duplicated())["triplet"][0]
         raise DataError(f"triplets of a pool must have different names; {twice} occurs twice")
@@ -279,7 +288,8 @@ def read_judged(judged: Any) -> pl.DataFrame:
         if "batch" in whole.columns:
             raise DataError("votes with the column batch need triplet and inclusion too, as the choice gave them")
         return whole
-    kinds = {"triplet": pl.String, "batch": pl.Float64, "inclusion": pl.Float64, "batch_size": pl.Float64}
+    numbers = ("batch", "inclusion", "batch_size", "pool_size", "judged_before")
+    kinds = {"triplet": pl.String} | dict.fromkeys(numbers, pl.Float64)
     whole = whole.with_columns(
         pl.col(name).cast(kind, strict=False) for name, kind in kinds.items() if name in whole.columns
     )
@@ -292,54 +302,99 @@ def read_judged(judged: Any) -> pl.DataFrame:
             f"batch={'nothing' if row[1] is None else f'{row[1]:g}'}, inclusion={row[2]} ({len(wrong)} of {len(whole)} "
             "rows)"
         )
-    whole = whole.with_columns(pl.col("^batch(_size)?$").cast(pl.Int64))
+    whole = whole.with_columns(pl.col("^(batch(_size)?|pool_size|judged_before)$").cast(pl.Int64))
+    _check_batches(whole)
+    return study_weights(whole)
+
+
+def _check_batches(whole: pl.DataFrame) -> None:
+    """Raise a DataError where the votes are not those that later batches were chosen by."""
     triplets = whole.select("triplet", "batch", "inclusion").unique(maintain_order=True)
-    if triplets["triplet"].is_duplicated().any():
-        twice = triplets.filter(pl.col("triplet").is_duplicated())["triplet"][0]
-        raise DataError(f"a triplet is asked in one batch, with one inclusion; {twice} has several")
-    batches = set(whole["batch"].to_list())
-    absent = next((batch for batch in range(1, max(batches)) if batch not in batches), None)
+    twice = triplets.filter(pl.col("triplet").is_duplicated()).sort("triplet", "batch")
+    if len(twice):
+        name, first, second = twice["triplet"][0], *twice["batch"][:2].to_list()
+        if first == second:
+            raise DataError(f"a triplet is asked in one batch, with one inclusion; {name} has several")
+        raise DataError(
+            f"a triplet is asked in one batch; {name} has votes in batches {first} and {second}: leave out the "
+            f"votes on batch {first} that came after batch {second} was chosen"
+        )
+    counts = dict(triplets.group_by("batch").len().iter_rows())
+    absent = next((batch for batch in range(1, max(counts)) if batch not in counts), None)
     if absent is not None:
         raise DataError(f"votes of all batches are needed, and those of batch {absent} are missing")
-    return study_weights(whole)
+    sizes = _of_batches(whole)
+    pools = sorted(set(sizes["pool_size"].drop_nulls().to_list()))
+    if len(pools) > 1:
+        raise DataError(
+            f"batches of a study must be drawn from one pool; these are from {pools[0]} and {pools[1]} triplets"
+        )
+    before = 0
+    for batch, drawn, known in sizes.select("batch", "batch_size", "judged_before").iter_rows():
+        if drawn is not None and counts[batch] > drawn:
+            raise DataError(f"batch {batch} has {drawn} triplets (batch_size), and {counts[batch]} have votes")
+        if known is not None and before > known:
+            raise DataError(
+                f"batch {batch} was chosen when {known} triplets of earlier batches had votes, and now {before} have: "
+                "leave out the votes that came later"
+            )
+        before += counts[batch]
+
+
+def _of_batches(judged: pl.DataFrame) -> pl.DataFrame:
+    """What is recorded of each batch, and ``judged``, its triplets with votes; null where it is not recorded."""
+    names = ("batch_size", "pool_size", "judged_before")
+    recorded = [pl.col(name).max() if name in judged.columns else pl.lit(None).alias(name) for name in names]
+    return judged.group_by("batch").agg(*recorded, judged=pl.col("triplet").n_unique()).sort("batch")
 
 
 def study_weights(judged: pl.DataFrame) -> pl.DataFrame:
     """Add the weights of a study's batches to its votes."""
-    triplets = judged.unique("triplet", maintain_order=True)
+    triplets, batches = judged.unique("triplet", maintain_order=True), _of_batches(judged)
     batch, inclusion = (triplets[name].to_numpy() for name in ("batch", "inclusion"))
-    drawn = triplets["batch_size"].fill_null(0).to_numpy() if "batch_size" in triplets.columns else None
-    weights = triplets.select("triplet", weight=pl.Series(batch_weights(batch, inclusion, drawn)))
+    known = [batches[name].fill_null(pl.lit(0)).to_numpy() for name in ("batch_size", "judged_before")]
+    weights = triplets.select("triplet", weight=pl.Series(batch_weights(batch, inclusion, *known)))
     return judged.drop("weight", strict=False).join(weights, on="triplet", how="left", maintain_order="left")
 
 
-def batch_weights(batch: IntArray, inclusion: FloatArray, drawn: IntArray | None = None) -> FloatArray:
+def batch_weights(
+    batch: IntArray, inclusion: FloatArray, drawn: IntArray | None = None, before: IntArray | None = None
+) -> FloatArray:
     """Sampling weights of triplets that were drawn in batches, without replacement (Des Raj).
 
-    `drawn` is the number of triplets of each one's batch, of which some may not have been judged; default all were.
+    Parameters
+    ----------
+    batch, inclusion : arrays, shape (T,)
+        Number of each triplet's batch, and the probability with which this chose it.
+    drawn, before : arrays of int, shape (batches,), optional
+        Triplets that each batch drew, and those of earlier batches that had votes then. Where fewer have votes now, the
+        others are taken to be missing at random. Default as many as there are.
 
     Examples
     --------
     >>> batch_weights(np.array([1, 1, 2, 2]), np.array([0.5, 0.5, 0.25, 0.5])).tolist()
     [1.5, 1.5, 2.0, 1.0]
-    >>> batch_weights(np.array([1, 1, 2]), np.array([0.5, 0.5, 0.25]), np.array([2, 2, 2])).round(2).tolist()
+    >>> batch_weights(np.array([1, 1, 2]), np.array([0.5, 0.5, 0.25]), np.array([2, 2])).round(2).tolist()
     [1.67, 1.67, 2.67]
     """
     _, place = np.unique(batch, return_inverse=True)
     counts = np.bincount(place)
-    later = counts.sum() - np.cumsum(counts)
-    drawn = counts[place] if drawn is None else np.maximum(drawn, counts[place])
-    return np.asarray((drawn / inclusion + later[place]) / counts.sum())
+    earlier = np.cumsum(counts) - counts
+    drawn = counts if drawn is None else np.maximum(drawn, counts)
+    before = earlier if before is None else np.maximum(before, earlier)
+    represented = counts * before / np.maximum(earlier, 1)
+    later = represented.sum() - np.cumsum(represented)
+    return np.asarray((drawn[place] / inclusion + later[place]) / counts.sum())
 
 
 def unanswered(judged: pl.DataFrame) -> list[str]:
     """Report which batches of a study have triplets without votes."""
     if "batch_size" not in judged.columns:
         return []
-    found = judged.group_by("batch").agg(pl.col("triplet").n_unique(), pl.col("batch_size").max()).sort("batch")
+    batches = _of_batches(judged).filter(pl.col("judged") < pl.col("batch_size"))
     return [
         f"batch {batch}: {some} of {size} triplets have votes; the others are taken to be missing at random"
-        for batch, some, size in found.filter(pl.col("triplet") < pl.col("batch_size")).rows()
+        for batch, some, size in batches.select("batch", "judged", "batch_size").rows()
     ]
 
 
@@ -581,34 +636,56 @@ def _references(frame: pl.DataFrame, per_reference: int | None) -> IntArray:
     return frame[name].cast(pl.String).rank("dense").to_numpy().astype(np.int64) - 1
 
 
-def _unasked(frame: pl.DataFrame, design: pl.DataFrame | None) -> BoolArray:
-    """Triplets of the pool that no batch of the study has."""
+def _unasked(frame: pl.DataFrame, distances: Mapping[str, Any], design: pl.DataFrame | None) -> BoolArray:
+    """Triplets of the pool that no batch of the study has; the pool must be the one that the batches are from."""
     if design is None:
         return np.ones(len(frame), dtype=np.bool_)
-    asked = frame["triplet"].is_in(design["triplet"].implode()).to_numpy()
-    if int(asked.sum()) < design["triplet"].n_unique():
-        absent = design.filter(~pl.col("triplet").is_in(frame["triplet"].implode()))["triplet"][0]
-        raise DataError(f"batches of a study must be drawn from one pool; triplet {absent} of the votes is not in it")
-    return np.asarray(~asked)
+    judged = design.unique("triplet", maintain_order=True)
+    row = frame.select("triplet", row=pl.int_range(pl.len()))
+    rows = judged.select("triplet").join(row, on="triplet", how="left", maintain_order="left")["row"]
+    other = "batches of a study must be drawn from one pool;"
+    if rows.has_nulls():
+        raise DataError(
+            f"{other} triplet {judged['triplet'][int(rows.is_null().arg_max() or 0)]} of the votes is not in it"
+        )
+    if "pool_size" in judged.columns and judged["pool_size"][0] not in (None, len(frame)):
+        raise DataError(f"{other} batch 1 is from {judged['pool_size'][0]} triplets, and this pool has {len(frame)}")
+    for name, columns in distances.items():
+        for column, d in zip((f"{name}_d0", f"{name}_d1"), columns, strict=True):
+            if column in judged.columns:
+                votes, pool = judged[column].cast(pl.Float64, strict=False).to_numpy(), d[rows.to_numpy()]
+                far = ~np.isclose(votes, pool, rtol=1e-6, atol=0)
+                if far.any():
+                    at = int(np.argmax(far))
+                    raise DataError(
+                        f"{other} {column} of triplet {judged['triplet'][at]} is {pool[at]:g} there and {votes[at]:g} "
+                        f"in the votes ({int(far.sum())} of {len(far)} triplets)"
+                    )
+    left = np.ones(len(frame), dtype=np.bool_)
+    left[rows.to_numpy()] = False
+    return left
 
 
 def _batch(
     chosen: pl.DataFrame,
     inclusion: FloatArray,
     batch: int,
-    design: pl.DataFrame | None,
+    pool: int,
+    judged: int,
     votes: int,
     rng: np.random.Generator,
 ) -> pl.DataFrame:
     """The chosen rows with their columns; those with two votes and sides are drawn, in exact numbers."""
-    n, asked = len(chosen), 0 if design is None else design["triplet"].n_unique()
+    n = len(chosen)
     wanted = np.ones(n, dtype=np.int64)
     wanted[rng.permutation(n)[: max(votes - n, 0)]] = 2
     return chosen.with_columns(
         batch=pl.lit(batch),
         batch_size=pl.lit(n),
+        pool_size=pl.lit(pool),
+        judged_before=pl.lit(judged),
         inclusion=pl.Series(inclusion),
-        weight=pl.Series(n / (n + asked) / inclusion),
+        weight=pl.Series(n / (n + judged) / inclusion),
         votes_wanted=pl.Series(wanted),
         first=pl.Series(np.array(["x0", "x1"])[rng.permutation(np.arange(n) % 2)]),
     )

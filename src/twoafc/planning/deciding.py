@@ -58,7 +58,8 @@ class Gate:
     triplets, votes : int
         What they were compared on.
     notes : list of str
-        What the error bars describe.
+        What the error bars describe; then what few references or people mean for the limits, and settings of the two
+        evaluations that differ.
     row : "triplet" or "pair"
         Kind of the rows.
     """
@@ -149,7 +150,7 @@ def gate(
         "estimator": label,
         "triplets": len(table),
         "votes": int(table.M.sum()),
-        "notes": [shared.description, *clustering_of(table).caveats()],
+        "notes": [shared.description, *clustering_of(table).caveats(), *_unlike_settings(ours, theirs)],
         "row": table.row,
     }
     loss = difference.mean
@@ -195,6 +196,14 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
     if ours is theirs and chosen[0] == chosen[1]:
         raise DataError(f"baseline and candidate are both {chosen[0]} of {ours.name}; name two distances of it")
     return chosen
+
+
+def _unlike_settings(ours: Result, theirs: Result) -> list[str]:
+    """Name settings of two evaluations that differ: part of the loss is then theirs, and not the distance's."""
+    settings = [result.card.get("settings", {}) for result in (ours, theirs)]
+    a, b = ([f"{name} {each.get(name)}" for name in ("folds", "seeds", "seed")] for each in settings)
+    unlike = [" and ".join(pair) for pair in zip(a, b, strict=True) if pair[0] != pair[1]]
+    return [f"the evaluations differ ({', '.join(unlike)}): part of the loss may come from that"] if unlike else []
 
 
 def _require_same_rows(ours: Result, theirs: Result) -> None:

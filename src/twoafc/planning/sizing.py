@@ -86,6 +86,12 @@ class Components:
     per_reference: float = 1.0
     per_observer: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("references", "triplets", "votes", "observers"):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise ValueError(f"{name} is a variance, a number of at least 0; got {value:g}")
+
     @property
     def intraclass(self) -> float:
         """Correlation of two votes on one triplet; M votes have a design effect of 1 + (M - 1) times this."""
@@ -276,7 +282,7 @@ class Study:
         """Chance that the paired test with T triplets of M votes each detects the difference."""
         T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
         K, J = self.numbers(components, T, M)
-        freedom = np.maximum((K if J is None or components.observers == 0 else np.minimum(K, J)) - 1, 1.0)
+        freedom = np.maximum((K if J is None else np.minimum(K, J)) - 1, 1.0)
         with np.errstate(divide="ignore"):
             away = np.minimum((self.difference or 0.0) / self.standard_error(components, T, M), 1e3)
         quantile = stdtrit(freedom, 0.5 + LEVEL / 2)
@@ -377,10 +383,10 @@ class StudySize:
         ]
         if self.interval is not None:
             low, high = self.interval
-            parts.append(
-                f"Variances are from {self.pilot}; they put the number of triplets between {low:,.0f} and {high:,.0f} "
-                "(95 %)."
-            )
+            number = f"put the number of triplets between {low:,.0f} and {high:,.0f} (95 %)"
+            if high > MOST:
+                number = "say little of the number of triplets: more votes are needed to plan"
+            parts.append(f"Variances are from {self.pilot}; they {number}.")
         return " ".join(parts)
 
     def record(self) -> Record:
@@ -463,15 +469,18 @@ def size(
     """
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}; got {measure}")
-    if not votes or min(votes) < 1:
-        raise ValueError(f"votes on a triplet must be at least 1; got {list(votes)}")
+    if not votes or min(votes) < 1 or any(int(M) != M for M in votes):
+        raise ValueError(f"votes on a triplet must be whole numbers of at least 1; got {list(votes)}")
     wanted = Study(**study)
     notes: list[str]
     parts: list[Components]
     if isinstance(pilot, Components):
-        (a, b), components, parts, about, notes = pair or ("a", "b"), pilot, [], "given", []
+        (a, b), components = pair_of(pair or ("a", "b"), None), pilot
+        parts, about, notes = [], "given", []
     else:
         (a, b), single, about, notes = _judged(pilot, pair, measure, estimator)
+        if np.all(single.ref == single.ref[0]):
+            raise DataError("a pilot needs two references at least, to show how much they differ; this one has one")
         components, parts = estimate_components(single), left_out(single)
         if not np.any(single.v):
             raise DataError(f"{a} and {b} never differ in the pilot: their difference is known to be 0")
@@ -484,6 +493,8 @@ def size(
         interval = jackknife_interval(best["triplets"], [wanted.triplets(part, M) for part in parts])
     if parts and best is not None and components.per_reference < FEW < best["triplets"] / best["references"]:
         notes.append("the pilot has few triplets of one reference: the variance between references is poorly estimated")
+    if parts and components.observers == 0 and (components.per_observer or wanted.observers):
+        notes.append("the pilot does not show how much people differ: the variance between them is taken to be 0")
     if measure == "nll" and np.isfinite(components.difference):
         notes.append("the noise of training is not included in the plan: fits to few votes add to the error")
     return StudySize(wanted, components, measure, (a, b), rows, best, interval, _errors(parts), about, notes)

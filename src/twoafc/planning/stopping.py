@@ -24,18 +24,22 @@ import polars as pl
 from scipy.special import ndtr, stdtrit
 
 from twoafc.evaluation import Progress, evaluate
-from twoafc.inference import COMPARED, LEVEL, Interval, Record, places
+from twoafc.inference import COMPARED, LEVEL, Interval, Record, clustering_of, places
 from twoafc.planning.choosing import read_judged, study_weights, unanswered
 from twoafc.planning.deciding import difference_per_vote
 from twoafc.planning.sizing import MEASURES, pair_of
 from twoafc.results import shared_rows
-from twoafc.table import Triplets, distance_columns
+from twoafc.table import REFERENCES, Triplets, distance_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIRST = 2.0
 """Without a difference to detect, tau^2 is this times the first batch's squared standard error."""
+WIDEST = 1e3
+"""Standard errors to each side, above which an interval says nothing."""
+FEW_VOTES = 50
+"""Votes of the first batch, below which intervals excluded the truth too often in simulations."""
 MOST = 10**6
 """Times the votes so far that are searched for those that are still needed."""
 
@@ -61,6 +65,7 @@ def always_valid(value: float, se: float, units: float, *, scale: float, level: 
     if units > 1 and math.isfinite(quantile):
         tail = float(ndtr(-quantile))
         quantile = max(quantile, float(-stdtrit(units - 1, tail)))
+    quantile = quantile if quantile < WIDEST else math.nan
     return Interval(value, se, value - quantile * se, value + quantile * se)
 
 
@@ -81,7 +86,7 @@ class Standing:
     table : polars.DataFrame
         All votes so far with their weights, to evaluate.
     notes : list of str
-        Batches with triplets that have no votes yet.
+        Batches with triplets that have no votes yet, and what few votes, references or people mean for the interval.
     """
 
     looks: list[Record]
@@ -115,7 +120,12 @@ class Standing:
             return f"Stop: {votes}, {a} and {b} differ by less than {self.difference:g}: {ahead} is ahead by {span}"
         if self.decided:
             return f"Stop: {votes}, {ahead} is better than {behind} by {span}"
-        left = "" if self.remaining is None else f"; about {self.remaining:,} more votes are needed if it stays so"
+        left = ""
+        if self.remaining is not None:
+            left = f"; about {self.remaining:,} more votes are needed if it stays so"
+            grown = {"references": REFERENCES, "people": ("observer",)}
+            grow = [word for word, names in grown.items() if any(name in self.table.columns for name in names)]
+            left += f" and {' and '.join(grow)} increase in proportion" if grow else ""
         return f"Go on: {votes}, {ahead} is ahead of {behind} by {span}{left}"
 
     def record(self) -> Record:
@@ -199,7 +209,15 @@ def status(
         )
     decided = _decided(looks[-1], names, COMPARED[2][measure].better, difference)
     remaining = None if decided else _remaining(looks[-1], scale or math.nan, difference)
-    return Standing(looks, names, measure, difference, decided, remaining, table, unanswered(table))
+    notes = unanswered(table)
+    if looks[0]["votes"] < FEW_VOTES:
+        notes.append(
+            f"the first batch has {looks[0]['votes']} votes; with fewer than {FEW_VOTES} the true difference may lie "
+            "outside the interval more often"
+        )
+    clustering = clustering_of(votes)
+    notes += [caveat for caveat in clustering.caveats() if caveat not in clustering.weighting]
+    return Standing(looks, names, measure, difference, decided, remaining, table, notes)
 
 
 def _decided(look: Record, names: Sequence[str], better: int, difference: float | None) -> str:

@@ -22,6 +22,7 @@ from .read import native_kind as native_kind
 from .read import read_frame as read_frame
 from .read import read_frames as read_frames
 from .read import renamed as renamed
+from .read import require_table_path as require_table_path
 from .read import row_name as row_name
 from .read import to_native as to_native
 from .read import write_frame as write_frame

@@ -146,16 +146,21 @@ def all_named(columns: Sequence[str]) -> list[str]:
 def write_frame(frame: pl.DataFrame, path: str | Path, *, metadata: Mapping[str, str] | None = None) -> None:
     """Write a frame as CSV or Parquet (there with metadata), by the ending of the name; never half a file."""
     path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
-    if not path.parent.is_dir():
-        raise OSError(f"no such folder: {path.parent}")
+    require_table_path(path)
     with durable_file(path) as partial:
         try:
             csv = path.suffix == ".csv"
             frame.write_csv(partial) if csv else frame.write_parquet(partial, metadata=dict(metadata or {}))
         except pl.exceptions.PolarsError as error:  # a full disk
             raise OSError(first_line(error)) from error
+
+
+def require_table_path(path: Path) -> None:
+    """Raise an error where no table can be written: the ending of the name says the kind, and the folder exists."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"a table is written as .csv or .parquet; found {path.name}")
+    if not path.parent.is_dir():
+        raise OSError(f"no such folder: {path.parent}")
 
 
 def as_frame(table: Any) -> pl.DataFrame:

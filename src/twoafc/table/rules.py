@@ -150,12 +150,15 @@ def finite_column(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
 
 
 def weight_of(frame: pl.DataFrame, where: Where) -> FloatArray | None:
-    """Return the column weight, the inverse of each row's inclusion probability; None where there is none."""
+    """Return the column weight, the inverse of each row's inclusion probability.
+
+    None where there is none, and where all are equal: then every row represents as many others.
+    """
     if "weight" not in frame.columns:
         return None
     weight = finite_column(frame, "weight", where)
     refuse(weight <= 0, "weight must be positive", where, lambda row: f"weight={weight[row]:g}")
-    return weight
+    return None if (weight == weight[0]).all() else weight
 
 
 def _whole(frame: pl.DataFrame, column: str, where: Where) -> IntArray:
@@ -182,12 +185,20 @@ ANSWERS = {
     for value, answer in enumerate(answers)
 }
 """Words for a choice of x0 (0) and of x1 (1), in lower case."""
+SIDES = ["left", "right", "arrowleft", "arrowright"]
 
 
 def choices_of(frame: pl.DataFrame, where: Where) -> IntArray:
-    """Return the column choice: 1 where x1 was chosen, 0 where x0 was; it may have words (`ANSWERS`)."""
+    """Return the column choice: 1 where x1 was chosen, 0 where x0 was; it may have words (`ANSWERS`).
+
+    Where the column ``first`` says that x1 was shown on the left, left is x1.
+    """
     if frame["choice"].dtype == pl.String:
-        text = frame["choice"].str.strip_chars().str.to_lowercase().replace(ANSWERS)
+        words = frame["choice"].str.strip_chars().str.to_lowercase()
+        text = words.replace(ANSWERS)
+        if "first" in frame.columns:
+            turned = (words.is_in(SIDES) & (frame["first"].cast(pl.String) == "x1")).fill_null(False)
+            text = pl.select(pl.when(turned).then(text.replace({"0": "1", "1": "0"})).otherwise(text)).to_series()
         wrong = text.is_not_null() & (text != "") & text.cast(pl.Float64, strict=False).is_null()
         rule = "choice must be 0 or 1, x0 or x1, left or right, A or B"
         refuse(wrong.to_numpy(), rule, where, lambda row: f"choice={frame['choice'][row]!r}")
