@@ -147,7 +147,7 @@ def test_folders_are_compared_with_their_weights(whole: Result, tmp_path: Path) 
         assert any(note.startswith("scores are weighted") for note in compared.notes)
     with pytest.raises(DataError, match="has weights and the result has none; evaluate them on the same table"):
         folders[0].compare(evaluate(train.drop("weight"), test.drop("weight"), distances=["b"]))
-    other = evaluate(train, test.with_columns(weight=pl.lit(2.0)), distances=["b"])
+    other = evaluate(train, test.with_columns(pl.col("weight").reverse()), distances=["b"])
     with pytest.raises(DataError, match="folders are compared on the same test table; triplet 0 has n="):
         folders[0].compare(other)
 
