@@ -1,9 +1,9 @@
+from .batches import batch_weights as batch_weights
+from .batches import read_judged as read_judged
 from .choosing import balance as balance
-from .choosing import batch_weights as batch_weights
 from .choosing import choose as choose
 from .choosing import extremes as extremes
 from .choosing import predict as predict
-from .choosing import read_judged as read_judged
 from .choosing import systematic as systematic
 from .deciding import gate as gate
 from .sizing import Components as Components

@@ -25,7 +25,7 @@ from scipy.special import ndtr, stdtrit
 
 from twoafc.evaluation import Progress, evaluate
 from twoafc.inference import COMPARED, LEVEL, Interval, Record, clustering_of, places
-from twoafc.planning.choosing import read_judged, study_weights, unanswered
+from twoafc.planning.batches import read_judged, study_weights, unanswered
 from twoafc.planning.deciding import difference_per_vote
 from twoafc.planning.sizing import MEASURES, pair_of
 from twoafc.results import shared_rows
