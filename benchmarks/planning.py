@@ -46,7 +46,7 @@ PAIRS = (
 )
 SHARE = {"nll": 0.4, "score_2afc_distance": 0.15}
 """Votes of a chosen study, as a share of those of the uniform one."""
-BATCHES, FOLDS = (0.2, 0.3, 0.5), 5
+BATCHES, FOLDS = (0.1, 0.3, 0.6), 5
 """Shares of the batches of a chosen study, and folds of the fits."""
 
 

@@ -38,15 +38,29 @@ def test_systematic_sampling_takes_the_rounded_sum_of_each_reference(
         assert np.floor(total - 1e-6) <= (ref[rows] == each).sum() <= np.ceil(total + 1e-6)
 
 
-@pytest.mark.parametrize("by_reference", [False, True])
-def test_every_row_is_drawn_with_its_probability(by_reference: bool) -> None:
+@pytest.mark.parametrize("order", ["chance", "reference", "expected"])
+def test_every_row_is_drawn_with_its_probability(order: str) -> None:
     rng = np.random.default_rng(1)
-    chance, ref = rng.random(20), rng.integers(0, 5, 20)
+    chance, ref, expected = rng.random(20), rng.integers(0, 5, 20), rng.normal(size=20)
     draws = 4000
     times = np.zeros(20)
     for _ in range(draws):
-        times[systematic(chance, rng, ref if by_reference else None)] += 1
+        rows = systematic(chance, rng, ref if order == "reference" else None, expected if order == "expected" else None)
+        times[rows] += 1
     assert np.abs(times / draws - chance).max() < 4 * 0.5 / draws**0.5
+
+
+def test_chosen_rows_have_the_mean_of_the_expected_difference() -> None:
+    rng = np.random.default_rng(2)
+    expected, size = rng.normal(size=3000), rng.gamma(3, size=3000)
+    chance = 200 * size / size.sum()
+    errors = []
+    for along in (None, expected):
+        drawn = (systematic(chance, rng, None, along) for _ in range(300))
+        errors.append([expected[rows] @ (1 / chance[rows]) / 3000 - expected.mean() for rows in drawn])
+    plain, balanced = np.std(errors, axis=1)
+    assert balanced < 0.5 * plain
+    assert abs(np.mean(errors[1])) < 4 * balanced / 300**0.5
 
 
 def test_probabilities_sum_to_the_triplets_and_weights_are_their_inverse() -> None:
@@ -164,7 +178,7 @@ def test_probabilities_follow_the_formula() -> None:
     distances = {name: (table[f"{name}_d0"].to_numpy(), table[f"{name}_d1"].to_numpy()) for name in "ab"}
     predicted = planning.predict(distances, None, "ab")
     p, (a, b) = predicted.together, predicted.of_pool.values()
-    size = np.sqrt((logit(a) - logit(b)) ** 2 * p * (1 - p) + 0.02**2)
+    size = np.sqrt(((logit(a) - logit(b)) ** 2 + 0.1**2) * p * (1 - p) + 0.02**2)
     expected = 40 * (0.9 * size / size.sum() + 0.1 / 400)
     assert expected.max() < 1
     np.testing.assert_allclose(chosen.inclusion, expected, rtol=1e-4)

@@ -3,11 +3,11 @@
 The difference of two distances a and b is learnt fastest where they predict different votes. Its variance is smallest
 if a triplet is chosen with a probability in proportion to the spread of what its vote adds to the difference:
 
-    NLL     s^2 = (logit P_a - logit P_b)^2 p (1 - p),
+    NLL     s^2 = ((logit P_a - logit P_b)^2 + e^2) p (1 - p),
     2AFC    s = 100 % where a and b choose different images, else 0,
 
 with p the P of all distances together, and P_a and P_b its means over triplets with the same two values of a, or of b
-(`predict`).
+(`predict`). The scores will have surfaces that are fitted to the votes; e is the error of these.
 
 Weights of chosen triplets sum to a random number, by which scores are divided: with D, the difference of the two
 distances as votes so far estimate it, the spread is the root of s^2 + D^2. For several pairs it is the root of a
@@ -15,10 +15,11 @@ weighted sum of squares of these, with weights such that the largest variance, r
 could have alone, is smallest (max-min). A share of the choice is uniform, so that no triplet is excluded, and
 probabilities are capped at 1.
 
-Triplets are then drawn by systematic sampling, from strata of equal probabilities: every triplet has exactly its
-probability, and the weights sum to nearly the size of the pool. With a cap for each reference the strata are the
-references: one with the expected number e, which the cap limits, gets e triplets, rounded down or up, and weights are
-as exact.
+Triplets are then drawn by systematic sampling: every triplet has exactly its probability. The order is by probability,
+so that the weights sum to nearly the size of the pool, and among nearly equal probabilities by the expected difference
+of the hardest pair, so that the chosen triplets have nearly the pool's mean of it. With a cap for each reference the
+order is by reference: one with the expected number e, which the cap limits, gets e triplets, rounded down or up, and
+weights are as exact.
 
 Batches are drawn from the triplets that have no votes yet; the weights over batches are in `twoafc.planning.batches`.
 """
@@ -58,11 +59,14 @@ BINS = 256
 """Quantiles of a distance at which its P is computed; between them it is that of the nearest."""
 SAMPLE = 10_000
 """Triplets of the pool by which P of each distance is predicted, and pairs are balanced."""
-STRATUM = 10
-"""Triplets drawn from one stratum: those with nearly equal probabilities are drawn in random order."""
+ALIKE, STRATUM = 50, 5
+"""Triplets drawn from those with nearly equal probabilities; of these, from those with nearly the same expected
+difference, which are in random order."""
 CERTAIN = 1e-9
 LEAST = 1e-3
 """P is clipped this far from 0 and 1: with unbounded differences of logits few triplets would be drawn."""
+FITTED = 0.1
+"""Error of a difference of two logits where surfaces are fitted to some thousand votes."""
 COMMON = {"nll": 0.02, "score_2afc_distance": 3.0}
 """Difference of two distances per vote, in nats or %, without votes; with votes, the least that is assumed."""
 COLUMNS = ("batch", "batch_size", "pool_size", "judged_before", "inclusion", "weight", "votes_wanted", "first")
@@ -210,12 +214,12 @@ def choose(
     some = np.flatnonzero(left)
     if len(some) > SAMPLE:
         some = np.random.default_rng(seed).choice(some, SAMPLE, replace=False)
-    size, sizes = _sizes({name: distances[name] for name in names}, predicted, places, apart, measure, some)
+    size, sizes, expected = _sizes({name: distances[name] for name in names}, predicted, places, apart, measure, some)
     batch = 1 if design is None else 1 + max(design["batch"].to_list())
     rng = np.random.default_rng([seed, batch])  # what a batch draws must not depend on what others drew
     references = _references(frame, per_reference)
     chance = _inclusion(size, left, wanted, uniform, references, per_reference)
-    rows = np.sort(systematic(chance, rng, None if per_reference is None else references))
+    rows = np.sort(systematic(chance, rng, None if per_reference is None else references, expected))
     gains = {pair: _gain(own, chance[some]) for pair, own in zip(compared, sizes, strict=True)}
     return Chosen(
         _batch(frame[rows], chance[rows], batch, len(frame), int((~left).sum()), votes if repeats else 0, rng),
@@ -362,20 +366,22 @@ def _sizes(
     apart: Sequence[float],
     measure: str,
     some: IntArray,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """How informative triplets are: each of the pool, for all pairs together, and some rows of it for each pair.
 
     The squared size of a triplet for a pair is the squared difference of two values times the variance of a vote, plus
-    the squared difference `apart` of the pair. Pairs are balanced by the same rows.
+    the squared difference `apart` of the pair. Pairs are balanced by the same rows. Last, the expected difference of
+    each triplet of the pool, for the pair that is hardest.
     """
+    p = predicted.together
     if measure == "nll":
         values = np.stack([logit(P) for P in predicted.of_pool.values()])
-        variance = predicted.together * (1 - predicted.together)
+        variance, error = p * (1 - p), FITTED
     else:
         values = np.stack([50 * np.sign(d0 - d1) for d0, d1 in distances.values()]).astype(np.float32)
-        variance = np.ones(values.shape[1], dtype=np.float32)
+        variance, error = np.ones_like(p), 0.0
     of_pairs = values[:, some][np.array(places)]
-    squares = (of_pairs[:, 0] - of_pairs[:, 1]) ** 2 * variance[some]
+    squares = ((of_pairs[:, 0] - of_pairs[:, 1]) ** 2 + error**2) * variance[some]
     sizes = np.sqrt(squares.astype(np.float64) + np.square(apart)[:, None])
     share = balance(sizes)
     # The sum over pairs of share (x_a - x_b)^2 is a quadratic form in the values x of a triplet.
@@ -383,8 +389,13 @@ def _sizes(
     for (a, b), weight in zip(places, share, strict=True):
         form[[a, b], [a, b]] += weight
         form[[a, b], [b, a]] -= weight
-    squares = np.maximum(np.einsum("kt,kt->t", values, form @ values), 0) * variance
-    return np.sqrt(squares.astype(np.float64) + share @ np.square(apart)), sizes
+    squares = (np.maximum(np.einsum("kt,kt->t", values, form @ values), 0) + share.sum() * error**2) * variance
+    size = np.sqrt(squares.astype(np.float64) + share @ np.square(apart))
+    hardest = int(np.argmax(share * sizes.sum(axis=1) ** 2))
+    x_a, x_b = values[list(places[hardest])]
+    if measure == "nll":  # p log P + (1 - p) log(1 - P) of one distance, less that of the other
+        return size, sizes, p * (x_a - x_b) - np.logaddexp(0, x_a) + np.logaddexp(0, x_b)
+    return size, sizes, (2 * p - 1) * (x_a - x_b)
 
 
 def balance(sizes: FloatArray, steps: int = 100) -> FloatArray:
@@ -457,11 +468,17 @@ def _capped(share: FloatArray, total: float, left: BoolArray, most: FloatArray |
     return capped
 
 
-def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArray | None = None) -> IntArray:
+def systematic(
+    chance: FloatArray,
+    rng: np.random.Generator,
+    references: IntArray | None = None,
+    expected: FloatArray | None = None,
+) -> IntArray:
     """Draw rows with given probabilities by systematic sampling; every row is drawn with exactly its probability.
 
-    Rows are in strata of nearly equal probabilities, or reference by reference, where these are given, and at random
-    within: of each reference as many rows are drawn as the sum of its probabilities, rounded down or up.
+    Rows are in the order of their probabilities and, where these are nearly equal, of their expected difference; or
+    reference by reference, where these are given: of each as many rows are drawn as the sum of its probabilities,
+    rounded down or up. Within strata of this order they are at random.
     """
     certain = np.flatnonzero(chance >= 1 - CERTAIN)
     rows = np.flatnonzero((chance > 0) & (chance < 1 - CERTAIN))
@@ -469,6 +486,9 @@ def systematic(chance: FloatArray, rng: np.random.Generator, references: IntArra
         return certain
     if references is None:
         rows = rows[np.argsort(chance[rows], kind="stable")]
+        if expected is not None:
+            alike = np.floor(np.cumsum(chance[rows]) / ALIKE)
+            rows = rows[np.lexsort((expected[rows], alike))]
         strata = np.floor(np.cumsum(chance[rows]) / STRATUM)
     else:
         strata = rng.permutation(int(references.max()) + 1)[references[rows]]
