@@ -21,15 +21,13 @@ from twoafc.estimators import Density, DensityFit, Fit
 from twoafc.evaluation import Data, Task, predictions
 from twoafc.metrics import log_likelihood
 from twoafc.plots import surface_values
-from twoafc.results import BARE, REPORT, Result, compare_rows, describe_table, ranking, surprise
+from twoafc.results import BARE, IMAGES, REPORT, Result, compare_rows, describe_table, ranking, surprise
 from twoafc.table import ENDS, Votes, as_votes, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
 CACHED = 64
 """Settings whose points and surfaces are kept in memory, for sliders that are moved back and forth."""
-ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
-"""Labels that name images, in the order in which they are shown."""
 REFIT = "refit"
 """Name of the estimator that the sliders control: density with their settings."""
 SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
@@ -175,7 +173,7 @@ class Explored:
             "grid": min(max(drawn.grid_size, GRIDS[0]), GRIDS[1]),
             "names": self.labels[result.row].to_list(),
             "labels": labels,
-            "roles": [role for role in ROLES if role in labels],
+            "roles": [role for role in IMAGES if role in labels],
             "n": self.n.tolist(),
             "M": self.M.tolist(),
             "weight": None if self.weight is None else self.weight.tolist(),

@@ -25,6 +25,7 @@ from .folder import file_names as file_names
 from .folder import make_card as make_card
 from .folder import model_files as model_files
 from .folder import plain as plain
+from .image_folder import IMAGES as IMAGES
 from .image_folder import Pictures as Pictures
 from .query import TELLING as TELLING
 from .query import ask as ask

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoafc.errors import DataError
+from twoafc.files import open_file
 from twoafc.images import ENDINGS, ImageError, decode, eight_bits
 
 if TYPE_CHECKING:
@@ -64,23 +64,15 @@ class Pictures:
         return [name for name in names if known.isdisjoint(_places(name, own))]
 
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
-        """Read the file of an image; None if there is none inside the folder, or it is too large.
-
-        A link that replaces the file or a folder after the check is not followed.
-        """
+        """Read the file of an image; None if there is none inside the folder, or it is too large."""
         path = self.path(name)
-        if path is None:
-            return None
         try:
-            root = os.path.realpath(self.folder)
-            with open(_opened(root, path.relative_to(root).parts), "rb") as file:
-                state = os.fstat(file.fileno())
-                if not stat.S_ISREG(state.st_mode) or state.st_size > most_bytes:
-                    return None
-                content = file.read(most_bytes + 1)  # it may grow meanwhile
-        except (OSError, ValueError):  # gone, not to be read, or no longer in the folder
+            if path is None or path.stat().st_size > most_bytes:
+                return None
+            with open_file(path) as file:
+                return file.read()
+        except OSError:  # gone, or not to be read
             return None
-        return content if len(content) <= most_bytes else None
 
     def thumbnail(self, name: str, side: int) -> Image.Image | None:
         """Return an image with at most so many pixels along a side; None if there is none, or it cannot be read."""
@@ -110,21 +102,6 @@ class Pictures:
                 # The target of a link must have the name of an image, too.
                 return Path(real) if os.path.splitext(real)[1].lower() in ENDINGS else None
         return None
-
-
-def _opened(root: str, parts: tuple[str, ...]) -> int:
-    """Open a file below a folder, one part of its path after the other, following no link; return its descriptor."""
-    *folders, name = parts
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for part in folders:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            os.close(at)
-            at = inner
-        # Without blocking: a pipe may have replaced the file.
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
-    finally:
-        os.close(at)
 
 
 def _places(name: str, own: Sequence[str]) -> list[str]:
