@@ -1,3 +1,9 @@
+from .cards import TELLING as TELLING
+from .cards import best_distance as best_distance
+from .cards import draw_card as draw_card
+from .cards import failure_cards as failure_cards
+from .cards import save_card as save_card
+from .cards import triplet_images as triplet_images
 from .compare import Comparison as Comparison
 from .compare import SharedRows as SharedRows
 from .compare import compare_results as compare_results
@@ -8,7 +14,6 @@ from .compare import shared_rows as shared_rows
 from .failures import by_chance as by_chance
 from .failures import check_failures_folder as check_failures_folder
 from .failures import disagreements as disagreements
-from .failures import failure_cards as failure_cards
 from .failures import most_surprising as most_surprising
 from .failures import surprise as surprise
 from .failures import surprising as surprising
@@ -27,15 +32,10 @@ from .folder import model_files as model_files
 from .folder import plain as plain
 from .image_folder import IMAGES as IMAGES
 from .image_folder import Pictures as Pictures
-from .query import TELLING as TELLING
+from .image_folder import missing_images as missing_images
+from .image_folder import pictures_of as pictures_of
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
-from .query import best_distance as best_distance
-from .query import draw_card as draw_card
-from .query import missing_images as missing_images
-from .query import pictures_of as pictures_of
-from .query import save_card as save_card
-from .query import triplet_images as triplet_images
 from .report.page import bibtex as bibtex
 from .report.page import fill_template as fill_template
 from .report.page import report_page as report_page

@@ -1,13 +1,13 @@
-"""Images of triplets, looked up by their names inside one folder, and nowhere else."""
+"""Images of rows, looked up by their names inside one folder, and nowhere else."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from twoafc.images import ENDINGS, ImageError, decode, eight_bits
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from twoafc.results.result import Result
 
 MOST_BYTES = 64 * 2**20
 """Size of the largest file that is read."""
@@ -116,3 +118,33 @@ def _places(name: str, own: Sequence[str]) -> list[str]:
         return []
     starts = [start for start in range(len(parts)) if parts[:start] == own[len(own) - start :]]
     return [home + "/".join(parts[start:]) for start in starts for home in ("", "2afc/", "jnd/")]
+
+
+# The images that rows of a result name
+
+
+def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
+    """Open a folder of images for a result that names images; None if no folder is given."""
+    if folder is None:
+        return None
+    if not {"x0", "x1"} <= set(result.rows.columns):
+        raise DataError(f"{result.name} names no images; the table that was tested had no columns ref, x0, x1")
+    return Pictures(folder)
+
+
+def row_images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> dict[str, Image.Image | None]:
+    """Return the images that a row names, by label, in the order in which they are shown; None if one cannot be read.
+
+    They are reduced to so many pixels along a side, at most.
+    """
+    named = [part for part in IMAGES if row.get(part)]
+    return {part: None if pictures is None else pictures.thumbnail(row[part], side) for part in named}
+
+
+def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
+    """Report how many images of some triplets are not in the folder, and name one of them."""
+    if pictures is None:
+        return []
+    names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
+    absent = pictures.missing(names)
+    return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []
