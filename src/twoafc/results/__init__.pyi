@@ -36,6 +36,7 @@ from .image_folder import missing_images as missing_images
 from .image_folder import pictures_of as pictures_of
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
+from .query import model_answer as model_answer
 from .report.page import bibtex as bibtex
 from .report.page import fill_template as fill_template
 from .report.page import report_page as report_page

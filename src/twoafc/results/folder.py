@@ -152,15 +152,7 @@ def write_result(
             write_frame(result.votes, partial / "votes.parquet")
         if result.comparisons:
             write_frame(pl.DataFrame(result.comparisons, infer_schema_length=None), partial / "comparisons.csv")
-        notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
-        shown = tables.all_tables(result.scores, result.comparisons)
-        text = "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
-        (partial / "tables.md").write_text(text, encoding="utf-8")
-        covered = result.error_bars.removeprefix("95 % intervals ")
-        planned = result.comparisons if result.card.get("planned") else []
-        weighted = result.triplets is not None and "weight" in result.triplets.columns
-        paper = tables.paper_table(result.scores, result.ceiling, covered, planned, weighted=weighted)
-        (partial / "tables.tex").write_text(paper, encoding="utf-8")
+        _write_tables(result, partial)
         keys = [(run.distance, run.estimator, run.seed) for run in result.runs]
         for name, run in zip(model_files(keys), result.runs, strict=True):
             if hasattr(run.fit, "save"):
@@ -172,23 +164,20 @@ def write_result(
             files = (partial / "figures" / f"{plain(name)}.{ending}" for ending in ("svg", "pdf"))
             plots.save(figure, *files, dpi=150)
         (partial / REPORT).write_text(report_page(result, images), encoding="utf-8")
-        card = {**result.card, "notes": result.notes, "error_bars": result.error_bars}
-        start = os.path.abspath(folder)
-        card["data"] = {
-            role: table | ({"path": os.path.relpath(table["path"], start)} if "path" in table else {})
-            for role, table in card.get("data", {}).items()
-        }
-        content = {
-            "scores": result.scores,
-            "comparisons": result.comparisons,
-            "ceiling": None if result.ceiling is None else asdict(result.ceiling),
-            "findings": [asdict(finding) for finding in result.findings],
-            "goodness": [
-                {"distance": distance, "estimator": estimator, **goodness.record()}
-                for (distance, estimator), goodness in result.goodness.items()
-            ],
-        }
-        RESULTS.write_card(partial, card, content)
+        RESULTS.write_card(partial, *_written(result, folder))
+
+
+def _write_tables(result: Result, folder: Path) -> None:
+    """Write tables.md and tables.tex."""
+    notes = [tables.reading(result.scores), f"error bars: {result.error_bars}", *result.remarks()]
+    shown = tables.all_tables(result.scores, result.comparisons)
+    text = "\n".join([*map(tables.markdown, shown), tables.note_lines(notes, "md")])
+    (folder / "tables.md").write_text(text, encoding="utf-8")
+    covered = result.error_bars.removeprefix("95 % intervals ")
+    planned = result.comparisons if result.card.get("planned") else []
+    weighted = result.triplets is not None and "weight" in result.triplets.columns
+    paper = tables.paper_table(result.scores, result.ceiling, covered, planned, weighted=weighted)
+    (folder / "tables.tex").write_text(paper, encoding="utf-8")
 
 
 LONGEST = 200
@@ -236,10 +225,31 @@ def plain(name: str) -> str:
     return f"{text.encode()[:100].decode(errors='ignore')}~{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-# Reading
+# scores.json, and reading
 
 
 AGAIN = "run twoafc evaluate again"
+
+
+def _written(result: Result, folder: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the card and the other content of scores.json; `read_result` restores a result from them."""
+    start = os.path.abspath(folder)
+    data = {
+        role: table | ({"path": os.path.relpath(table["path"], start)} if "path" in table else {})
+        for role, table in result.card.get("data", {}).items()
+    }
+    card = {**result.card, "notes": result.notes, "error_bars": result.error_bars, "data": data}
+    content = {
+        "scores": result.scores,
+        "comparisons": result.comparisons,
+        "ceiling": None if result.ceiling is None else asdict(result.ceiling),
+        "findings": [asdict(finding) for finding in result.findings],
+        "goodness": [
+            {"distance": distance, "estimator": estimator, **goodness.record()}
+            for (distance, estimator), goodness in result.goodness.items()
+        ],
+    }
+    return card, content
 
 
 def read_result(folder: Path) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def count_table(P: float, votes: int, observed: int | None = None) -> list[dict[
     ]
 
 
-def _error(fit: Fit, *d: float) -> float | None:
+def _error(fit: Any, *d: float) -> float | None:
     return float(fit.standard_error(*d)) if hasattr(fit, "standard_error") else None
 
 
@@ -112,12 +112,17 @@ def ask_triplet(
     return head | {"answers": answers}
 
 
+def model_answer(fit: Fit | None, *d: float) -> dict[str, float | None]:
+    """Return ``P_model`` and its ``standard_error`` by a model, None where there is none."""
+    P = None if fit is None else float(fit.probability(*d))
+    return {"P_model": P, "standard_error": _error(fit, *d)}
+
+
 def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
     """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model."""
     d0, d1 = row["d0"], row["d1"]
     return {
         **{"d0": d0, "d1": d1, "votes": row["M"], "P": row["P"], "nll": row["nll"]},
-        "P_model": None if fit is None else float(fit.probability(d0, d1)),
-        "standard_error": None if fit is None else _error(fit, d0, d1),
+        **model_answer(fit, d0, d1),
         "counts": count_table(row["P"], row["M"], row["n"]),
     }

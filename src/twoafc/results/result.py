@@ -199,7 +199,7 @@ class Result:
     @cached_property
     def runs(self) -> list[Run]:
         """The fits to the whole training table; from a folder, those whose models were saved."""
-        return [Run(*key, load(path)) for key, path in self._models.items()]
+        return [Run(*key, load(path)) for key, path in self._saved.items()]
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -264,7 +264,7 @@ class Result:
         if "runs" in self.__dict__:
             runs = (run for run in self.runs if hasattr(run.fit, "save"))
         else:  # loaded one by one, until one will do
-            runs = (Run(*key, load(path)) for key, path in self._models.items() if key[:2] == (distance, estimator))
+            runs = (Run(*key, load(path)) for key, path in self._saved.items() if key[:2] == (distance, estimator))
         fit = None
         for run in runs:
             if (run.distance, run.estimator) == (distance, estimator):
@@ -281,7 +281,7 @@ class Result:
         return fit
 
     @property
-    def _models(self) -> dict[Key, Path]:
+    def _saved(self) -> dict[Key, Path]:
         """Files of the saved models."""
         assert self.folder is not None
         paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
