@@ -19,6 +19,7 @@ from drawing import plain_results
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
 from twoafc.results import Result
+from twoafc.results.folder import RESULTS
 
 DEEP = "[" * 100_000 + "]" * 100_000
 AGAIN = "run twoafc evaluate again"
@@ -44,7 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("format") / "results"
     with plain_results():
         one, other = random_table(60)["distance"], random_table(60, seed=1)
-        distances = {"a": one.distances["distance"], "b": other.distances["distance"]}
+        few = tuple((d > 1) + 1.0 for d in other.distances["distance"])
+        distances = {"a": one.distances["distance"], "b": few}  # with ties, which are a finding
         evaluate(replace(one, distances=distances), folds=2).write(out)
     return out
 
@@ -76,6 +78,24 @@ def test_spaces_and_line_breaks_alter_nothing(folder: Path, tmp_path: Path) -> N
     read, whole = Result.read(path.parent), Result.read(folder)
     assert read.scores == whole.scores
     assert read.rows.equals(whole.rows)
+
+
+def extended(value: Any) -> Any:
+    """The same with one more name in every record."""
+    if isinstance(value, dict):
+        return {name: extended(each) for name, each in value.items()} | {"added": 1}
+    return [extended(each) for each in value] if isinstance(value, list) else value
+
+
+def test_what_later_versions_add_is_not_refused(folder: Path, tmp_path: Path) -> None:
+    content = json.loads((folder / "scores.json").read_text())
+    more = extended({name: each for name, each in content.items() if name not in ("card", "sha256")})
+    card = {name: each for name, each in content["card"].items() if name != "files"} | {"added": {"x": [1]}}
+    RESULTS.write_card(tmp_path, card, more)
+    read, whole = Result.read(tmp_path), Result.read(folder)
+    assert whole.findings
+    assert [repr(read.ceiling), read.findings] == [repr(whole.ceiling), whole.findings]
+    assert [one.sentences() for one in read.goodness.values()] == [one.sentences() for one in whole.goodness.values()]
 
 
 @pytest.mark.parametrize("text", ["", "[", DEEP, '{"card": NaN', "\ufeff{}", '{"a": ' + "9" * 5000 + "}", "\xff"])

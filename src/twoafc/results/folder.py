@@ -8,7 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -269,12 +269,17 @@ def read_result(folder: Path) -> dict[str, Any]:
         },
         "error_bars": card["error_bars"],
         "ceiling": restored(Ceiling | None, content["ceiling"]),
-        "findings": [Finding(**record) for record in content["findings"]],
+        "findings": [_finding(record) for record in content["findings"]],
         "row": "pair" if card.get("kind") == "pairs" else "triplet",
         "card": own,
         "folder": folder,
         "digests": content["sha256"],
     }
+
+
+def _finding(record: Record) -> Finding:
+    """Restore a finding; what a later version has added to it is dropped."""
+    return Finding(**{field.name: record[field.name] for field in fields(Finding) if field.name in record})
 
 
 def _with_infinity(record: Record) -> Record:
