@@ -274,7 +274,7 @@ def test_the_command_writes_a_folder(files: Path, capsys: pytest.CaptureFixture[
     ]
     held = sorted(path.relative_to("sweep").as_posix() for path in Path("sweep").rglob("*") if path.is_file())
     assert held == sorted(["sweep.csv", "sweep.json", "tables.md", "tables.tex", *drawn])
-    assert told["format"] == 1
+    assert told["format"] == 2
     assert told["card"]["files"] == held
     assert told["card"]["kind"] == "sweep"
     assert told["card"]["data"]["test"]["file"] == "test.csv"

@@ -152,15 +152,6 @@ def test_folders_are_compared_with_their_weights(whole: Result, tmp_path: Path) 
         folders[0].compare(other)
 
 
-def test_damaged_weights_of_a_folder_are_refused(whole: Result, tmp_path: Path) -> None:
-    with plain_results():
-        whole.write(tmp_path / "results")
-    path = tmp_path / "results" / "triplets.parquet"
-    pl.read_parquet(path).with_columns(weight=pl.lit(-1.0)).write_parquet(path)
-    with pytest.raises(DataError, match=r"was not written by twoafc evaluate; weight must be positive numbers"):
-        _ = Result.read(tmp_path / "results").rows
-
-
 def test_the_command_takes_the_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, seed in {"train": 1, "test": 2}.items():
         frame(seed).write_csv(tmp_path / f"{name}.csv")

@@ -64,7 +64,7 @@ def test_the_folder_holds_what_it_should(found: Result, tmp_path: Path) -> None:
     assert sorted(os.listdir(out.parent)) == ["results"]
     scores = pl.read_csv(out / "scores.csv")
     told = json.loads((out / "scores.json").read_text())
-    assert list(told) == ["format", "card", "scores", "comparisons", "ceiling", "findings", "goodness"]
+    assert list(told) == ["format", "card", "scores", "comparisons", "ceiling", "findings", "goodness", "sha256"]
     assert len(told["scores"]) == len(scores) == 2 * 4
     needed = {"distance", "estimator", "split", "group", "triplets", "votes", "nll", "agreement", "score_2afc"}
     needed |= {"score_2afc_distance", "nll_per_vote", "nll_simulated", "agreement_simulated", "ties", "seed"}

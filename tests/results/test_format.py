@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +19,24 @@ from drawing import plain_results
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
 from twoafc.results import Result
-from twoafc.results.folder import FORM, problem
+from twoafc.results.folder import RESULTS
 
 DEEP = "[" * 100_000 + "]" * 100_000
-ALTERED: dict[str, tuple[str, Any, str]] = {
-    "no scores": ("scores", None, "scores must be a list, found None"),
-    "an empty list of scores": ("scores", [], "it has no scores"),
-    "fits that are none": ("card.fits", None, "card.fits must be a list, found None"),
-    "a seed that is too large": ("card.settings.seed", 1e300, "card.settings.seed must be int, found 1e+300"),
-    "scores of text": ("scores", "x", "scores must be a list, found 'x'"),
-    "a score that is none": ("scores.0", None, "scores[0] must be a record, found None"),
-    "a distance that is none": ("scores.0.distance", None, "scores[0].distance must be str, found None"),
-    "a list for a number": ("scores.0.nll", [1], "scores[0].nll must be str | int | float | None, found [1]"),
-    "a seed of text": ("scores.0.seed", "0", "scores[0].seed must be int | None, found '0'"),
-    "no card": ("card", [], "card must be a record, found []"),
-    "settings that are none": ("card.settings", None, "card.settings must be a record, found None"),
-    "ties of a number": ("card.settings.ties", 1, "card.settings.ties must be str, found 1"),
-    "notes of numbers": ("card.notes", [3], "card.notes[0] must be str, found 3"),
-    "files that are none": ("card.files", {}, "card.files must be a list, found {}"),
-    "a comparison of text": ("comparisons", ["x"], "comparisons[0] must be a record, found 'x'"),
-    "an empty comparison": ("comparisons", [{}], "comparisons[0] has no a"),
-    "a finding without words": ("findings", [{"code": "x"}], "its values do not fit (Finding.__init__() missing "),
-    "a ceiling of text": ("ceiling", "high", "ceiling must be dict | None, found 'high'"),
-    "a ceiling without votes": ("ceiling.by_votes", None, "its values do not fit ('NoneType' object is not iterable"),
-    "bounds of text": ("ceiling.by_votes.0.nll", ["x"], "its values do not fit (Bounds.__new__() missing "),
-    "too few bounds": ("ceiling.by_votes.0.nll", [], "its values do not fit (Bounds.__new__() missing 4 required "),
-    "goodness of numbers": ("goodness", [1], "goodness[0] must be a record, found 1"),
-    "bins that are none": ("goodness.0.calibration.bins", None, "its values do not fit ('NoneType' object is not ite"),
-    "a ragged map": ("goodness.0.residuals.se", [[1], []], "its values do not fit (setting an array element with a "),
-    "half a character": ("card.error_bars", "a\ud800", "it is not JSON that can be read"),
-    "a number that is not finite": ("scores.0.nll", math.nan, "it is not JSON that can be read"),
+AGAIN = "run twoafc evaluate again"
+ALTERED: dict[str, tuple[str, Any]] = {
+    "no scores": ("scores", None),
+    "an NLL in its last digit": ("scores.0.nll", 0.1 + 0.2),
+    "a number that is not finite": ("scores.0.nll", math.nan),
+    "a name": ("scores.0.distance", "other"),
+    "a p-value": ("comparisons.0.p", 0.01),
+    "a setting": ("card.settings.ties", "x0"),
+    "half a character": ("card.error_bars", "a\ud800"),
+    "one more value": ("card.added", 1),
+    "no card": ("card", []),
+    "no digests": ("sha256", None),
+    "digests of a list": ("sha256", []),
+    "a digest of a list": ("sha256.scores.json", []),
+    "a deep value": ("card.deep", json.loads("[" * 500 + "]" * 500)),
 }
 
 
@@ -55,75 +44,40 @@ ALTERED: dict[str, tuple[str, Any, str]] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("format") / "results"
     with plain_results():
-        evaluate(random_table(60, ref=[f"r{row % 10}" for row in range(60)])).write(out)
+        one, other = random_table(60)["distance"], random_table(60, seed=1)
+        few = tuple((d > 1) + 1.0 for d in other.distances["distance"])
+        distances = {"a": one.distances["distance"], "b": few}  # with ties, which are a finding
+        evaluate(replace(one, distances=distances), folds=2).write(out)
     return out
 
 
 def altered(content: Any, place: str, value: Any) -> Any:
     """A copy of some content with another value at a place."""
     content = copy.deepcopy(content)
-    *path, last = (int(part) if part.isdecimal() else part for part in place.split("."))
+    *path, last = place.split(".") if not place.startswith("sha256.") else place.split(".", 1)
     inner = content
     for part in path:
-        inner = inner[part]
+        inner = inner[int(part) if part.isdecimal() else part]
     inner[last] = value
     return content
 
 
 @pytest.mark.parametrize("name", ALTERED)
 def test_altered_results_get_one_line(folder: Path, tmp_path: Path, name: str) -> None:
-    place, value, message = ALTERED[name]
     content = json.loads((folder / "scores.json").read_text())
-    (tmp_path / "scores.json").write_text(json.dumps(altered(content, place, value)))
+    (tmp_path / "scores.json").write_text(json.dumps(altered(content, *ALTERED[name])))
     with pytest.raises(DataError) as caught:
         Result.read(tmp_path)
-    said = str(caught.value)
-    assert said.startswith(f"{tmp_path / 'scores.json'} is not that of a result; {message}")
-    assert said.endswith("; run twoafc evaluate again")
-    assert said.isprintable()
+    assert str(caught.value) == f"{tmp_path / 'scores.json'} was changed after it was written: {AGAIN}"
 
 
-@pytest.mark.parametrize("text", ["", "[", DEEP, '{"card": NaN', "\ufeff{}", '{"a": ' + "9" * 5000 + "}"])
-def test_what_is_no_json_gets_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "scores.json").write_text(text)
-    with pytest.raises(DataError, match=r"is not that of a result; it is not JSON that can be read; run twoafc eval"):
-        Result.read(tmp_path)
-
-
-def test_every_command_refuses_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(folder, broken)
-    (broken / "scores.json").write_text(DEEP)
-    for command in ("report", "compare", "failures", "explore"):
-        assert "is not that of a result" in refused(capsys, command, str(broken))
-    assert "is not that of a result" in refused(capsys, "query", str(broken), "--triplet", "0")
-
-
-def test_another_version_is_named(folder: Path, tmp_path: Path) -> None:
-    content = json.loads((folder / "scores.json").read_text())
-    content["card"]["versions"]["twoafc"] = "9.0"
-    del content["scores"]
-    (tmp_path / "scores.json").write_text(json.dumps(content))
-    with pytest.raises(
-        DataError, match=r"it has no scores \(twoafc 9\.0 wrote it, this is [\d.]+\); run twoafc evaluate"
-    ):
-        Result.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("number", "said"), [(99, "is of format 99"), (True, "is of format True"), (None, "is of format 0")]
-)
-def test_another_format_is_refused_by_every_command(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: Any, said: str
-) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(folder, other)
-    content = json.loads((other / "scores.json").read_text())
-    assert content.pop("format") == 1
-    (other / "scores.json").write_text(json.dumps(content | ({} if number is None else {"format": number})))
-    message = f"{other / 'scores.json'} {said}, this version reads 1: run twoafc evaluate again"
-    for arguments in (["report"], ["compare"], ["failures"], ["explore"], ["query", "--triplet", "0"]):
-        assert refused(capsys, arguments[0], str(other), *arguments[1:]) == message
+def test_spaces_and_line_breaks_alter_nothing(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "results")
+    path = tmp_path / "results" / "scores.json"
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    read, whole = Result.read(path.parent), Result.read(folder)
+    assert read.scores == whole.scores
+    assert read.rows.equals(whole.rows)
 
 
 def extended(value: Any) -> Any:
@@ -135,40 +89,68 @@ def extended(value: Any) -> Any:
 
 def test_what_later_versions_add_is_not_refused(folder: Path, tmp_path: Path) -> None:
     content = json.loads((folder / "scores.json").read_text())
-    assert problem(content) is None
-    assert {name.rstrip("?") for name in FORM} == content.keys()
-    more = extended({name: each for name, each in content.items() if name != "card"})
-    (tmp_path / "scores.json").write_text(json.dumps(more | {"card": content["card"] | {"added": {"x": [1]}}}))
+    more = extended({name: each for name, each in content.items() if name not in ("card", "sha256")})
+    card = {name: each for name, each in content["card"].items() if name != "files"} | {"added": {"x": [1]}}
+    RESULTS.write_card(tmp_path, card, more)
     read, whole = Result.read(tmp_path), Result.read(folder)
+    assert whole.findings
     assert [repr(read.ceiling), read.findings] == [repr(whole.ceiling), whole.findings]
     assert [one.sentences() for one in read.goodness.values()] == [one.sentences() for one in whole.goodness.values()]
 
 
-COLUMNS = {
-    "triplet": (pl.lit(3), "text"),
-    "ref": (pl.lit(b"x"), "text"),
-    "distance": (pl.lit(None), "text"),
-    "diverged": (pl.lit(0.5), "true or false"),
-    "d0": (pl.lit(math.inf), "finite numbers"),
-    "d1": (pl.concat_list("d1"), "finite numbers"),
-    "M": (pl.lit(10**18), "whole numbers from 1 to 1e+09"),
-    "n": (pl.col("M") + 1, "whole numbers from 0 to M"),
-    "P": (pl.when(pl.int_range(pl.len()) == 3).then(1.5).otherwise("P"), "numbers in [0, 1]"),
-    "nll": (pl.lit(math.nan), "numbers"),
-    "seed": (pl.lit("0"), "whole numbers"),
-}
-
-
-@pytest.mark.parametrize("column", [*COLUMNS, "no rows"])
-def test_every_command_refuses_altered_triplets(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str
+@pytest.mark.parametrize("text", ["", "[", DEEP, '{"card": NaN', "\ufeff{}", '{"a": ' + "9" * 5000 + "}", "\xff"])
+def test_what_is_no_json_gets_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    shutil.copytree(folder, tmp_path / "results")
+    (tmp_path / "scores.json").write_text(text, encoding="latin-1" if text == "\xff" else "utf-8")
+    said = f"{tmp_path / 'scores.json'} is not JSON that can be read: {AGAIN}"
+    everywhere(capsys, tmp_path, folder, said)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(99, "99"), (True, "True"), (None, "0"), ("[]", "0"), ("null", "0"), ("3", "0"), ({"a": 1}, "{'a': 1}")],
+)
+def test_another_format_is_refused_by_every_command(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: Any, said: str
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    content = json.loads((other / "scores.json").read_text())
+    assert content.pop("format") == 2
+    text = number if isinstance(number, str) else json.dumps(content | ({} if number is None else {"format": number}))
+    (other / "scores.json").write_text(text)
+    message = f"{other / 'scores.json'} is of format {said}, this version reads 2: {AGAIN}"
+    everywhere(capsys, other, folder, message)
+
+
+def everywhere(capsys: pytest.CaptureFixture[str], folder: Path, good: Path, said: str) -> None:
+    """Check that every command that reads results says this, and nothing else."""
+    for command in (
+        "report FOLDER",
+        "compare FOLDER",
+        "compare GOOD FOLDER",
+        "failures FOLDER",
+        "explore FOLDER",
+        "query FOLDER --triplet 3",
+        "gate --baseline GOOD --candidate FOLDER --distance a --max-loss 1",
+    ):
+        words = command.replace("FOLDER", str(folder)).replace("GOOD", str(good)).split()
+        assert refused(capsys, *words) == said
+
+
+def test_every_command_refuses_altered_triplets(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "results" / "triplets.parquet"
-    frame, (to, words) = pl.read_parquet(path), COLUMNS.get(column, (None, ""))
-    (frame.head(0) if to is None else frame.with_columns(to.alias(column))).write_parquet(path)
-    reason = f"{column} must be {words}" if words else "it has no rows"
-    said = f"{path} was not written by twoafc evaluate; {reason}; run it again"
-    for command in ("report", "failures", "query --triplet 3", "explore", f"compare {folder}"):
-        name, *options = command.split()
-        assert refused(capsys, name, str(path.parent), *options) == said
+    shutil.copytree(folder, path.parent)
+    third = pl.int_range(pl.len()) == 3
+    frame = pl.read_parquet(path).with_columns(nll=pl.when(third).then(pl.col("nll") / 2).otherwise("nll"))
+    frame.write_parquet(path)
+    everywhere(capsys, path.parent, folder, f"{path} was changed after it was written: {AGAIN}")
+    path.write_bytes(path.read_bytes()[:-9])
+    everywhere(capsys, path.parent, folder, f"{path} was changed after it was written: {AGAIN}")
+    path.unlink()
+    everywhere(capsys, path.parent, folder, f"no such file: {path}")
+    path.mkdir()
+    everywhere(capsys, path.parent, folder, f"{path} is a folder, not a file")

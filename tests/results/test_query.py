@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -207,10 +206,10 @@ def test_a_name_that_several_triplets_have_is_refused(folder: Path) -> None:
 
 
 def test_names_that_matplotlib_would_read_as_mathematics_are_drawn(folder: Path, here: Path) -> None:
-    shutil.copytree(folder / "res", "res")
-    name, odd = "$\\bad_{3$", {"a": "$x^$"}
-    frame = pl.read_parquet("res/triplets.parquet").with_columns(pl.col("distance").replace(odd))
-    frame.with_columns(pl.col("triplet").replace({"cnn/3": name})).write_parquet("res/triplets.parquet")
+    found, name = Result.read(folder / "res"), "$\\bad_{3$"
+    named = pl.col("triplet").replace({"cnn/3": name}), pl.col("distance").replace({"a": "$x^$"})
+    with plain_results():
+        found.replace(triplets=found.rows.with_columns(*named)).write("res")
     main(["query", "res", "--triplet", name, "--out", "one.svg"])
     main(["query", "res", "--triplet", name, "--distance", "b", "--distance", "$x^$", "--out", "two.svg"])
     assert "bad_{3$ ($x^$, density)" in Path("one.svg").read_text(encoding="utf-8").replace("\\$", "$")

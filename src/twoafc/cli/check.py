@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from twoafc.cli.options import Json, Quiet, Rename, renaming
-from twoafc.cli.show import changed_tables, printed, say
+from twoafc.cli.options import Json, Quiet, Rename
+from twoafc.cli.show import printed, say
+from twoafc.cli.tables import by_role, changed_tables, read_tables
 
 LOOKED_AT = (
     "looked for flipped votes, similarities, {shuffled}constant, repeated and tied values, other units, repeated "
@@ -36,17 +37,16 @@ def check(
     """
     from twoafc.diagnostics import check as run
     from twoafc.inference import clustering_of
-    from twoafc.table import read_votes
 
-    given = {role: [path] for role, path in (("train", table), ("test", test)) if path is not None}
-    tables = [read_votes(paths, rename=renaming(rename)) for paths in given.values()]
-    findings = [*changed_tables(given), *run(*tables)]
+    paths = by_role(table, test)
+    tables = read_tables(paths, rename)
+    findings = [*changed_tables(paths), *run(*tables.values())]
     if not printed([asdict(finding) for finding in findings], json, quiet):
-        sizes = [f"{role}: {table.description}" for role, table in zip(given, tables, strict=True)]
-        row = tables[0].row
+        sizes = [f"{role}: {table.description}" for role, table in tables.items()]
+        row = tables["train"].row
         looked_at = LOOKED_AT.format(row=row, shuffled="shuffled rows, " if row == "triplet" else "")
         say(*map(str, findings) if findings else (*sizes, f"Nothing wrong was found; {looked_at}."))
-        scored, caveats = [*given][-1], clustering_of(tables[-1]).caveats()
-        say(*(f"note: {scored}: {caveat}" for caveat in caveats))
+        role, scored = [*tables.items()][-1]
+        say(*(f"note: {role}: {caveat}" for caveat in clustering_of(scored).caveats()))
     if strict and any(finding.level == "warning" for finding in findings):
         raise SystemExit(1)

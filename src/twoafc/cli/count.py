@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from twoafc.cli.options import Distances, Json, Quiet, listed
-from twoafc.cli.show import changed_tables, print_table, printed, progress, say
+from twoafc.cli.show import print_table, printed, progress, say
+from twoafc.cli.tables import changed_tables
 
 
 def count(
@@ -44,7 +45,7 @@ def count(
         raise OSError(f"{out} is a file; counts are written to a folder")
     if out.suffix in (".npz", ".parquet", ".csv"):
         raise ValueError(f"counts are written to a folder, one file for each distance; {out} is the name of a file")
-    changed = changed_tables({"votes": [part for named in votes for part in Source.find(named).parts]})
+    changed = changed_tables({"votes": [Path(part) for named in votes for part in Source.find(named).parts]})
     with progress(quiet) as show:
         counted = run(
             list(votes),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from twoafc.cli.options import Distances, Folds, Json, Pairs, Quiet, Rename, Several, listed, refuse_folds, renaming
-from twoafc.cli.show import changed_tables, present, progress
+from twoafc.cli.options import Distances, Folds, Json, Pairs, Quiet, Rename, Several, listed
+from twoafc.cli.show import present, progress
+from twoafc.cli.tables import changed_tables, read_tables, refuse_folds, with_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,61 +98,67 @@ def evaluate(
     out
         Folder of results; an earlier result there is replaced.
     """
-    from twoafc.estimators import Density
-    from twoafc.estimators import estimator as find
     from twoafc.evaluation import Settings
     from twoafc.evaluation import evaluate as run
-    from twoafc.results import check_folder, describe_files
+    from twoafc.results import check_folder
     from twoafc.scale import Counting, Source
-    from twoafc.table import read_votes
 
     refuse_folds(test, folds)
-    distance = listed(distance)
+    distances = listed(distance)
     settings = Settings(folds=folds, seeds=seeds, seed=seed, ties=ties, error_bars=error_bars, draws=draws)
-    given = {name: value for name, value in (("sigma", sigma), ("grid_size", grid_size)) if value is not None}
-    chosen = {name: find(name) for name in estimator or (("density",) if given else ("auto",))}
-    if given and "density" not in chosen:
-        raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density; add --estimator density")
-    if given:
-        chosen["density"] = Density(**given)  # type: ignore[arg-type]
+    estimators = _estimators(estimator, {"sigma": sigma, "grid_size": grid_size})
     sources = {role: Source.find(named) for role, named in (("train", train), ("test", test)) if named}
-    parts = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
-    check_folder(out, [path for files in parts.values() for path in files])
-    counting, changed = Counting(engine, per_octave, keep_refs), changed_tables(parts)
+    paths = {role: [Path(part) for part in source.parts] for role, source in sources.items()}
+    check_folder(out, [path for files in paths.values() for path in files])
+    changed, counting = changed_tables(paths), Counting(engine, per_octave, keep_refs)
     counted = counting != Counting() or any(source.is_large() for source in sources.values())
-    tables: dict[str, Any] = {}
-    if not counted:
-        tables = {role: read_votes(files, rename=renaming(rename)) for role, files in parts.items()}
-        if strict:
-            _refuse_warnings(tables, distance, changed)
-    elif baseline is not None or pair:
-        raise ValueError("--baseline and --pair need single triplets; counts have none")
-    elif images is not None:
-        raise ValueError("--images needs single triplets; counts have none")
-    elif rename:
-        raise ValueError("--rename needs a table that is read; a counted table must have the standard column names")
-    elif strict:
-        raise ValueError("--strict needs checks of single triplets; counts have none")
+    if counted:
+        _refuse_for_counts(comparisons=baseline is not None or pair, images=images, rename=rename, strict=strict)
+    tables: dict[str, Any] = {} if counted else {**read_tables(paths, rename)}
+    if strict:
+        _refuse_warnings(tables, distances, changed)
     with progress(quiet) as show:
-        if counted:
-            tables = counting.count(sources, distance, show)
+        tables = counting.count(sources, distances, show) if counted else tables
         result = run(
             **tables,
-            distances=distance,
-            estimators=chosen,
+            distances=distances,
+            estimators=estimators,
             baseline=baseline,
             pairs=pair,
             settings=settings,
             progress=show,
         )
-    for role, source in sources.items():
-        if counted:
+    result = with_files(result, {} if counted else paths, changed)
+    if counted:
+        for role, source in sources.items():
             result.card["data"][role] |= {"source": source.named, "engine": counting.engine_of(source)}
-        else:
-            result.card["data"][role] |= describe_files(*parts[role])
-    notes = counting.notes(sources, tables) if counted else []
-    result = result.replace(notes=[*notes, *result.notes], findings=[*changed, *result.findings])
+        result = result.replace(notes=[*counting.notes(sources, tables), *result.notes])
     present(result, out, images=images, json=json, quiet=quiet)
+
+
+def _estimators(names: Several, density: dict[str, Any]) -> dict[str, Any]:
+    """Find estimators by their names; the density has the settings that are given."""
+    from twoafc.estimators import Density
+    from twoafc.estimators import estimator as find
+
+    given = {name: value for name, value in density.items() if value is not None}
+    chosen = {name: find(name) for name in names or (("density",) if given else ("auto",))}
+    if given and "density" not in chosen:
+        raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density; add --estimator density")
+    return chosen | ({"density": Density(**given)} if given else {})
+
+
+def _refuse_for_counts(*, comparisons: Any, images: Path | None, rename: Several, strict: bool) -> None:
+    """Raise a `ValueError` for an option that needs single triplets."""
+    given = {
+        "--baseline and --pair need single triplets; counts have none": comparisons,
+        "--images needs single triplets; counts have none": images,
+        "--rename needs a table that is read; a counted table must have the standard column names": rename,
+        "--strict needs checks of single triplets; counts have none": strict,
+    }
+    for message, option in given.items():
+        if option:
+            raise ValueError(message)
 
 
 def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None, changed: Sequence[Finding]) -> None:

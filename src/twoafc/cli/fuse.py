@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from twoafc.cli.evaluate import DATA, METHOD, OUTPUT
-from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed, refuse_folds, renaming
-from twoafc.cli.show import changed_tables, present, progress
+from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed
+from twoafc.cli.show import present, progress
+from twoafc.cli.tables import by_role, changed_tables, read_tables, refuse_folds, with_files
 
 
 def fuse(
@@ -52,19 +53,16 @@ def fuse(
     """
     from twoafc.evaluation import fuse as run
     from twoafc.measurement import identities_of, is_channels
-    from twoafc.results import check_folder, describe_files, plain
-    from twoafc.table import read_votes
+    from twoafc.results import check_folder, plain
 
     refuse_folds(test, folds)
     check_folder(out)
-    paths = {"train": train} | ({} if test is None else {"test": test})
+    paths = by_role(train, test)
     heads = is_channels(train)
     if heads and (rename or distance):
         raise ValueError(f"{'--rename' if rename else '--distance'} is for tables; channels have their names")
-    changed = [] if heads else changed_tables({role: [path] for role, path in paths.items()})
-    tables: dict[str, Any] = {
-        role: path if heads else read_votes([path], rename=renaming(rename)) for role, path in paths.items()
-    }
+    changed = changed_tables(paths)
+    tables: Any = {role: path for role, (path,) in paths.items()} if heads else read_tables(paths, rename)
     with progress(quiet or json) as show:
         result = run(
             **tables,
@@ -76,9 +74,7 @@ def fuse(
             error_bars=error_bars,
             progress=show,
         )
-    for role, path in paths.items():
-        result.card["data"][role] |= describe_files(path)
-    result = result.replace(findings=[*changed, *result.findings])
+    result = with_files(result, paths, changed)
     name = result.card["heads" if heads else "fusion"]["name"]
     made = f"{'Heads' if heads else 'Fused distance'}: {out / f'{plain(name)}.npz'}"
     present(result, out, images=images, json=json, quiet=quiet, made=made)

@@ -116,18 +116,7 @@ def measure(
         raise KeyboardInterrupt("finished values are kept, and the same command resumes the run") from None
     seconds = time.monotonic() - start
     if json:
-        summary = {
-            "out": None if result.table is None else str(out),
-            "rows": None if result.table is None else len(result.table),
-            "measured": result.items,
-            "kind": result.kind,
-            "seconds": round(seconds, 3),
-            "remaining_blocks": result.remaining,
-            "failures": [asdict(failure) for failure in result.failures],
-            "notes": result.notes,
-            "card": result.card,
-        }
-        printed(summary, json)
+        printed(_summary(result, out, seconds), json)
     elif not quiet:
         _print_result(result, out, shard, seconds)
     if result.failures:
@@ -164,6 +153,20 @@ def _share(text: str) -> tuple[int, int]:
     if not (i.isdecimal() and n.isdecimal()):
         raise ValueError(f"--shard is i/n, such as 2/8; found {text!r}")
     return int(i), int(n)
+
+
+def _summary(result: Measured, out: Path, seconds: float) -> dict[str, Any]:
+    return {
+        "out": None if result.table is None else str(out),
+        "rows": None if result.table is None else len(result.table),
+        "measured": result.items,
+        "kind": result.kind,
+        "seconds": round(seconds, 3),
+        "remaining_blocks": result.remaining,
+        "failures": [asdict(failure) for failure in result.failures],
+        "notes": result.notes,
+        "card": result.card,
+    }
 
 
 def _print_result(result: Measured, out: Path, shard: str | None, seconds: float) -> None:

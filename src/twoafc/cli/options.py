@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -46,9 +46,3 @@ def renaming(given: Several) -> dict[str, str]:
     if wrong is not None:
         raise ValueError(f"--rename takes OLD=NEW, such as response=choice; got {wrong}")
     return {old: new for old, _, new in pairs}
-
-
-def refuse_folds(test: Any, folds: int | None) -> None:
-    """Raise a `ValueError` if folds are given together with a test table."""
-    if test and folds is not None:
-        raise ValueError("--folds cross-validates a single table; there is a test table too")

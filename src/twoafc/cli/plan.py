@@ -20,6 +20,17 @@ plan = App(
 
 Pair = tuple[str, str] | None
 Paths = tuple[Path, ...]
+HEADS = {
+    "votes_per_triplet": "votes each",
+    "triplets": "triplets",
+    "references": "references",
+    "votes": "votes",
+    "observers": "people",
+    "cost": "cost",
+    "se": "se",
+    "power": "power",
+}
+"""Columns of the table of studies, and their heads."""
 
 
 @plan.command(sort_key=0)
@@ -103,39 +114,11 @@ def size(
     _save(estimate, figure)
     if printed(estimate.record(), json, quiet):
         return
-    shown = {
-        "votes_per_triplet": "votes each",
-        "triplets": "triplets",
-        "references": "references",
-        "votes": "votes",
-        "observers": "people",
-        "cost": "cost",
-        "se": "se",
-        "power": "power",
-    }
     if estimate.rows:
-        kept = [name for name in shown if estimate.rows[0].get(name) is not None]
+        kept = [name for name in HEADS if estimate.rows[0].get(name) is not None]
         rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
-        print_table("Studies that are large enough", [shown[name] for name in kept], rows)
-    parts, errors = estimate.components, estimate.errors
-    names = ("references", "triplets", "votes", "observers", "intraclass")
-    texts = {name: f"{getattr(parts, name):.2g}{_spread(getattr(parts, name), errors.get(name))}" for name in names}
-    people = "people are not known" if parts.per_observer is None else f"{texts['observers']} between people"
-    say(
-        f"Variance of a vote: {texts['references']} between references, {texts['triplets']} between triplets, "
-        f"{texts['votes']} between votes on one triplet; {people}.",
-        f"Two votes on one triplet correlate by {texts['intraclass']}; M of them have a design effect of 1 + (M - 1) "
-        "times that.",
-        *(f"note: {note}" for note in estimate.notes),
-        estimate.sentence,
-    )
-
-
-def _spread(value: float, error: float | None) -> str:
-    """The error of a component: none where it is given or assumed, and unknown where it is cut off at 0."""
-    if error is None or (error < 1e-9 and value > 0):
-        return ""
-    return f" ± {error:.1g}" if error > 0 else " or a little more"
+        print_table("Studies that are large enough", [HEADS[name] for name in kept], rows)
+    say(*estimate.variances, *(f"note: {note}" for note in estimate.notes), estimate.sentence)
 
 
 def _cell(name: str, value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from twoafc.files import legible, strict_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twoafc.diagnostics import Finding
     from twoafc.fetch import Progress
     from twoafc.results import Result
 
@@ -87,24 +86,6 @@ def present(result: Result, out: Path, *, images: Path | None, json: bool, quiet
             print(made)
     elif json:
         print((out / "scores.json").read_text(encoding="utf-8"))
-
-
-def changed_tables(tables: Mapping[str, Sequence[str | Path]]) -> list[Finding]:
-    """Warn of tables of `twoafc measure`, given by role, that were changed since they were measured."""
-    named = [(role, Path(path)) for role, paths in tables.items() for path in paths]
-    # Only these may have a card: it is in a Parquet file, or beside a CSV file.
-    named = [(role, path) for role, path in named if path.suffix == ".parquet" or Path(f"{path}.json").is_file()]
-    if not named:
-        return []
-    from twoafc.diagnostics import Finding
-    from twoafc.measurement import is_changed
-
-    evidence, remedy = "its checksum differs from the recorded one", "measure again, unless it was changed on purpose"
-    return [
-        Finding("changed", "warning", role, None, f"{path} was changed since it was measured", evidence, remedy)
-        for role, path in named
-        if is_changed(path)
-    ]
 
 
 def tell_where(out: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed, refuse_folds, renaming
-from twoafc.cli.show import changed_tables, print_table, progress, say
+from twoafc.cli.options import Distances, Folds, Json, Quiet, Rename, listed
+from twoafc.cli.show import print_table, progress, say
+from twoafc.cli.tables import by_role, changed_tables, read_tables, refuse_folds
 
 
 def sweep(
@@ -50,14 +51,13 @@ def sweep(
     from twoafc.evaluation import SWEEP_FOLDER, Settings, sweep_remarks, sweep_table, write_sweep
     from twoafc.evaluation import sweep as run
     from twoafc.results import describe_table, make_card
-    from twoafc.table import read_votes
 
     refuse_folds(test, folds)
     folds = 5 if folds is None else folds
     settings = Settings(folds=folds, seed=seed)
-    paths = {"train": train} | ({"test": test} if test else {})
-    SWEEP_FOLDER.check(out, paths.values())
-    tables = {role: read_votes([path], rename=renaming(rename)) for role, path in paths.items()}
+    paths = by_role(train, test)
+    SWEEP_FOLDER.check(out, [path for files in paths.values() for path in files])
+    tables = read_tables(paths, rename)
     alone = sigma is None and grid_size is None
     with progress(quiet) as show:
         swept = run(
@@ -71,7 +71,7 @@ def sweep(
             workers=workers,
             progress=show,
         )
-    data = {role: describe_table(table, paths[role]) for role, table in tables.items()}
+    data = {role: describe_table(table, *paths[role]) for role, table in tables.items()}
     card = make_card(data, {"density": Density()}, asdict(settings), [])
     write_sweep(swept, out, {"kind": "sweep", **card})
     if json:
@@ -80,5 +80,5 @@ def sweep(
         for parameter in swept.parameters:
             shown = sweep_table(swept, parameter)
             print_table(shown.caption, shown.header, shown.rows)
-        say(*sweep_remarks(swept), *map(str, changed_tables({role: [path] for role, path in paths.items()})))
+        say(*sweep_remarks(swept), *map(str, changed_tables(paths)))
         print(f"Sweep: {out}")

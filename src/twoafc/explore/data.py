@@ -21,15 +21,13 @@ from twoafc.estimators import Density, DensityFit, Fit
 from twoafc.evaluation import Data, Task, predictions
 from twoafc.metrics import log_likelihood
 from twoafc.plots import surface_values
-from twoafc.results import BARE, REPORT, Result, compare_rows, describe_table, ranking, surprise
+from twoafc.results import BARE, IMAGES, REPORT, Result, compare_rows, describe_table, model_answer, ranking, surprise
 from twoafc.table import ENDS, Votes, as_votes, assign_folds
 
 SIZE = 100
 """Nodes of a drawn surface along each axis."""
 CACHED = 64
 """Settings whose points and surfaces are kept in memory, for sliders that are moved back and forth."""
-ROLES = ("ref0", "x0", "ref", "ref1", "x1", "x")
-"""Labels that name images, in the order in which they are shown."""
 REFIT = "refit"
 """Name of the estimator that the sliders control: density with their settings."""
 SIGMAS, GRIDS = (0.004, 0.6), (5, 100)
@@ -126,7 +124,7 @@ class Explored:
         self.weight: FloatArray | None
         ranked = ranking(result)
         # The page starts with the estimator of the verdict, and with the best distance.
-        labels = sorted(_shown(result), key=lambda name: not ranked or name != ranked[0]["estimator"])
+        labels = sorted(_estimators(result), key=lambda name: not ranked or name != ranked[0]["estimator"])
         known = [record["distance"] for record in ranked if record["estimator"] == labels[0]]
         rest = result.distances if result.triplets is not None else [name for name, _, _ in result.fits]
         self.distances = tuple(dict.fromkeys([*known, *rest]))
@@ -175,7 +173,7 @@ class Explored:
             "grid": min(max(drawn.grid_size, GRIDS[0]), GRIDS[1]),
             "names": self.labels[result.row].to_list(),
             "labels": labels,
-            "roles": [role for role in ROLES if role in labels],
+            "roles": [role for role in IMAGES if role in labels],
             "n": self.n.tolist(),
             "M": self.M.tolist(),
             "weight": None if self.weight is None else self.weight.tolist(),
@@ -198,15 +196,13 @@ class Explored:
         answers = {}
         for name, fitted in fits.items():
             tested = self.points(fitted)
-            d, P, fit = [float(column[row]) for column in tested.d], float(tested.P[row]), tested.fit
-            error = getattr(fit, "standard_error", None)
+            d, P = [float(column[row]) for column in tested.d], float(tested.P[row])
             answers[name] = {
                 "d": d,
                 "P": P,
                 "nll": float(tested.nll[row]),
                 "surprise": float(surprise(self.n[row], self.M[row], P)),
-                "P_model": None if fit is None else float(fit.probability(*d)),
-                "standard_error": None if error is None else float(error(*d)),
+                **model_answer(tested.fit, *d),
             }
         return answers
 
@@ -254,7 +250,7 @@ def _coded(column: pl.Series) -> dict[str, Any]:
     return {"names": known.to_list(), "codes": names.cast(pl.Enum(known)).to_physical().to_list()}
 
 
-def _shown(result: Result) -> list[str]:
+def _estimators(result: Result) -> list[str]:
     """Return the estimators of which at least one run of every distance did not diverge."""
     if result.triplets is None:
         return list(dict.fromkeys(estimator for _, estimator, _ in result.fits))

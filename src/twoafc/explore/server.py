@@ -28,7 +28,7 @@ from twoafc.arrays import BoolArray
 from twoafc.explore.data import GRIDS, REFIT, SIGMAS, Explored, Fitted, packed
 from twoafc.files import legible, strict_json
 from twoafc.images import FORMATS, decode, eight_bits
-from twoafc.results import REPORT, Pictures
+from twoafc.results import IMAGES, REPORT, Pictures
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
@@ -68,15 +68,36 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
     server.before_request(_refuse_strangers)
     server.after_request(_protected)
     server.register_error_handler(Exception, _failed)
-    roles = explored.about()["roles"]
+    _serve_pages(server, explored.result.folder)
+    _serve_data(server, explored, images=pictures is not None)
+    if pictures is not None:
+        _serve_images(server, explored, pictures)
+    return server
+
+
+def _serve_pages(server: Flask, folder: Path | None) -> None:
+    """Serve the page of the explorer, and the report of the folder."""
 
     @server.get("/")
     def page() -> Response:
         return Response((Path(__file__).parent / "assets" / "page.html").read_bytes(), mimetype="text/html")
 
+    @server.get("/report.html")
+    def report() -> Response:
+        path = None if folder is None else folder / REPORT
+        if path is None or not path.is_file():
+            abort(404)
+        # The report that lies on disk names the usual address of the explorer; here it is this one.
+        text = path.read_text(encoding="utf-8").replace(f'href="http://{HOST}:{PORT}/"', 'href="/"')
+        return Response(text, mimetype="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+def _serve_data(server: Flask, explored: Explored, *, images: bool) -> None:
+    """Serve what the page draws and lists."""
+
     @server.get("/about.json")
     def about() -> Response:
-        return _json(explored.about(images=pictures is not None))
+        return _json(explored.about(images=images))
 
     @server.get("/points")
     def points() -> Response:
@@ -104,11 +125,15 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
             abort(400, "two distances are needed to compare")
         return _json(explored.compared(one, other, _mask(given.get("rows"), len(explored))))
 
-    small = lru_cache(THUMBNAILS)(lambda name: _small(pictures.read(name)) if pictures else None)
+
+def _serve_images(server: Flask, explored: Explored, pictures: Pictures) -> None:
+    """Serve the images that the rows name, and which of them are missing."""
+    roles = [role for role in IMAGES if role in explored.labels.columns]
+    small = lru_cache(THUMBNAILS)(lambda name: _small(pictures.read(name)))
 
     @server.get("/image/<int:row>/<role>")
     def image(row: int, role: str) -> Response:
-        if pictures is None or role not in roles or row >= len(explored):
+        if role not in roles or row >= len(explored):
             abort(404)
         name = str(explored.labels[role][row])
         shown = small(name) if "small" in request.args else _shown(pictures.read(name))
@@ -116,23 +141,9 @@ def application(explored: Explored, pictures: Pictures | None = None) -> Flask:
 
     @server.get("/missing.json")
     def missing() -> Response:
-        """Which of the images that the rows name are not in the folder."""
-        if pictures is None:
-            abort(404)
         names = sorted({name for role in roles for name in explored.labels[role].drop_nulls().to_list() if name})
         gone = pictures.missing(names)
         return _json({"images": len(names), "missing": len(gone), "names": gone[:NAMED]})
-
-    @server.get("/report.html")
-    def report() -> Response:
-        path = None if explored.result.folder is None else explored.result.folder / REPORT
-        if path is None or not path.is_file():
-            abort(404)
-        # The report that lies on disk names the usual address of the explorer; here it is this one.
-        text = path.read_text(encoding="utf-8").replace(f'href="http://{HOST}:{PORT}/"', 'href="/"')
-        return Response(text, mimetype="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
-
-    return server
 
 
 def _json(value: Any) -> Response:

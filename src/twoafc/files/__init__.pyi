@@ -15,10 +15,12 @@ from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
 from .writing import durable_file as durable_file
+from .writing import file_digest as file_digest
 from .writing import lock as lock
 from .writing import open_locked as open_locked
 from .writing import recover as recover
 from .writing import replaced as replaced
+from .writing import require_unchanged as require_unchanged
 from .writing import strict_json as strict_json
 from .writing import whole_file as whole_file
 from .writing import write_text as write_text

@@ -6,6 +6,7 @@ killed, on this machine or another, and is removed by the next process that writ
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from twoafc.errors import DataError
+from twoafc.files.reading import require_file, require_format
 
 PARTIAL = r"\.[0-9a-f]+\.part"
 """Pattern of the end of the hidden name of an unfinished file or folder."""
@@ -97,7 +99,7 @@ class OutputFolder:
     name: str  # the file in it with its card, which lists its files
     what: str  # its contents, for errors: results, sweeps
     folders: tuple[str, ...] = ("figures",)  # the folders in it
-    format: int = 1  # version of the form of the file with the card
+    format: int = 2  # version of the form of the file with the card
 
     def check(self, folder: str | Path, inputs: Iterable[Path] = ()) -> None:
         """Raise before any work is done if a folder has files that are not of an earlier result, or has an input."""
@@ -141,10 +143,55 @@ class OutputFolder:
             yield partial
 
     def write_card(self, folder: Path, card: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        """Write the file with the card, which lists all other files, so it is written last."""
+        """Write the file with the card, which lists all other files, so it is written last.
+
+        It has the SHA-256 of the Parquet files, and under its own name that of its other content.
+        """
         card = {**card, "files": sorted({*self.files(folder), self.name})}
-        whole = {"format": self.format, "card": card, **content}
-        (folder / self.name).write_text(strict_json(whole, indent=1), encoding="utf-8")
+        whole = _finite({"format": self.format, "card": card, **content})
+        digests = {path.name: file_digest(path) for path in sorted(folder.glob("*.parquet"))}
+        digests[self.name] = _digest(whole)
+        (folder / self.name).write_text(strict_json({**whole, "sha256": digests}, indent=1), encoding="utf-8")
+
+    def read_card(self, folder: Path, remedy: str) -> dict[str, Any]:
+        """Read the file with the card; a `DataError` if it is missing, of another format, or was changed."""
+        path = folder / self.name
+        recover(folder)
+        if not path.is_file():
+            raise DataError(f"{folder} is not a folder of {self.what}; it has no {self.name}")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            content = content if isinstance(content, dict) else {}
+            digests = content.pop("sha256", None)
+            unchanged = isinstance(digests, dict) and digests.get(self.name) == _digest(content)
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f"{path} is not JSON that can be read: {remedy}") from error
+        require_format(content.get("format", 0), self.format, str(path), remedy)
+        if not unchanged:
+            raise _changed(path, remedy)
+        return {**content, "sha256": digests}
+
+
+def _digest(content: Any) -> str:
+    """Return the SHA-256 of what JSON has, whatever its spaces and line breaks."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the SHA-256 of a file."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_unchanged(path: Path, digest: str, remedy: str) -> None:
+    """Raise a `DataError` for a file that is missing or has another SHA-256."""
+    require_file(path)
+    if file_digest(path) != digest:
+        raise _changed(path, remedy)
+
+
+def _changed(path: Path, remedy: str) -> DataError:
+    return DataError(f"{path} was changed after it was written: {remedy}")
 
 
 @contextmanager

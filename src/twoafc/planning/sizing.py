@@ -389,6 +389,20 @@ class StudySize:
             parts.append(f"Variances are from {self.pilot}; they {number}.")
         return " ".join(parts)
 
+    @property
+    def variances(self) -> list[str]:
+        """The components of variance and the correlation of two votes on one triplet, in two sentences."""
+        of = self.components
+        names = ("references", "triplets", "votes", "observers", "intraclass")
+        texts = {name: f"{getattr(of, name):.2g}{_spread(getattr(of, name), self.errors.get(name))}" for name in names}
+        people = "people are not known" if of.per_observer is None else f"{texts['observers']} between people"
+        return [
+            f"Variance of a vote: {texts['references']} between references, {texts['triplets']} between triplets, "
+            f"{texts['votes']} between votes on one triplet; {people}.",
+            f"Two votes on one triplet correlate by {texts['intraclass']}; M of them have a design effect of "
+            "1 + (M - 1) times that.",
+        ]
+
     def record(self) -> Record:
         """Everything as a record."""
         return {
@@ -431,6 +445,13 @@ class StudySize:
             best=None if best is None else (best["triplets"], best["votes_per_triplet"]),
         )  # fmt: skip
         return figure
+
+
+def _spread(value: float, error: float | None) -> str:
+    """Write the error of a component: none where it is given or assumed, and unknown where it is cut off at 0."""
+    if error is None or (error < 1e-9 and value > 0):
+        return ""
+    return f" ± {error:.1g}" if error > 0 else " or a little more"
 
 
 def size(

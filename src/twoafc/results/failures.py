@@ -1,4 +1,4 @@
-"""Where a distance fails: the triplets that surprise it most, or on which two distances disagree; and their cards."""
+"""Where a distance fails: the triplets that surprise it most, or on which two distances disagree."""
 
 from __future__ import annotations
 
@@ -16,14 +16,11 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
 from twoafc.files import OutputFolder
-from twoafc.results.folder import plain
+from twoafc.results.cards import DPI, TELLING, failure_cards, save_card
 from twoafc.results.image_folder import Pictures
-from twoafc.results.query import DPI, TELLING, answer, draw_card, save_card
 from twoafc.table import ENDS, write_frame
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from twoafc.results.result import Result
 
 AT_ONCE = 2**20
@@ -34,8 +31,6 @@ LEAST = -1e300
 ALIKE = 1e-7
 """Counts whose log-likelihoods differ by less than this are equally likely, such as j and M - j at P = 1/2."""
 FOLDER = OutputFolder("failures.json", "failures")
-NAME_LENGTH = 60
-"""Characters of a triplet's name in a file name, at most."""
 
 
 def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
@@ -196,20 +191,6 @@ def disagreements(result: Result, a: str, b: str, *, estimator: str | None = Non
 def _require(top: int) -> None:
     if top < 1:
         raise ValueError(f"top must be at least 1; found {top}")
-
-
-def failure_cards(result: Result, rows: pl.DataFrame, pictures: Pictures | None) -> Iterator[tuple[str, Figure]]:
-    """Draw the card of each row of `surprising` or `disagreements`, with a name for its file."""
-    sides = {"": "distance"} if "distance" in rows.columns else {"_a": "a", "_b": "b"}
-    fits = {side: result.model(rows[column][0], rows["estimator"][0]) for side, column in sides.items()}
-    for place, row in enumerate(rows.iter_rows(named=True), start=1):
-        answers = {
-            row[column]: answer(row | {key: row[f"{key}{side}"] for key in ("d0", "d1", "P", "nll")}, fits[side])
-            for side, column in sides.items()
-        }
-        remark = f"surprise {row['surprise']:.1f} bits" if "surprise" in row else f"P differs by {row['apart']:.2f}"
-        figure = draw_card(row, answers, pictures, remark=remark)
-        yield f"{place:03d}-{plain(row['triplet'])[:NAME_LENGTH]}", figure
 
 
 def check_failures_folder(folder: Path, results: Path) -> None:

@@ -1,22 +1,24 @@
-"""Images of triplets, looked up by their names inside one folder, and nowhere else."""
+"""Images of rows, looked up by their names inside one folder, and nowhere else."""
 
 from __future__ import annotations
 
 import os
-import stat
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twoafc.errors import DataError
+from twoafc.files import open_file
 from twoafc.images import ENDINGS, ImageError, decode, eight_bits
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from twoafc.results.result import Result
 
 MOST_BYTES = 64 * 2**20
 """Size of the largest file that is read."""
@@ -64,23 +66,15 @@ class Pictures:
         return [name for name in names if known.isdisjoint(_places(name, own))]
 
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
-        """Read the file of an image; None if there is none inside the folder, or it is too large.
-
-        A link that replaces the file or a folder after the check is not followed.
-        """
+        """Read the file of an image; None if there is none inside the folder, or it is too large."""
         path = self.path(name)
-        if path is None:
-            return None
         try:
-            root = os.path.realpath(self.folder)
-            with open(_opened(root, path.relative_to(root).parts), "rb") as file:
-                state = os.fstat(file.fileno())
-                if not stat.S_ISREG(state.st_mode) or state.st_size > most_bytes:
-                    return None
-                content = file.read(most_bytes + 1)  # it may grow meanwhile
-        except (OSError, ValueError):  # gone, not to be read, or no longer in the folder
+            if path is None or path.stat().st_size > most_bytes:
+                return None
+            with open_file(path) as file:
+                return file.read()
+        except OSError:  # gone, or not to be read
             return None
-        return content if len(content) <= most_bytes else None
 
     def thumbnail(self, name: str, side: int) -> Image.Image | None:
         """Return an image with at most so many pixels along a side; None if there is none, or it cannot be read."""
@@ -112,21 +106,6 @@ class Pictures:
         return None
 
 
-def _opened(root: str, parts: tuple[str, ...]) -> int:
-    """Open a file below a folder, one part of its path after the other, following no link; return its descriptor."""
-    *folders, name = parts
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for part in folders:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            os.close(at)
-            at = inner
-        # Without blocking: a pipe may have replaced the file.
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
-    finally:
-        os.close(at)
-
-
 def _places(name: str, own: Sequence[str]) -> list[str]:
     """List the paths at which an image may be, relative to the folder; none for a name that is absolute or climbs.
 
@@ -139,3 +118,33 @@ def _places(name: str, own: Sequence[str]) -> list[str]:
         return []
     starts = [start for start in range(len(parts)) if parts[:start] == own[len(own) - start :]]
     return [home + "/".join(parts[start:]) for start in starts for home in ("", "2afc/", "jnd/")]
+
+
+# The images that rows of a result name
+
+
+def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
+    """Open a folder of images for a result that names images; None if no folder is given."""
+    if folder is None:
+        return None
+    if not {"x0", "x1"} <= set(result.rows.columns):
+        raise DataError(f"{result.name} names no images; the table that was tested had no columns ref, x0, x1")
+    return Pictures(folder)
+
+
+def row_images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> dict[str, Image.Image | None]:
+    """Return the images that a row names, by label, in the order in which they are shown; None if one cannot be read.
+
+    They are reduced to so many pixels along a side, at most.
+    """
+    named = [part for part in IMAGES if row.get(part)]
+    return {part: None if pictures is None else pictures.thumbnail(row[part], side) for part in named}
+
+
+def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
+    """Report how many images of some triplets are not in the folder, and name one of them."""
+    if pictures is None:
+        return []
+    names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
+    absent = pictures.missing(names)
+    return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []

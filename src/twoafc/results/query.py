@@ -1,37 +1,22 @@
-"""Ask a model or a result about one triplet: P, the probability of each count of votes, and a card with its images."""
+"""Ask a model or a result about one triplet: P, and the probability of each count of votes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoafc import plots
 from twoafc.errors import DataError
 from twoafc.estimators import Fit
 from twoafc.metrics import log_likelihood
-from twoafc.results.image_folder import IMAGES, Pictures
 from twoafc.table import ENDS, LABELS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from twoafc.results.result import Result
 
-TELLING = 10.0
-"""Votes favour one of two distances if they are this many times as likely under it. Were the other one true, that would
-happen at most one time in ten, and mostly far more rarely."""
-LARGEST = 256
-"""Pixels along a side of an image on a card, at most."""
-DPI = 160
-"""Dots per inch of cards."""
 MOST_COUNTS = 1000
 """Steps between the counts that are listed."""
-Image = NDArray[np.uint8]
 Answer = dict[str, Any]
 """P, its standard error if known, d0, d1, votes, and for each count j its probability and NLL."""
 
@@ -86,7 +71,7 @@ def count_table(P: float, votes: int, observed: int | None = None) -> list[dict[
     ]
 
 
-def _error(fit: Fit, *d: float) -> float | None:
+def _error(fit: Any, *d: float) -> float | None:
     return float(fit.standard_error(*d)) if hasattr(fit, "standard_error") else None
 
 
@@ -127,87 +112,17 @@ def ask_triplet(
     return head | {"answers": answers}
 
 
+def model_answer(fit: Fit | None, *d: float) -> dict[str, float | None]:
+    """Return ``P_model`` and its ``standard_error`` by a model, None where there is none."""
+    P = None if fit is None else float(fit.probability(*d))
+    return {"P_model": P, "standard_error": _error(fit, *d)}
+
+
 def answer(row: Mapping[str, Any], fit: Fit | None) -> Answer:
     """Return P and NLL of one tested triplet, a row of `Result.outcomes`, beside the P of a model."""
     d0, d1 = row["d0"], row["d1"]
     return {
         **{"d0": d0, "d1": d1, "votes": row["M"], "P": row["P"], "nll": row["nll"]},
-        "P_model": None if fit is None else float(fit.probability(d0, d1)),
-        "standard_error": None if fit is None else _error(fit, d0, d1),
+        **model_answer(fit, d0, d1),
         "counts": count_table(row["P"], row["M"], row["n"]),
     }
-
-
-def draw_card(
-    labels: Mapping[str, Any],
-    answers: Mapping[str, Answer],
-    pictures: Pictures | None,
-    *,
-    remark: str = "",
-) -> Figure:
-    """Draw the card of a triplet under one distance, or under several side by side.
-
-    Parameters
-    ----------
-    labels : mapping
-        ``triplet``, ``estimator`` and, where known, the names of the images.
-    answers : mapping of distance to answer
-        Of `twoafc.results.answer`.
-    pictures : Pictures or None
-        The images; without them there are grey boxes.
-    remark : str
-        Written after the triplet's name.
-    """
-    shown = triplet_images(labels, pictures)
-    of = [*(answers if len(answers) == 1 else []), labels["estimator"]]
-    title = f"{labels['triplet']} ({', '.join(of)}){remark and f': {remark}'}"
-    if len(answers) == 1:
-        return plots.triplet_card(shown, next(iter(answers.values())), title=title)
-    return plots.disagreement_card(shown, answers, title=title, right=best_distance(answers))
-
-
-def best_distance(answers: Mapping[str, Answer]) -> str:
-    """Return the distance that the votes favour, or "" if the second best is about as likely."""
-    (least, name), (next_least, _), *_ = sorted((values["nll"], name) for name, values in answers.items())
-    return name if next_least - least >= math.log(TELLING) else ""
-
-
-def triplet_images(labels: Mapping[str, Any], pictures: Pictures | None) -> list[Image | None]:
-    """Return x0, the reference and x1 of a triplet, reduced in size; None for each that is missing or not an image.
-
-    The two references of a quadruple are put side by side if they have the same height.
-    """
-    if pictures is None:
-        return [None, None, None]
-    read: dict[str, Image] = {}
-    for part in IMAGES:
-        image = pictures.thumbnail(labels[part], LARGEST) if labels.get(part) else None
-        if image is not None:
-            read[part] = np.asarray(image)
-    ref = read.get("ref", read.get("ref0"))
-    if {"ref0", "ref1"} <= set(read) and len(read["ref0"]) == len(read["ref1"]):
-        ref = np.concatenate([read["ref0"], read["ref1"]], axis=1)
-    return [read.get("x0"), ref, read.get("x1")]
-
-
-def pictures_of(result: Result, folder: Path | None) -> Pictures | None:
-    """Open a folder of images for a result that names images; None if no folder is given."""
-    if folder is None:
-        return None
-    if not {"x0", "x1"} <= set(result.rows.columns):
-        raise DataError(f"{result.name} names no images; the table that was tested had no columns ref, x0, x1")
-    return Pictures(folder)
-
-
-def missing_images(rows: Iterable[Mapping[str, Any]], pictures: Pictures | None) -> list[str]:
-    """Report how many images of some triplets are not in the folder, and name one of them."""
-    if pictures is None:
-        return []
-    names = dict.fromkeys(row[part] for row in rows for part in IMAGES if row.get(part))
-    absent = pictures.missing(names)
-    return [f"{len(absent)} of {len(names)} images are not in {pictures.folder} ({absent[0]})"] if absent else []
-
-
-def save_card(figure: Figure, path: Path) -> None:
-    """Write a card as SVG, PDF or PNG, by the ending of its name."""
-    plots.save(figure, path, dpi=DPI)

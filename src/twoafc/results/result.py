@@ -81,6 +81,8 @@ class Result:
         Provenance: versions, tables with their hashes, settings, fits; ``frames``, the library of the training table.
     folder : Path, optional
         Folder to read `triplets`, `votes` and `runs` from when they are first used.
+    digests : mapping of file name to SHA-256, optional
+        The files with frames in the folder.
     """
 
     def __init__(
@@ -99,12 +101,14 @@ class Result:
         row: str = "triplet",
         card: Mapping[str, Any] | None = None,
         folder: Path | None = None,
+        digests: Mapping[str, str] | None = None,
     ) -> None:
         self.scores, self.notes, self.comparisons = list(scores), list(notes), list(comparisons)
         self.goodness, self.findings = dict(goodness or {}), list(findings)
         self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
         self.card: dict[str, Any] = dict(card or {})
         self.folder: Path | None = folder
+        self._digests = dict(digests or {})
         if folder is None:
             self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 
@@ -184,19 +188,18 @@ class Result:
     def triplets(self) -> pl.DataFrame | None:
         """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
         assert self.folder is not None
-        needed = {self.row, "n", "M", *ENDS[self.k], *TESTED}
-        return folders.read_rows(self.folder / f"{self.row}s.parquet", needed)
+        return folders.read_rows(self.folder, f"{self.row}s.parquet", self._digests)
 
     @cached_property
     def votes(self) -> pl.DataFrame | None:
         """The single votes on the tested rows, if their observers are known."""
         assert self.folder is not None
-        return folders.read_rows(self.folder / "votes.parquet", {self.row, "choice", "swapped", "observer"})
+        return folders.read_rows(self.folder, "votes.parquet", self._digests)
 
     @cached_property
     def runs(self) -> list[Run]:
         """The fits to the whole training table; from a folder, those whose models were saved."""
-        return [Run(*key, load(path)) for key, path in self._models.items()]
+        return [Run(*key, load(path)) for key, path in self._saved.items()]
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -261,7 +264,7 @@ class Result:
         if "runs" in self.__dict__:
             runs = (run for run in self.runs if hasattr(run.fit, "save"))
         else:  # loaded one by one, until one will do
-            runs = (Run(*key, load(path)) for key, path in self._models.items() if key[:2] == (distance, estimator))
+            runs = (Run(*key, load(path)) for key, path in self._saved.items() if key[:2] == (distance, estimator))
         fit = None
         for run in runs:
             if (run.distance, run.estimator) == (distance, estimator):
@@ -278,7 +281,7 @@ class Result:
         return fit
 
     @property
-    def _models(self) -> dict[Key, Path]:
+    def _saved(self) -> dict[Key, Path]:
         """Files of the saved models."""
         assert self.folder is not None
         paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]

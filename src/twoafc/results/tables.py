@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twoafc.files import legible
@@ -289,24 +289,9 @@ def paper_table(
     """
     records = sorted(shown(scores), key=_nll)
     known = ceiling is not None and ceiling.known
-    columns = [(c.name, c.slim) for c in columns_of(scores) if c.slim and (c.name != "explained" or known)]
-    lettered = [name for name, _ in columns if any(record.get(f"{name}_letters") for record in records)]
+    columns = [c for c in columns_of(scores) if c.slim and (c.name != "explained" or known)]
+    lettered = {c.name for c in columns if any(record.get(f"{c.name}_letters") for record in records)}
     estimators = list(dict.fromkeys(record["estimator"] for record in records))
-    wide = max(len(record["distance"]) for record in records) > LONG
-    # A value and its letters are two columns close together, so that both are aligned.
-    form = r"p{0.3\columnwidth}" if wide else "l"
-    form += "".join("r@{\\,}l" if name in lettered else "r" for name, _ in columns)
-    head = [rf"\multicolumn{{{1 + (name in lettered)}}}{{c}}{{{text}}}" for name, text in columns]
-    body = []
-    for label in estimators:
-        across = 1 + len(columns) + len(lettered)
-        part = rf"\addlinespace \multicolumn{{{across}}}{{@{{}}l}}{{\emph{{{_escape(label)}}}}} \\"
-        body += [part] if len(estimators) > 1 else []
-        for record in (one for one in records if one["estimator"] == label):
-            cells = [_escape(record["distance"]).replace(r"\_", r"\_\allowbreak{}" if wide else r"\_")]
-            for name, _ in columns:
-                cells += [_slim(record, name), *([record.get(f"{name}_letters") or ""] if name in lettered else [])]
-            body.append(" & ".join(cells) + r" \\")
     row = row_of(records[0])
     by = "" if len(estimators) > 1 else f"; P fitted by {estimators[0]}"
     caption = f"Distances scored on {records[0][f'{row}s']:,} {row}s with {records[0]['votes']:,} votes{by}."
@@ -326,18 +311,39 @@ def paper_table(
             rf"\caption{{{_escape(caption)}}}",
             r"\label{tab:twoafc}",
             r"\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"\begin{{tabular}}{{@{{}}{form}@{{}}}}",
-            r"\toprule",
-            " & ".join(["distance", *head]) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
+            *_slim_tabular(records, columns, lettered),
             rf"\par\smallskip\parbox{{\columnwidth}}{{\scriptsize\raggedright {_escape(' '.join(notes))}}}",
             r"\end{table}",
             "",
         ]
     )
+
+
+def _slim_tabular(records: Sequence[Record], columns: Sequence[Column], lettered: Collection[str]) -> list[str]:
+    """Return the lines of the tabular of `paper_table`, with a part for each estimator."""
+    wide = max(len(record["distance"]) for record in records) > LONG
+    # A value and its letters are two columns close together, so that both are aligned.
+    form = r"p{0.3\columnwidth}" if wide else "l"
+    form += "".join("r@{\\,}l" if c.name in lettered else "r" for c in columns)
+    heads = [rf"\multicolumn{{{1 + (c.name in lettered)}}}{{c}}{{{c.slim}}}" for c in columns]
+    body: dict[str, list[str]] = {}
+    for record in records:
+        cells = [_escape(record["distance"]).replace(r"\_", r"\_\allowbreak{}" if wide else r"\_")]
+        for c in columns:
+            cells += [_slim(record, c.name), *([record.get(f"{c.name}_letters") or ""] if c.name in lettered else [])]
+        body.setdefault(record["estimator"], []).append(" & ".join(cells) + r" \\")
+    across = 1 + len(columns) + len(lettered)
+    for label, lines in body.items() if len(body) > 1 else ():
+        lines.insert(0, rf"\addlinespace \multicolumn{{{across}}}{{@{{}}l}}{{\emph{{{_escape(label)}}}}} \\")
+    return [
+        rf"\begin{{tabular}}{{@{{}}{form}@{{}}}}",
+        r"\toprule",
+        " & ".join(["distance", *heads]) + r" \\",
+        r"\midrule",
+        *(line for lines in body.values() for line in lines),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
 
 
 def _slim(record: Record, name: str) -> str:

@@ -23,7 +23,7 @@ from twoafc.metrics import log_likelihood
 from twoafc.results import tables
 from twoafc.results.failures import disagreements, most_surprising
 from twoafc.results.figures import NODES, chart, curve_of, interval_of, map_of, of_leading_estimator, p_text
-from twoafc.results.image_folder import IMAGES, Pictures
+from twoafc.results.image_folder import Pictures, row_images
 from twoafc.results.report import svg
 from twoafc.results.tables import key_of
 from twoafc.results.verdict import nll_text, ranking, with_error
@@ -316,16 +316,14 @@ def _choice(P: float) -> str:
 
 def _images(row: Mapping[str, Any], pictures: Pictures | None, side: int) -> list[dict[str, Any]]:
     """List the images of a row: part, name, and a small JPEG as a data URL (None if it cannot be read)."""
-    images = []
-    for part in IMAGES:
-        if row.get(part):
-            thumbnail = None if pictures is None else pictures.thumbnail(row[part], side)
-            address = None
-            if thumbnail is not None:
-                file = io.BytesIO()
-                thumbnail.save(file, format="JPEG", quality=QUALITY, optimize=True)
-                address = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
-            images.append({"part": part, "name": row[part], "address": address, "by": []})
+    images: list[dict[str, Any]] = []
+    for part, thumbnail in row_images(row, pictures, side).items():
+        address = None
+        if thumbnail is not None:
+            file = io.BytesIO()
+            thumbnail.save(file, format="JPEG", quality=QUALITY, optimize=True)
+            address = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+        images.append({"part": part, "name": row[part], "address": address, "by": []})
     return images
 
 
