@@ -500,14 +500,14 @@ def test_a_worker_may_have_several_threads() -> None:
     blocks = [*todo.blocks(4, {"rmse": np.ones(len(todo), dtype=np.bool_)})]
     processes = Processes(Job({"rmse": "rmse"}, idle=60))
     with ThreadPoolExecutor(3) as pool:
-        outcomes = [*pool.map(processes.answer, blocks)]
+        outcomes = [*pool.map(processes.ask, blocks)]
     assert 1 <= len(processes.all) <= 3
     processes.close()
     values = np.concatenate([outcome.values["rmse"] for outcome in outcomes])
     here = measure(["rmse"]).table
     assert {*values[:, 0]} == {*here["rmse_d0"].to_numpy()}
     with pytest.raises(BlockError) as caught:
-        processes.answer(blocks[0])
+        processes.ask(blocks[0])
     assert str(caught.value.error) == "the run has ended"
 
 

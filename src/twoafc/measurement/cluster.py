@@ -302,7 +302,7 @@ def measure_on_worker(run: str, block: Block) -> tuple[str, Outcome | Exception 
     if processes is None:
         return address, None
     try:
-        return address, processes.answer(block)
+        return address, processes.ask(block)
     except BlockError as failed:
         error = failed.error
     if isinstance(error, OSError):  # raised here: Dask follows causes, and the two errors would cause each other

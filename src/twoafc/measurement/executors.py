@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
-import mmap
 import os
 import pickle
 import queue
@@ -47,7 +46,7 @@ if TYPE_CHECKING:  # processes that only decode need none of these
     from twoafc.measurement.candidates import Candidate, Maker
     from twoafc.measurement.cluster import Packed
 
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve({})"
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve()"
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
 """Each worker uses one core: more threads would slow each other down, and could change the last digits."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -71,7 +70,6 @@ class LocalExecutor:
         workers: int,
         proven: Proven,
         cache: int,  # bytes of decoded images that each process keeps
-        memory: int,  # bytes of a block's decoded images, which each process shares with this one unless on the CPU
     ) -> None:
         from twoafc.measurement.candidates import maker
 
@@ -80,14 +78,13 @@ class LocalExecutor:
         texts = {one.name: one.text for one in candidates if one.text}
         self.by_workers = device == "cpu" and len(texts) == len(candidates)
         self.job = Job(texts if self.by_workers else None, proven, cache)
-        self.memory = 0 if device == "cpu" else memory
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished."""
         distances = {candidate.name: candidate.distance for candidate in self.candidates}
         here = None if self.by_workers else Measurer(distances, self.device, self.proven)
-        processes = Processes(self.job, memory=self.memory)
-        waiting, pending = iter(blocks), dict[Future[tuple[Process, Any]], Block]()
+        processes = Processes(self.job)
+        waiting, pending = iter(blocks), dict[Future[Any], Block]()
         # The processes are ended first, which ends the threads that wait for them.
         with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(processes):
 
@@ -100,13 +97,11 @@ class LocalExecutor:
                 done = wait(pending, POLL, FIRST_COMPLETED).done
                 raise_interruption()
                 for future in [future for future in pending if future in done]:
-                    block, (process, answer) = pending.pop(future), future.result()
-                    batches = None if here is None else Batches(answer, self.device)
-                    processes.release(process)
+                    block, answer = pending.pop(future), future.result()
                     submit()
-                    if here is not None and batches is not None:
+                    if here is not None:
                         try:
-                            answer = here.measure(block, batches)
+                            answer = here.measure(block, Batches(answer, self.device))
                         except DistanceError as error:
                             raise BlockError(block, error) from error
                     yield block, answer
@@ -121,26 +116,19 @@ class Process:
     def __init__(
         self,
         paths: Sequence[str] = (),  # folders to add at the end of its module search path
-        memory: int = 0,  # bytes to share with it, which hold the arrays of an answer until the next message is sent
         errors: IO[bytes] | None = None,  # for its standard error, and a traceback if it crashes
         name: str = "its process",  # in errors
     ) -> None:
         self.name = name
-        file = _shared_file(memory) if memory else None
-        self.memory = None if file is None else memoryview(mmap.mmap(file, memory))
-        program = PROGRAM.format("" if file is None else f"{file}, {memory}")
         self.program = subprocess.Popen(
-            [sys.executable, "-c", program, *map(str, sys.path), *paths],
+            [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             env=os.environ | ONE_THREAD | ({"PYTHONFAULTHANDLER": "1"} if errors else {}),
-            pass_fds=() if file is None else (file,),
             # Ctrl-C is handled by the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
-        if file is not None:
-            os.close(file)
 
     def ask(self, message: object) -> Any:
         """Send a message and return the answer; end the process and raise if the answer is an error, or missing."""
@@ -149,7 +137,7 @@ class Process:
         try:
             with contextlib.suppress(OSError):  # a process that cannot start sends the reason before it ends
                 _send(self.program.stdin, message)
-            answer = _receive(self.program.stdout, self.memory)
+            answer = pickle.load(self.program.stdout)
         except Exception as error:  # the end of its output, perhaps in the middle of a message
             code = self.program.wait()
             self.end()
@@ -247,8 +235,8 @@ def ending_processes() -> Iterator[None]:
 class Processes:
     """The worker processes of one job: started when needed, reused, and ended together; thread-safe."""
 
-    def __init__(self, job: Job, paths: Sequence[str] = (), *, memory: int = 0, name: str = "a worker process") -> None:
-        self.job, self.paths, self.memory, self.name = job, paths, memory, name
+    def __init__(self, job: Job, paths: Sequence[str] = (), *, name: str = "a worker process") -> None:
+        self.job, self.paths, self.name = job, paths, name
         self.all: list[Process] = []
         self.free: list[Process] = []
         self.lock = threading.Lock()
@@ -259,14 +247,14 @@ class Processes:
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
-            process = Process(self.paths, self.memory, name=self.name)
+            process = Process(self.paths, name=self.name)
             self.all.append(process)
         ready: Ready | None = process.ask(self.job)
-        self.release(process)
+        self.free.append(process)
         return ready
 
-    def ask(self, block: Block) -> tuple[Process, Any]:
-        """Send a block to a free process; return the process, to be released, and its answer; raise `BlockError`."""
+    def ask(self, block: Block) -> Any:
+        """Send a block to a free process, and return the answer; raise `BlockError`."""
         process: Process | None = None
         try:
             while process is None or process.program.poll() is not None:  # an idle process may have ended
@@ -277,20 +265,11 @@ class Processes:
         except (ValueError, ImportError, OSError) as error:
             raise BlockError(None, error) from error
         try:
-            return process, process.ask(block)
+            answer = process.ask(block)
         except (DistanceError, ValueError, ImportError, OSError) as error:
             raise BlockError(block, error) from error
-
-    def answer(self, block: Block) -> Any:
-        """Send a block to a free process, and release the process."""
-        process, answer = self.ask(block)
-        self.release(process)
+        self.free.append(process)
         return answer
-
-    def release(self, process: Process) -> None:
-        """Make a process available again: the memory shared with it may be overwritten."""
-        with self.lock:
-            self.free.append(process)
 
     def ended(self) -> bool:
         """Whether all processes have ended, as they do after some time without a block."""
@@ -305,41 +284,9 @@ class Processes:
             self.free.clear()
 
 
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
-def _shared_file(size: int) -> int | None:
-    """Open anonymous memory, or a file without a name; None on systems that have neither."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("twoafc")
-    elif os.name == "posix":
-        with tempfile.TemporaryFile() as nameless:
-            file = os.dup(nameless.fileno())
-    else:
-        return None
-    os.ftruncate(file, size)
-    return file
-
-
-def _send(sink: IO[bytes], message: object, memory: memoryview | None = None) -> None:
-    """Write a message; its arrays are put into the shared memory if they fit, which saves copies of the pixels."""
-    buffers: list[pickle.PickleBuffer] = []
-    content, places = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append), list[slice]()
-    raw = [buffer.raw() for buffer in buffers]
-    if memory is None or sum(map(len, raw)) > len(memory):
-        content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    else:
-        for array in raw:
-            start = places[-1].stop if places else 0
-            places.append(slice(start, start + len(array)))
-            memory[places[-1]] = array
-    pickle.dump((content, places), sink, pickle.HIGHEST_PROTOCOL)
+def _send(sink: IO[bytes], message: object) -> None:
+    pickle.dump(message, sink, pickle.HIGHEST_PROTOCOL)
     sink.flush()
-
-
-def _receive(source: IO[bytes], memory: memoryview | None = None) -> Any:
-    content, places = pickle.load(source)
-    return pickle.loads(content, buffers=[memory[place] for place in places] if memory else ())
 
 
 # --- the program of a worker process ----------------------------------------------------------------------------------
@@ -368,12 +315,8 @@ class Ready(NamedTuple):
     makers: dict[str, Maker]
 
 
-def serve(file: int = -1, size: int = 0) -> None:
-    """Answer messages from standard input on standard output until the input ends.
-
-    `file` and `size` describe the memory that is shared with the parent, if any.
-    """
-    memory = memoryview(mmap.mmap(file, size)) if size else None
+def serve() -> None:
+    """Answer messages from standard input on standard output until the input ends."""
     _adopt(True)
     # A distance must not print between answers, nor read messages.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -390,7 +333,7 @@ def serve(file: int = -1, size: int = 0) -> None:
         while True:
             block = messages.get(timeout=job.idle)
             try:
-                _send(sink, answer(block), memory)
+                _send(sink, answer(block))
             except DistanceError as error:
                 _send(sink, error)
     except (BrokenPipeError, queue.Empty):
@@ -443,7 +386,7 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
     """Read messages; when the parent ends, end this process at once, even during a computation."""
     try:
         while True:
-            messages.put(_receive(source))
+            messages.put(pickle.load(source))
     except Exception:  # the end of the input, perhaps in the middle of a message
         _kill_tree(os.getpid())
         os._exit(0)

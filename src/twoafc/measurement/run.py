@@ -195,10 +195,7 @@ def measure(
     executor: AbstractContextManager[LocalExecutor | ClusterExecutor]
     if client is None:
         workers = cores() if workers is None else workers
-        height, width = size or (64, 64)
-        memory = (batch_size or block_size(here, size)) * plan.items.shape[1] * 3 * height * width
-        local = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache, memory=memory)
-        executor = nullcontext(local)
+        executor = nullcontext(LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache))
     else:
         sources = {one.name: one.text or pack(one.name, one.distance) for one in chosen}
         sample = (os.path.abspath(first[0].images[0]), first[2].traces[0]) if first else None
