@@ -33,7 +33,7 @@ from twoafc.distances import Distance, Own, own
 from twoafc.errors import first_line, require
 from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
-from twoafc.measurement.executors import Job, Outcomes, Processes, Ready, raise_interruption
+from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
 from twoafc.measurement.identity import identity_of
 
 if TYPE_CHECKING:  # workers start faster without polars
@@ -234,7 +234,6 @@ class ClusterExecutor:
         """Wait until a function returns something true; raise after `PATIENCE` seconds without a worker."""
         last_worker = time.monotonic()
         while not (got := result()):
-            raise_interruption()
             now = time.monotonic()
             if self._threads():
                 last_worker = now

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -51,7 +51,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "
 """Each worker uses one core: more threads would slow each other down, and could change the last digits."""
 PR_SET_CHILD_SUBREAPER = 36
 POLL = 0.2
-"""Seconds that a loop waits for results before it checks for an interruption."""
+"""Seconds after which a wait is repeated: Windows reports Ctrl-C only between two waits."""
 
 Outcomes = Generator[tuple[Block, Outcome], None, None]
 
@@ -84,27 +84,35 @@ class LocalExecutor:
         distances = {candidate.name: candidate.distance for candidate in self.candidates}
         here = None if self.by_workers else Measurer(distances, self.device, self.proven)
         processes = Processes(self.job)
-        waiting, pending = iter(blocks), dict[Future[Any], Block]()
+        waiting, asked, answers = iter(blocks), 0, queue.SimpleQueue[tuple[Block, Any]]()
+
+        def ask(block: Block) -> None:
+            try:
+                answers.put((block, processes.ask(block)))
+            except Exception as error:
+                answers.put((block, error))
+
         # The processes are ended first, which ends the threads that wait for them.
         with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(processes):
-
-            def submit() -> None:
-                for block in itertools.islice(waiting, self.workers - len(pending)):
-                    pending[threads.submit(processes.ask, block)] = block
-
-            submit()
-            while pending:
-                done = wait(pending, POLL, FIRST_COMPLETED).done
-                raise_interruption()
-                for future in [future for future in pending if future in done]:
-                    block, answer = pending.pop(future), future.result()
-                    submit()
-                    if here is not None:
-                        try:
-                            answer = here.measure(block, Batches(answer, self.device))
-                        except DistanceError as error:
-                            raise BlockError(block, error) from error
-                    yield block, answer
+            while True:
+                for block in itertools.islice(waiting, self.workers - asked):
+                    threads.submit(ask, block)
+                    asked += 1
+                if not asked:
+                    return
+                try:  # not `concurrent.futures.wait`: Ctrl-C in it may leave futures locked, and the run would not end
+                    block, answer = answers.get(timeout=POLL)
+                except queue.Empty:
+                    continue
+                asked -= 1
+                if isinstance(answer, Exception):
+                    raise answer
+                if here is not None:
+                    try:
+                        answer = here.measure(block, Batches(answer, self.device))
+                    except DistanceError as error:
+                        raise BlockError(block, error) from error
+                yield block, answer
 
 
 # --- worker processes, as their parent sees them ----------------------------------------------------------------------
@@ -390,51 +398,3 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
     except Exception:  # the end of the input, perhaps in the middle of a message
         _kill_tree(os.getpid())
         os._exit(0)
-
-
-# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
-
-_record = {"interrupted": False}  # not a lock or an event: the signal may arrive while this thread holds it
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end even if it was lost inside.
-
-    Python prints and ignores what is raised while an object is deleted. So the signal is also recorded, and the loops
-    that wait for blocks check the record. Does nothing outside the main thread, or if the signal is ignored.
-    """
-    before, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        try:
-            before(number, frame)
-        except KeyboardInterrupt:
-            _record["interrupted"] = True
-            raise
-
-    def report_others(ignored: Any) -> None:
-        if not isinstance(ignored.exc_value, KeyboardInterrupt):
-            report(ignored)
-
-    signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = report_others
-    try:
-        yield
-    except KeyboardInterrupt:
-        _record["interrupted"] = False
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-        sys.unraisablehook = report
-        raise_interruption()
-
-
-def raise_interruption() -> None:
-    """Raise the interruption that was recorded, if any."""
-    if _record["interrupted"]:
-        _record["interrupted"] = False
-        raise KeyboardInterrupt

@@ -43,8 +43,6 @@ from twoafc.measurement.executors import (
     Job,
     LocalExecutor,
     Outcomes,
-    interruptible,
-    raise_interruption,
     rehearse,
 )
 from twoafc.measurement.identity import digest_of_traces, require_identified, require_same
@@ -120,7 +118,6 @@ class Measured:
     remaining: int = 0
 
 
-@interruptible()
 def measure(
     data: Dataset | str | Path,
     distances: Sequence[Requested] | Mapping[str, Requested],
@@ -427,7 +424,6 @@ def _measure_missing(
                 done += len(block.items)
                 if progress:
                     progress(done, len(plan), plan.kind)
-                raise_interruption()
     finally:
         journal.flush()
 
