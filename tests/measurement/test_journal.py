@@ -25,7 +25,6 @@ from measuring import SELF, TRIED, TWICE, Interrupt, dataset, some_rows
 from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.measurement import is_changed, journal, make_candidates, run
-from twoafc.measurement.identity import digest_of_traces
 from twoafc.measurement.journal import (
     Earlier,
     Journal,
@@ -36,6 +35,7 @@ from twoafc.measurement.journal import (
     write_table,
 )
 from twoafc.measurement.plan import Plan, plan_items
+from twoafc.measurement.traces import digest_of_traces
 
 OWN = """
 import os, time

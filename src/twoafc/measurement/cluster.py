@@ -26,18 +26,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import twoafc
+from twoafc.arrays import Progress
 from twoafc.distances import Distance, Own, own
 from twoafc.errors import first_line, require
 from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
 from twoafc.measurement.identity import identity_of
-
-if TYPE_CHECKING:  # workers start faster without polars
-    from twoafc.datasets import Progress
 
 T = TypeVar("T")
 AHEAD = 2

@@ -17,11 +17,12 @@ import numpy as np
 import polars as pl
 
 import twoafc
+from twoafc.arrays import Progress
 from twoafc.datasets import Dataset, without_anchors
 from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
-from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
+from twoafc.evaluation import Settings, Sweep, evaluate, sweep
 from twoafc.files import strict_json, write_text
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from twoafc import plots
+from twoafc.arrays import Progress
 from twoafc.errors import DataError
-from twoafc.evaluation import Progress
 from twoafc.files import clear_partial, replaced, require_format, strict_json, write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import choose_distances
