@@ -14,7 +14,7 @@ import numpy as np
 from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.images import ImageError, pixel_size
 from twoafc.measurement.block import (
-    LEAST,
+    NEGLIGIBLE,
     ROUNDING,
     Batches,
     Block,
@@ -178,7 +178,7 @@ class Twice:
             before, other = values[::-1], np.concatenate([half.values[name] for half in halves])
             share, scale = ROUNDING if self.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
             one, two = np.nan_to_num([before.ravel(), other.ravel()])
-            at = most_unlike(one, two, max(LEAST, share * float(scale)))
+            at = most_unlike(one, two, max(NEGLIGIBLE, share * float(scale)))
             if at is None:
                 continue
             row, slot = (int(place) for place in np.unravel_index(at, values.shape)[:2])
