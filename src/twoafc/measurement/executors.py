@@ -57,7 +57,7 @@ Outcomes = Generator[tuple[Block, Outcome], None, None]
 
 
 class LocalExecutor:
-    """Measures in processes of this machine, each on one core.
+    """Measures in processes of this machine, each on one core; a context manager that ends them.
 
     Distances on another device, or that only this process has, are measured in this process; workers only decode.
     """
@@ -73,46 +73,51 @@ class LocalExecutor:
     ) -> None:
         from twoafc.measurement.candidates import maker
 
-        self.candidates, self.device, self.workers, self.proven = candidates, device, workers, proven
+        self.candidates, self.device, self.workers = candidates, device, workers
         self.makers: Mapping[str, list[Maker]] = {one.name: [maker(one.distance, device)] for one in candidates}
         texts = {one.name: one.text for one in candidates if one.text}
-        self.by_workers = device == "cpu" and len(texts) == len(candidates)
-        self.job = Job(texts if self.by_workers else None, proven, cache)
+        by_workers = device == "cpu" and len(texts) == len(candidates)
+        distances = {candidate.name: candidate.distance for candidate in candidates}
+        self.here = None if by_workers else Measurer(distances, device, proven)
+        self.processes = Processes(Job(texts if by_workers else None, proven, cache))
+        self.threads = ThreadPoolExecutor(workers)
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.processes.close()  # first, which ends the threads that wait for them
+        self.threads.shutdown()
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished."""
-        distances = {candidate.name: candidate.distance for candidate in self.candidates}
-        here = None if self.by_workers else Measurer(distances, self.device, self.proven)
-        processes = Processes(self.job)
         waiting, asked, answers = iter(blocks), 0, queue.SimpleQueue[tuple[Block, Any]]()
 
         def ask(block: Block) -> None:
             try:
-                answers.put((block, processes.ask(block)))
+                answers.put((block, self.processes.ask(block)))
             except Exception as error:
                 answers.put((block, error))
 
-        # The processes are ended first, which ends the threads that wait for them.
-        with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(processes):
-            while True:
-                for block in itertools.islice(waiting, self.workers - asked):
-                    threads.submit(ask, block)
-                    asked += 1
-                if not asked:
-                    return
-                try:  # not `concurrent.futures.wait`: Ctrl-C in it may leave futures locked, and the run would not end
-                    block, answer = answers.get(timeout=POLL)
-                except queue.Empty:
-                    continue
-                asked -= 1
-                if isinstance(answer, Exception):
-                    raise answer
-                if here is not None:
-                    try:
-                        answer = here.measure(block, Batches(answer, self.device))
-                    except DistanceError as error:
-                        raise BlockError(block, error) from error
-                yield block, answer
+        while True:
+            for block in itertools.islice(waiting, self.workers - asked):
+                self.threads.submit(ask, block)
+                asked += 1
+            if not asked:
+                return
+            try:  # not `concurrent.futures.wait`: Ctrl-C in it may leave futures locked, and the run would not end
+                block, answer = answers.get(timeout=POLL)
+            except queue.Empty:
+                continue
+            asked -= 1
+            if isinstance(answer, Exception):
+                raise answer
+            if self.here is not None:
+                try:
+                    answer = self.here.measure(block, Batches(answer, self.device))
+                except DistanceError as error:
+                    raise BlockError(block, error) from error
+            yield block, answer
 
 
 # --- worker processes, as their parent sees them ----------------------------------------------------------------------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,7 @@ from twoafc.measurement.journal import (
 )
 from twoafc.measurement.plan import Plan, Shard, block_size, in_shard, plan_items
 from twoafc.measurement.traces import digest_of_traces
-from twoafc.measurement.trial import Twice, readable_items, rehearse_all, try_first
+from twoafc.measurement.trial import readable_items, rehearse_all, try_first, try_twice
 from twoafc.table import write_frame
 
 if TYPE_CHECKING:
@@ -162,25 +161,28 @@ def measure(
     if first is None:
         note_missing(dataset)  # raises if all are
     size, proven, similar = try_first(plan, chosen, here) if first else (None, frozenset(), [])
-    executor: AbstractContextManager[LocalExecutor | ClusterExecutor]
+    executor: LocalExecutor | ClusterExecutor
     if client is None:
         workers = cores() if workers is None else workers
-        executor = nullcontext(LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache))
+        executor = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache)
     else:
         sources = {one.name: one.text or pack(one.name, one.distance) for one in chosen}
         sample = (os.path.abspath(first[0].images[0]), first[2].traces[0]) if first else None
         job = Job(sources, proven, plan.cache, device, precision, sample, IDLE)
         executor = ClusterExecutor(client, job, chosen, progress)
-    with executor as ready:
-        identities = {one.name: one.identity for one in ready.candidates} | {file.name: file.identity for file in fused}
+    with executor:
+        identities = {one.name: one.identity for one in executor.candidates}
+        identities |= {file.name: file.identity for file in fused}
         _require_combinable(out, identities, earlier, shard)
-        step, names = batch_size or block_size(ready.device, size), [candidate.name for candidate in chosen]
+        step, names = batch_size or block_size(executor.device, size), [candidate.name for candidate in chosen]
         with locked(beside(out, "parts"), shard):
-            journal = _open_journal(out, plan, ready, earlier, shard, progress)
+            journal = _open_journal(out, plan, executor, earlier, shard, progress)
             journal.notes += similar
-            twice = Twice(journal, proven, ready.device, allow_random)
             mine = in_shard(len(plan), step, shard)
-            _measure_missing(journal, ready, names, mine, step, twice, progress)
+            with _described(plan):
+                missing = [name for name, mask in journal.missing(names).items() if (mask & mine).any()]
+                try_twice(journal, executor, missing, proven, allow_random)
+                _measure_missing(journal, executor, names, mine, step, progress)
             if shard is not None:
                 return _finish_shard(out, journal, names, ~mine, step)
             for file in fused:
@@ -243,21 +245,17 @@ def _measure_missing(
     names: Sequence[str],
     mine: BoolArray,
     step: int,
-    twice: Twice,
     progress: Progress | None,
 ) -> None:
-    """Measure values that the journal does not have, in blocks; before them a few items twice."""
+    """Measure values that the journal does not have, in blocks."""
     plan, missing = journal.plan, journal.missing(names)
     wanted = {name: mask & mine for name, mask in missing.items()}
     done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
         progress(done, len(plan), plan.kind)
-    trials = twice.blocks([name for name, mask in wanted.items() if mask.any()])
-    blocks = chain(*trials, plan.blocks(step, wanted))
     try:
-        # Closed at once if something fails here, so that all workers stop.
-        with _described(plan), closing(executor.measure(blocks)) as outcomes:
-            for block, outcome in twice.passed(trials, outcomes):
+        with closing(executor.measure(plan.blocks(step, wanted))) as outcomes:
+            for block, outcome in outcomes:
                 journal.add(block, outcome)
                 done += len(block.items)
                 if progress:

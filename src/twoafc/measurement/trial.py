@@ -6,8 +6,9 @@ item; then all where they will work, on a few items, twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -22,14 +23,14 @@ from twoafc.measurement.block import (
     Decoder,
     DistanceError,
     Measurer,
-    Outcome,
     Proven,
     Size,
     cannot_take,
     most_unlike,
 )
 from twoafc.measurement.candidates import Candidate, Requested
-from twoafc.measurement.executors import Outcomes, rehearse
+from twoafc.measurement.cluster import ClusterExecutor
+from twoafc.measurement.executors import LocalExecutor, rehearse
 from twoafc.measurement.journal import Journal
 from twoafc.measurement.plan import Plan
 
@@ -134,60 +135,52 @@ def _hint(name: str, size: Size) -> str:
     return f"; {', '.join(able)} can" if able else ""
 
 
-@dataclass(frozen=True, eq=False)
-class Twice:
-    """Measures the first few items twice before any value is kept, the second time in reverse order, in two batches."""
+def try_twice(
+    journal: Journal,
+    executor: LocalExecutor | ClusterExecutor,
+    names: Sequence[str],
+    proven: Proven,
+    allow_random: bool,
+) -> None:
+    """Measure the first few items twice, the second time in reverse order, in two batches; no value is kept.
 
-    journal: Journal
-    proven: Proven
-    device: str
-    allowed: bool  # values that depend on the batch or on chance are not refused, but noted
-
-    def blocks(self, names: Collection[str]) -> list[list[Block]]:
-        """Return for each image size a block of items, and blocks of the two halves of the items in reverse order."""
-        plan, items = self.journal.plan, {size: list[int]() for name, size in sorted(self.proven) if name in names}
-        readable = readable_items(plan, lambda size: size in items and len(items[size]) < FEW)
-        for block, size, _ in readable if items else ():
-            items[size].append(int(block.items[0]))
-            if min(map(len, items.values())) == FEW:
-                break
-        trials = []
-        for size, some in ((size, some) for size, some in items.items() if some):
-            tried = [name for name in names if (name, size) in self.proven]
-            # In halves: if a distance uses the extreme image of a batch, values of the half without it differ.
-            back, half = some[::-1], (len(some) + 1) // 2
-            orders = [np.array(order) for order in (some, back[:half], back[half:]) if order]
-            trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
-        return trials
-
-    def passed(self, trials: Sequence[Sequence[Block]], outcomes: Outcomes) -> Outcomes:
-        """Yield the outcomes of other blocks, after those of the trials are complete and agree."""
-        left, waiting = {block for trial in trials for block in trial}, dict[Block, Outcome]()
-        for block, outcome in outcomes:
-            waiting[block] = outcome
-            left.discard(block)
-            if not left:
-                for first, *halves in trials:
-                    self._compare(first, waiting.pop(first), [waiting.pop(half) for half in halves])
-                trials = ()
-                yield from waiting.items()
-                waiting.clear()
-
-    def _compare(self, block: Block, first: Outcome, halves: Sequence[Outcome]) -> None:
-        for name, values in first.values.items():
-            before, other = values[::-1], np.concatenate([half.values[name] for half in halves])
-            share, scale = ROUNDING if self.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
+    Refuses distances whose values differ, or notes it in the journal if they are allowed.
+    """
+    trials = _trials(journal.plan, names, proven)
+    outcomes = dict(executor.measure(chain(*trials)))
+    for first, *halves in trials:
+        for name, values in outcomes[first].values.items():
+            before, other = values[::-1], np.concatenate([outcomes[half].values[name] for half in halves])
+            share, scale = ROUNDING if executor.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
             one, two = np.nan_to_num([before.ravel(), other.ravel()])
             at = most_unlike(one, two, max(NEGLIGIBLE, share * float(scale)))
             if at is None:
                 continue
             row, slot = (int(place) for place in np.unravel_index(at, values.shape)[:2])
-            where = self.journal.plan.named(block.items[::-1][[row]], slot + 1)
+            where = journal.plan.named(first.items[::-1][[row]], slot + 1)
             seen = f"{name} gave {before.flat[at]:.6g}, then {other.flat[at]:.6g} in another batch, on {where}"
-            if not self.allowed:
+            if not allow_random:
                 raise ValueError(
                     f"a distance must give the same value in any batch and every time; {seen}; leave training mode, "
                     "fix its seed, use nothing of the other images, or allow it: --allow-random (in Python "
                     "allow_random=True)"
                 )
-            self.journal.mark_random(name, seen)
+            journal.mark_random(name, seen)
+
+
+def _trials(plan: Plan, names: Sequence[str], proven: Proven) -> list[list[Block]]:
+    """Return for each image size a block of items, and blocks of the two halves of the items in reverse order."""
+    items = {size: list[int]() for name, size in sorted(proven) if name in names}
+    readable = readable_items(plan, lambda size: size in items and len(items[size]) < FEW)
+    for block, size, _ in readable if items else ():
+        items[size].append(int(block.items[0]))
+        if min(map(len, items.values())) == FEW:
+            break
+    trials = []
+    for size, some in ((size, some) for size, some in items.items() if some):
+        tried = [name for name in names if (name, size) in proven]
+        # In halves: if a distance uses the extreme image of a batch, values of the half without it differ.
+        back, half = some[::-1], (len(some) + 1) // 2
+        orders = [np.array(order) for order in (some, back[:half], back[half:]) if order]
+        trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
+    return trials
