@@ -88,7 +88,9 @@ def random_network(name: str, device: str, precision: Any) -> Deep:
     if name == "pim_1":
         shapes = pim.Architecture().shapes()
         variables = {key: 0.05 * torch.randn(shape, generator=generator).numpy() for key, shape in shapes.items()}
-        return pim.of_variables(variables, pim.Architecture(), device=device, precision=precision)
+        with patch.object(pim, "archive"), patch.object(pim, "read_variables", lambda *_: variables):
+            made = distance(name, device=device, precision=precision)
+        return replace(made, name=f"{name} of random weights", weights={})
 
     def some(file: str, path: Any) -> dict[str, Any]:
         shapes = published()[file].tensors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twoafc.distances import Deep, Distance, published
+from twoafc.distances import Deep, Distance, pim, published
 from twoafc.distances.pim import Architecture
 
 KINDS = ("numpy", "numpy float32", "torch float32", "torch float64")
@@ -119,6 +120,15 @@ def any_tensors(name: str, path: object = None) -> dict[str, Any]:
 def any_variables(architecture: Architecture) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in architecture.shapes().items()}
+
+
+def pim_of(variables: dict[str, np.ndarray], architecture: Architecture, **sampling: int) -> Deep:
+    """Make a distance of PIM's form from any variables, under a name that says that it is not PIM."""
+    pim.require_shapes(variables, architecture)
+    content = b"".join(name.encode() + values.tobytes() for name, values in sorted(variables.items()))
+    digests = {"given variables": f"sha256 {hashlib.sha256(content).hexdigest()}"}
+    name, functions = f"pim_{architecture.mixtures} of given variables", pim.network(architecture, **sampling)
+    return Deep(name, *functions, pim.tensors(variables), pim.LEAST, digests)
 
 
 def keeps_deep_promises(measure: Deep, side: int) -> None:

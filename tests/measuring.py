@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
@@ -19,20 +18,15 @@ ROLES = {3: ("ref", "x0", "x1"), 4: ("ref0", "x0", "ref1", "x1"), 2: ("ref", "x"
 
 
 class Interrupt:
-    """Progress that is interrupted once, after so many items, while an object is deleted: Python ignores that."""
+    """Progress that is interrupted after so many items."""
 
     def __init__(self, after: int = 8) -> None:
-        self.after, self.done, self.printed = after, list[int](), list[Any]()
+        self.after, self.done = after, list[int]()
 
     def __call__(self, done: int, *_: object) -> None:
         self.done.append(done)
         if done == self.after:
-            _Deleted()
-
-
-class _Deleted:
-    def __del__(self) -> None:
-        signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
 
 def dataset(rows: list[tuple[str, ...]]) -> Dataset:

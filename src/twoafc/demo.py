@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from twoafc import worlds
+from twoafc.arrays import Progress
 from twoafc.distances import Distance, distance
-from twoafc.evaluation import Progress, evaluate
+from twoafc.evaluation import evaluate
 from twoafc.inference import Record, by_group, values_per_row
 from twoafc.results import Result, check_folder
 from twoafc.table import Triplets

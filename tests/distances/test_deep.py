@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from distance_checks import any_variables, images, keeps_deep_promises, refuses_smaller, works_on_tensors
+from distance_checks import any_variables, images, keeps_deep_promises, pim_of, refuses_smaller, works_on_tensors
 from twoafc.distances import Deep, distance, pim
 from twoafc.errors import DataError
 
@@ -23,7 +23,7 @@ def measure(request: pytest.FixtureRequest, random_weights: None) -> Deep:
     if not name.startswith("small"):
         return distance(name)
     architecture = pim.Architecture(mixtures=int(name[-1]), levels=1, filters=(4, 4, 4, 3), latent=2)
-    return pim.of_variables(any_variables(architecture), architecture)
+    return pim_of(any_variables(architecture), architecture)
 
 
 def test_promises(measure):

@@ -19,6 +19,7 @@ from distance_checks import (
     golden_images,
     golden_vectors,
     images,
+    pim_of,
 )
 from tensorflow_checkpoints import checkpoint, equal
 from twoafc.distances import distance, pim, weights
@@ -128,7 +129,7 @@ def test_an_archive_with_the_pinned_digest_makes_the_distance(mixtures, tmp_path
     (tmp_path / "downloaded.zip").write_bytes(content)
     made = distance("pim" if mixtures == 1 else "pim_5", weights=tmp_path)
     assert (made.name, dict(made.weights)) == (name, {name: row.digest})
-    same = pim.of_variables(any_variables(architecture), architecture)
+    same = pim_of(any_variables(architecture), architecture)
     assert same.name == f"{name} of given variables"
     pair = images(0, 1, 3, 16, 16), images(1, 1, 3, 16, 16)
     assert made(*pair) == same(*pair)
@@ -171,7 +172,7 @@ def shapes_of(group: str) -> list[tuple[int, ...]]:
 
 @pytest.mark.slow
 def test_golden_values_of_pim_1():
-    measure = pim.of_variables(golden_vectors("pim1/var/"), Architecture())
+    measure = pim_of(golden_vectors("pim1/var/"), Architecture())
     agrees_with_golden(measure, "pim.random.pim1", "numpy float32", ("s64", "odd", "ex"))
     # The large images take seconds: one of them will do.
     golden = json.loads((golden_folder() / "golden.json").read_text())["variants"]["pim.random.pim1"]
@@ -181,7 +182,7 @@ def test_golden_values_of_pim_1():
 
 
 def test_golden_values_of_the_small_network():
-    measure = pim.of_variables(golden_vectors("tiny/var/"), SMALL)
+    measure = pim_of(golden_vectors("tiny/var/"), SMALL)
     agrees_with_golden(measure, "pim.random.tiny", "torch float32")
 
 
@@ -207,9 +208,7 @@ def test_golden_values_of_pim_5_within_their_errors():
     variables = golden_vectors("pim5/var/")
     golden = json.loads((golden_folder() / "golden.json").read_text())["variants"]["pim.random.pim5_monte_carlo"]
     batches = [golden_images("ex", which) for which in ("ref", "x0", "x1")]
-    found = [
-        pim.of_variables(variables, Architecture(mixtures=5), draws=4, seed=seed).triplet(*batches) for seed in range(6)
-    ]
+    found = [pim_of(variables, Architecture(mixtures=5), draws=4, seed=seed).triplet(*batches) for seed in range(6)]
     for number, which in enumerate(("x0", "x1")):
         ours = np.array([pair[number][0] for pair in found])
         error = np.hypot(ours.std(ddof=1) / np.sqrt(6), golden["values_standard_error"]["ex"][which][0])
@@ -220,14 +219,14 @@ def test_missing_variables_are_refused():
     given = any_variables(SMALL)
     del given["marginal_encoder/encoders/2/base/1/bias"]
     with pytest.raises(DataError, match=r"^the variable marginal_encoder/encoders/2/base/1/bias is missing$"):
-        pim.of_variables(given, SMALL)
+        pim_of(given, SMALL)
 
 
 def test_draws_and_seed():
     pair = images(0, 1, 3, 16, 16), images(1, 1, 3, 16, 16)
 
     def measured(**settings: int) -> float:
-        return float(pim.of_variables(any_variables(SMALL_5), SMALL_5, **settings)(*pair)[0])
+        return float(pim_of(any_variables(SMALL_5), SMALL_5, **settings)(*pair)[0])
 
     assert measured(seed=1) == measured(seed=1) != measured(seed=2)
     assert measured() == measured(draws=8, seed=0)

@@ -21,15 +21,18 @@ from hypothesis import strategies as st
 
 from serving import (
     CONTENT,
-    TAG,
+    FILES,
     Answer,
     Handler,
     Server,
     a_zip,
+    an_archive,
     checkpoints,
     get,
     refusal,
     sha256,
+    tarred,
+    zipped,
 )
 from twoafc import fetch
 from twoafc.errors import DataError
@@ -72,10 +75,7 @@ def test_a_broken_connection_is_resumed(server: Server, length: bool) -> None:
     assert get(a_zip(server.url("file"))).where.read_bytes() == CONTENT
     assert answer.sent == [100_000, 50_000, len(CONTENT) - 150_000]
     assert "Range" not in answer.asked[0]
-    assert [(asked["Range"], asked["If-Range"]) for asked in answer.asked[1:]] == [
-        ("bytes=100000-", TAG),
-        ("bytes=150000-", TAG),
-    ]
+    assert [asked["Range"] for asked in answer.asked[1:]] == ["bytes=100000-", "bytes=150000-"]
 
 
 def test_the_same_command_continues(server: Server, here: Path) -> None:
@@ -116,31 +116,28 @@ def test_a_server_without_ranges_starts_again(server: Server) -> None:
     assert len(server.answers["file"].sent) == 5
 
 
-def test_a_file_that_changed_is_downloaded_again(server: Server) -> None:
-    server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400, 0, 0, 0, 0])
-    part = Path("a.part")
-    refusal(download, RemoteFile(server.url("file")), part, pause=0.0)
-    answer = server.answers["file"] = Answer(content=b"y" * 1000, tag='"def"')
-    download(RemoteFile(server.url("file")), part, pause=0.0)
-    assert part.read_bytes() == b"y" * 1000
-    assert answer.asked[0]["If-Range"] == TAG
+def test_parts_of_two_files_are_refused_and_downloaded_again(server: Server, here: Path) -> None:
+    server.answers["file"] = Answer(content=b"x" * len(CONTENT), cuts=[1000, 0, 0, 0, 0])
+    file = a_zip(server.url("file"))
+    refusal(get, file)
+    answer = server.answers["file"] = Answer()
+    assert "is refused: its sha256 is" in refusal(get, file)
+    assert get(file).where.read_bytes() == CONTENT
+    assert answer.sent == [len(CONTENT) - 1000, len(CONTENT)]
 
 
-@pytest.mark.parametrize(("tag", "checked", "sent"), [(None, True, 600), (None, False, 1000), ('W/"abc"', False, 1000)])
-def test_parts_are_joined_only_with_a_digest_or_a_validator(
-    server: Server, tag: str | None, checked: bool, sent: int
-) -> None:
-    answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400], tag=tag)
-    download(RemoteFile(server.url("file"), checked=checked), Path("a.part"), pause=0.0)
-    assert answer.sent == [400, sent]
-    assert Path("a.part").read_bytes() == b"x" * 1000
-
-
-def test_a_date_is_a_validator(server: Server) -> None:
-    date = "Mon, 01 Jan 2024 00:00:00 GMT"
-    answer = server.answers["file"] = Answer(content=b"x" * 1000, cuts=[400], tag=None, headers={"Last-Modified": date})
-    download(RemoteFile(server.url("file"), checked=False), Path("a.part"), pause=0.0)
-    assert answer.asked[1]["If-Range"] == date
+@pytest.mark.parametrize("packed", [tarred(FILES), zipped(FILES)])
+def test_parts_of_two_archives_without_a_digest_are_refused_and_downloaded_again(server: Server, packed: bytes) -> None:
+    """Their own checksums show it."""
+    other = {name: content[::-1] for name, content in FILES.items()}
+    half = len(packed) // 2
+    first = (tarred if packed.startswith(b"\x1f") else zipped)(other, root="val/")
+    server.answers["file"] = Answer(content=first, cuts=[half, 0, 0, 0, 0])
+    archive = an_archive(server.url("file"))
+    refusal(get, archive)
+    server.answers["file"] = Answer(content=packed)
+    assert "it is not kept, and the same command downloads it again" in refusal(get, archive)
+    assert get(archive).new
 
 
 def test_a_complete_part_is_not_downloaded_again(server: Server) -> None:
@@ -154,14 +151,14 @@ def test_a_complete_part_is_not_downloaded_again(server: Server) -> None:
         assert part.read_bytes() == CONTENT
 
 
-def test_a_part_that_is_too_long_or_of_another_source_is_downloaded_again(server: Server) -> None:
-    server.answers["file"] = server.answers["other"] = Answer(content=b"x" * 100)
+def test_a_part_that_is_too_long_is_downloaded_again(server: Server) -> None:
+    server.answers["file"] = Answer(content=b"x" * 100)
     part = Path("a.part")
-    for path, size in (("file", None), ("file", 100), ("other", 100)):
+    for size in (None, 100):
         download(RemoteFile(server.url("file")), part, pause=0.0)
         with part.open("ab") as stream:
             stream.write(b"more")
-        download(RemoteFile(server.url(path), size), part, pause=0.0)
+        download(RemoteFile(server.url("file"), size), part, pause=0.0)
         assert part.read_bytes() == b"x" * 100
 
 

@@ -21,6 +21,7 @@ from PIL import Image
 import trees
 import twoafc
 from commands import refused
+from distance_checks import pim_of
 from measuring import SELF, TRIED, TWICE
 from twoafc import datasets
 from twoafc.cli import main
@@ -577,7 +578,7 @@ def test_a_small_image_that_comes_first_for_a_network(here: Path) -> None:
 
     shape = pim.Architecture(mixtures=5, levels=1, filters=(4, 4, 4, 3), latent=2)
     variables = {name: np.ones(size, dtype=np.float32) for name, size in shape.shapes().items()}
-    network = pim.of_variables(variables, shape, draws=2, seed=0)
+    network = pim_of(variables, shape, draws=2, seed=0)
     trees.write_table(here, 4, sizes=(network.least - 1, 64))
     found = measure("table.csv", {"pim": network})
     assert [each.triplet for each in found.failures] == ["t0", "t2"]

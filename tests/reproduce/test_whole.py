@@ -135,7 +135,7 @@ def test_no_file_compares_generated_values_with_printed_ones(paper: Path) -> Non
 
 
 def test_the_same_again_computes_nothing(paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = ("run.json", "data", "synthetic", "results", "experiments")
+    kept, card = ("data", "synthetic", "results", "experiments"), (paper / "run.json").read_bytes()
     before = {name: time for name, time in stamps(paper).items() if name.startswith(kept)}
     main(["reproduce", "--synthetic", "--out", str(paper), *COMMAND])
     output = capsys.readouterr().out
@@ -146,6 +146,7 @@ def test_the_same_again_computes_nothing(paper: Path, capsys: pytest.CaptureFixt
     assert "\n[4] Table 3: Euclidean distance, NLPD and SSIM score 43 to 44 % on CLIC" in output
     assert output.endswith(f"  {paper / 'index.html'}\n")
     assert {name: time for name, time in stamps(paper).items() if name.startswith(kept)} == before
+    assert (paper / "run.json").read_bytes() == card  # written again, the same
 
 
 def test_a_run_that_was_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +169,8 @@ def test_a_run_that_was_stopped_is_resumed(copy: Path, monkeypatch: pytest.Monke
 
 
 def test_a_failure_leaves_the_earlier_page_and_tables(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {name: time for name, time in stamps(copy).items() if not name.startswith("experiments")}
+    again = ("experiments", "run.json")
+    before = {name: time for name, time in stamps(copy).items() if not name.startswith(again)}
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -176,7 +178,7 @@ def test_a_failure_leaves_the_earlier_page_and_tables(copy: Path, monkeypatch: p
     monkeypatch.setattr(tables.PaperTable, "write", full)
     with pytest.raises(OSError, match=rf"^{copy / 'tables'} could not be written: No space left on device$"):
         reproduce(copy, synthetic=True, options=OPTIONS)
-    left = {name: time for name, time in stamps(copy).items() if not name.startswith("experiments")}
+    left = {name: time for name, time in stamps(copy).items() if not name.startswith(again)}
     assert left == before
 
 

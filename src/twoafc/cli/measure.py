@@ -86,7 +86,7 @@ def measure(
     """
     from twoafc.datasets import open_dataset
     from twoafc.datasets import without_anchors as remove_anchors
-    from twoafc.measurement import ending_processes, interruptible
+    from twoafc.measurement import ending_processes
     from twoafc.measurement import measure as run
 
     start = time.monotonic()
@@ -94,7 +94,7 @@ def measure(
         faulthandler.enable()  # a crash in somebody's distance then says where it was
     bar, silent = rate(quiet or json), warnings.catch_warnings()
     try:
-        with ending_processes(), interruptible(), silent, bar as show, _cluster(scheduler, workers) as client:
+        with ending_processes(), silent, bar as show, _cluster(scheduler, workers) as client:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
             _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
             opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)

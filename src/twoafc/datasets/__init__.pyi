@@ -8,7 +8,6 @@ from .clic import open_clic as open_clic
 from .clic import without_anchors as without_anchors
 from .dataset import PAIRS as PAIRS
 from .dataset import Dataset as Dataset
-from .dataset import Progress as Progress
 from .dataset import note_missing as note_missing
 from .layouts import open_dataset as open_dataset
 from .layouts import options_of as options_of

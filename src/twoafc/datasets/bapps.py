@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from twoafc.arrays import IntArray
-from twoafc.datasets.dataset import Dataset, Progress
+from twoafc.arrays import IntArray, Progress
+from twoafc.datasets.dataset import Dataset
 from twoafc.errors import DataError
 from twoafc.files import NotAFileError, open_file
 from twoafc.images import ENDINGS

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import Dataset, Progress, count_votes, first_cells, note_missing
+from twoafc.arrays import Progress
+from twoafc.datasets.dataset import Dataset, count_votes, first_cells, note_missing
 from twoafc.errors import DataError, first_line, naming
 from twoafc.images import ENDINGS, ImageError, read_pixels
 from twoafc.table import TRIPLET, choices_of, labels_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,8 +24,6 @@ PAIRS = {
     PAIR: (("ref", "x", "d"),),
 }
 """By roles: the two images between which each distance is measured, and its name."""
-Progress = Callable[[int, int, str], None]
-"""Called with the number done, the number in all, and a description."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ Distance = Callable[[Batch, Batch], Batch]
 
 # Four 64 x 64 RGB images: intermediate results in float64 stay in a core's cache.
 PIECE = 4 * 3 * 64 * 64
-ROUNDING = 1e-6
+BEYOND = 1e-6  # by which values may lie outside [0, 1], through rounding
 
 
 def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Batch:
@@ -65,5 +65,5 @@ def _require_images(name: str, images: Batch) -> None:
     extremes = (images.min(), images.max()) if isinstance(images, np.ndarray) else images.aminmax()
     low, high = (float(value.detach() if hasattr(value, "detach") else value) for value in extremes)
     # Written so that NaN, which compares false, is refused too.
-    if not (low >= -ROUNDING and high <= 1 + ROUNDING):
+    if not (low >= -BEYOND and high <= 1 + BEYOND):
         raise ValueError(f"images must lie in [0, 1]; {name} has values from {low:g} to {high:g}")

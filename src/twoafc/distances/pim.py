@@ -7,7 +7,6 @@ Gaussian at each pixel, PIM-5 a mixture of five, whose divergence is estimated f
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import zipfile
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from twoafc.distances.batches import Batch
 from twoafc.distances.deep import Compare, Deep, Layers, Precision, convolve_relu
-from twoafc.distances.weights import Paths, Tensors, archive, digest, published
+from twoafc.distances.weights import Paths, Tensors, archive, published
 from twoafc.errors import DataError, require
 
 Variables = Mapping[str, NDArray[np.float32]]
@@ -83,39 +82,18 @@ def make(
     """Make pim_1, the mean squared difference of hidden means, or pim_5, a divergence estimated from random draws.
 
     For images of at least 8 x 8 pixels. `weights` are the only places to look for the published archive; `sampling` of
-    pim_5 is that of `of_variables`.
+    pim_5 are `draws` at each pixel, which come in pairs with opposite noise, and `seed`: the same one gives the same
+    noise to all images, in whatever batch.
     """
     architecture = Architecture(mixtures={"pim_1": 1, "pim_5": 5}[name])
     if sampling and architecture.mixtures == 1:
         raise TypeError(f"{name} has no such settings; got {', '.join(sampling)}")
-    functions = _functions(architecture, **sampling)
+    functions = network(architecture, **sampling)
     parameters = tensors(read_variables(archive(name, weights), name.replace("_", "-"), architecture))
     return Deep(name, *functions, parameters, LEAST, {name: published()[name].digest}, device, precision)
 
 
-def of_variables(
-    variables: Variables,
-    architecture: Architecture,
-    *,
-    device: str = "cpu",
-    precision: Precision = "fp32",
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Deep:
-    """Make a distance of PIM's form from any variables, under a name that says that it is not PIM.
-
-    For tests, for timings, and for networks of one's own. `draws` at each pixel are even in number, since they come in
-    pairs with opposite noise; the same `seed` gives the same noise to all images, in whatever batch.
-    """
-    require_shapes(variables, architecture)
-    lines = (f"{name} {digest(values)}\n" for name, values in sorted(variables.items()))
-    digests = {"given variables": f"sha256 {hashlib.sha256(''.join(lines).encode()).hexdigest()}"}
-    name = f"pim_{architecture.mixtures} of given variables"
-    functions = _functions(architecture, draws=draws, seed=seed)
-    return Deep(name, *functions, tensors(variables), LEAST, digests, device, precision)
-
-
-def _functions(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0) -> tuple[Layers, Compare]:
+def network(architecture: Architecture, *, draws: int = DRAWS, seed: int = 0) -> tuple[Layers, Compare]:
     """Return the two functions that a deep distance consists of."""
     require("torch", extra="torch")
     if draws < 2 or draws % 2:

@@ -3,7 +3,6 @@ from .fusing import fuse as fuse
 from .loop import Data as Data
 from .loop import Task as Task
 from .loop import predictions as predictions
-from .settings import Progress as Progress
 from .settings import Settings as Settings
 from .sweeps import GRID_SIZES as GRID_SIZES
 from .sweeps import SIGMAS as SIGMAS

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from twoafc.arrays import FloatArray
+from twoafc.arrays import FloatArray, Progress
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
@@ -32,7 +32,7 @@ from twoafc.evaluation.records import (
     with_explained,
     with_letters,
 )
-from twoafc.evaluation.settings import FOLDS, Progress, Settings
+from twoafc.evaluation.settings import FOLDS, Settings
 from twoafc.inference import (
     COMPARED,
     Clustering,

@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from twoafc.arrays import BoolArray, FloatArray
+from twoafc.arrays import BoolArray, FloatArray, Progress
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
 from twoafc.evaluation.loop import Data, Task, crossed, joined, shared_distances
 from twoafc.evaluation.records import score
-from twoafc.evaluation.settings import Progress, Settings
+from twoafc.evaluation.settings import Settings
 from twoafc.inference import COMPARED, Clustering, Values, clustering_of, compare, places
 from twoafc.measurement import MeasuredChannels, identities_of, is_channels, lasting_differences, read_channels
 from twoafc.results import Result, Run

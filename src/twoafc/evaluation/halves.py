@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray, IntArray, Progress
 from twoafc.errors import DataError
 from twoafc.estimators import DensityFit, Estimator
 from twoafc.evaluation.loop import Data, Fits, Task, crossed, joined
 from twoafc.evaluation.records import Scored
-from twoafc.evaluation.settings import Progress, Settings
+from twoafc.evaluation.settings import Settings
 from twoafc.inference import SPLITS, Clustering, HalfScores, clustering_of, halves_of, independent_rows
 from twoafc.metrics import Ties
 from twoafc.results import Run

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray, IntArray, Progress
 from twoafc.evaluation.loop import Data, Fits, Prediction, predictions
-from twoafc.evaluation.settings import FOLDS, Progress, Settings
+from twoafc.evaluation.settings import FOLDS, Settings
 from twoafc.inference import (
     COMPARED,
     DRAWS,

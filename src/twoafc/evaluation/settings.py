@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from twoafc.metrics import Ties
 from twoafc.public import public
 
-Progress = Callable[[int, int, str], None]
-"""Called with the fits done, the fits in all, and what comes next."""
 FOLDS = 5
 ErrorBars = Literal["analytic", "fixed", "bootstrap", "refit"]
 

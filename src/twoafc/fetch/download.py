@@ -1,7 +1,8 @@
 """Download one file, and resume where an earlier attempt stopped.
 
 `urllib` handles proxies, redirects and certificates; `pooch` is not used because it cannot resume, and data sets have
-gigabytes. An incomplete download is kept in a hidden file, which the caller renames after checking it.
+gigabytes. An incomplete download is kept in a hidden file, which the caller renames after checking it by the published
+digest, or by the checksums inside an archive. Both show whether the file on the server has changed between two parts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 
 import twoafc
 from twoafc.errors import DataError
-from twoafc.fetch.disk import Progress, format_size, read_json, require_space, write_error, write_json
+from twoafc.fetch.disk import Progress, format_size, require_space, write_error
 from twoafc.files import lock
 
 CHUNK = 2**18
@@ -44,7 +45,6 @@ class RemoteFile:
 
     url: str  # https; http from this machine only
     bytes: int | None = None  # the exact size, if it is known
-    checked: bool = True  # a digest will be compared, which detects parts that do not belong together
     most: int | None = None  # the most bytes that it can have, if its size is not known
 
 
@@ -75,33 +75,19 @@ def download(source: RemoteFile, part: Path, *, progress: Progress | None = None
         os.fsync(stream.fileno())
 
 
-def finish(part: Path, path: Path) -> None:
-    """Rename a complete download."""
-    part.replace(path)
-    _note_of(part).unlink(missing_ok=True)
-
-
-def abandon(part: Path) -> None:
-    """Remove an incomplete download, if any."""
-    part.unlink(missing_ok=True)
-    _note_of(part).unlink(missing_ok=True)
-
-
 def _attempt(source: RemoteFile, stream: IO[bytes], part: Path, progress: Progress | None) -> None:
     """Download what is missing, or raise `AttemptError`."""
-    note = read_json(_note_of(part)) or {}
-    start, validator = _size(stream), note.get("validator")
-    most = source.bytes or source.most or start
-    if note.get("url") != source.url or not (validator or source.checked) or start > most:
+    start = _size(stream)
+    if start > (source.bytes or source.most or start):
         start = stream.truncate(0)
     if start and start == source.bytes:
         return
-    with _request(source.url, start, validator, part) as response:
+    with _request(source.url, start, stream) as response:
         if response.status == 416:
             return
         if start and response.status != 206:
             start = stream.truncate(0)
-        total = _total(response, start, part)
+        total = _total(response, start, stream)
         if None not in (source.bytes, total) and total != source.bytes:
             raise DataError(
                 f"{source.url} has {total} bytes, and the published file {source.bytes}: it is another file"
@@ -110,18 +96,14 @@ def _attempt(source: RemoteFile, stream: IO[bytes], part: Path, progress: Progre
         if total and source.most and total > source.most:
             raise DataError(f"{source.url} has {format_size(total)}; {AT_MOST.format(format_size(source.most))}")
         require_space(part.parent, (total or 0) - start, _name(part))
-        tag = response.headers.get("ETag") or ""
-        # A weak tag does not guarantee equal bytes.
-        validator = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
-        write_json(_note_of(part), {"url": source.url, "validator": validator})
         _receive(source, response, stream, total, part, progress)
 
 
-def _request(url: str, start: int, validator: str | None, part: Path) -> Any:
+def _request(url: str, start: int, stream: IO[bytes]) -> Any:
     """Request all bytes from `start` on; a response with status 416 says that there are no more."""
     headers = {"User-Agent": f"twoafc/{twoafc.__version__}", "Accept-Encoding": "identity"}
     if start:
-        headers |= {"Range": f"bytes={start}-"} | ({"If-Range": validator} if validator else {})
+        headers |= {"Range": f"bytes={start}-"}
     try:
         return _opener().open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
@@ -129,7 +111,7 @@ def _request(url: str, start: int, validator: str | None, part: Path) -> Any:
             return error
         with error:
             if error.code == 416 and start:
-                _note_of(part).unlink(missing_ok=True)
+                stream.truncate(0)
                 raise AttemptError("the partial download is longer than the file") from error
             if error.code in TEMPORARY:
                 raise AttemptError(f"{error.code} {error.reason}") from error
@@ -141,12 +123,12 @@ def _request(url: str, start: int, validator: str | None, part: Path) -> Any:
         raise AttemptError(_reason(reason)) from error
 
 
-def _total(response: Any, start: int, part: Path) -> int | None:
+def _total(response: Any, start: int, stream: IO[bytes]) -> int | None:
     """Size of the whole file by the headers of the response, or None."""
     if response.status == 206:
         match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range") or "")
         if match is None or int(match[1]) != start:
-            _note_of(part).unlink(missing_ok=True)  # so that the next attempt starts again
+            stream.truncate(0)
             raise AttemptError("the server sent another part than requested")
         return None if match[2] == "*" else int(match[2])
     length = response.headers.get("Content-Length") or ""
@@ -168,7 +150,7 @@ def _receive(
             break
         done += len(chunk)
         if total is not None and done > total:
-            _note_of(part).unlink(missing_ok=True)
+            stream.truncate(0)
             raise AttemptError(f"the server sent more than {total} bytes")
         if source.most and done > source.most:
             stream.truncate(0)
@@ -216,16 +198,12 @@ def _exclusive(part: Path) -> Iterator[IO[bytes]]:
             yield stream
         except BaseException:
             if not _size(stream):
-                abandon(part)
+                part.unlink(missing_ok=True)
             raise
 
 
 def _size(stream: IO[bytes]) -> int:
     return os.fstat(stream.fileno()).st_size
-
-
-def _note_of(part: Path) -> Path:
-    return part.with_name(f"{part.name}.json")
 
 
 def _name(part: Path) -> str:

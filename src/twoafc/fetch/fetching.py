@@ -21,7 +21,7 @@ from twoafc.distances import (
 )
 from twoafc.errors import DataError
 from twoafc.fetch.disk import Progress, compare_digest, format_size, new_folder, require_space, write_error
-from twoafc.fetch.download import RemoteFile, abandon, download, finish
+from twoafc.fetch.download import RemoteFile, download
 from twoafc.fetch.registry import (
     Archive,
     File,
@@ -268,12 +268,12 @@ def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, p
     sha256, problem = compare_digest(part, file.digest, progress=progress)
     if problem:
         aside = path.with_name(f".{path.name}.wrong")
-        finish(part, aside)
+        part.replace(aside)
         raise DataError(
             f"{file.name} was not fetched; the download from {file.url} is refused: {problem}; it is kept as {aside}"
         )
     if part != path:
-        finish(part, path)
+        part.replace(path)
     if isinstance(file, Published):
         return Got(file, path, True, digest_source(file))
     try:
@@ -309,7 +309,7 @@ def _download(file: File, part: Path, progress: Progress | None, pause: float) -
     require_space(part.parent, needed - (part.stat().st_size if part.is_file() else 0), file.file)
     try:
         most = file.most_bytes if isinstance(file, Archive) else None
-        source = RemoteFile(file.url, file.bytes, checked=file.digest is not None, most=most)
+        source = RemoteFile(file.url, file.bytes, most)
         download(source, part, progress=progress, pause=pause)
     except DataError as error:
         raise DataError(f"{file.name} was not fetched; {error}; {_otherwise(file)}") from error
@@ -338,7 +338,7 @@ def _import(file: File, copy: Path, to: Path | None, progress: Progress | None) 
             raise DataError(f"{copy} is not {file.name} ({file.file}); {why}") from mismatch
         path, note = weights_folder(to) / excerpt_file(file).name, "its tensors are the published ones, the file is not"
     _copy(copy, path)
-    abandon(part_of(stored(file, to)))
+    part_of(stored(file, to)).unlink(missing_ok=True)
     return Got(file, path, True, note)
 
 

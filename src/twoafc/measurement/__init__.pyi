@@ -6,7 +6,6 @@ from .cluster import connect as connect
 from .contract import Report as Report
 from .contract import check_distance as check_distance
 from .executors import ending_processes as ending_processes
-from .executors import interruptible as interruptible
 from .identity import lasting_differences as lasting_differences
 from .journal import identities_of as identities_of
 from .journal import is_changed as is_changed

@@ -18,9 +18,9 @@ Size = tuple[int, int]
 Proven = frozenset[tuple[str, Size]]
 """Pairs of a distance's name and a size of images that the distance is known to take."""
 
-LEAST, ROUNDING = 1e-6, 1e-4
-"""Negative values down to -LEAST, or to this share of the median value (as in `twoafc.check_distance`), are rounding
-errors, as of 1 - similarity in single precision: they count as 0."""
+NEGLIGIBLE, ROUNDING = 1e-6, 1e-4
+"""Negative values down to -NEGLIGIBLE, or to this share of the median value (as in `twoafc.check_distance`), are
+rounding errors, as of 1 - similarity in single precision: they count as 0."""
 WRONG_SHAPE = "a distance gives one value for each image"
 """How `twoafc.distances.Own` begins its error for a result of the wrong shape."""
 
@@ -290,7 +290,7 @@ def _check_values(name: str, values: FloatArray, items: IntArray, image: int, wi
         raise DistanceError(f"a distance gives one number for each pair; {message}", items.tolist())
     finite = np.isfinite(values)
     median = float(np.median(abs(values[finite]))) if finite.any() else 0.0
-    wrong = ~(finite & (values >= -max(LEAST, ROUNDING * median)))
+    wrong = ~(finite & (values >= -max(NEGLIGIBLE, ROUNDING * median)))
     if wrong.any():
         at = np.unravel_index(int(np.argmax(wrong)), values.shape)
         hint = " (if that is rounding, clip it at 0)" if -100 * ROUNDING * median <= values[at] < 0 else ""

@@ -20,9 +20,10 @@ from twoafc.distances import ALIASES, DEEP
 from twoafc.errors import DataError
 from twoafc.files import read_archive, require_format, save_archive
 from twoafc.measurement.candidates import CHANNELS, Candidate, Requested
-from twoafc.measurement.identity import Identity, TraceArray
+from twoafc.measurement.identity import Identity
 from twoafc.measurement.journal import FORMAT, Card, Earlier, Values
 from twoafc.measurement.plan import Plan
+from twoafc.measurement.traces import TraceArray
 from twoafc.table import Votes, as_votes
 
 KIND = "channels"

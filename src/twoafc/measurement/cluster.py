@@ -26,18 +26,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import twoafc
+from twoafc.arrays import Progress
 from twoafc.distances import Distance, Own, own
 from twoafc.errors import first_line, require
 from twoafc.measurement.block import Block, BlockError, Decoder, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
-from twoafc.measurement.executors import Job, Outcomes, Processes, Ready, raise_interruption
+from twoafc.measurement.executors import Job, Outcomes, Processes, Ready
 from twoafc.measurement.identity import identity_of
-
-if TYPE_CHECKING:  # workers start faster without polars
-    from twoafc.datasets import Progress
 
 T = TypeVar("T")
 AHEAD = 2
@@ -234,7 +232,6 @@ class ClusterExecutor:
         """Wait until a function returns something true; raise after `PATIENCE` seconds without a worker."""
         last_worker = time.monotonic()
         while not (got := result()):
-            raise_interruption()
             now = time.monotonic()
             if self._threads():
                 last_worker = now
@@ -302,7 +299,7 @@ def measure_on_worker(run: str, block: Block) -> tuple[str, Outcome | Exception 
     if processes is None:
         return address, None
     try:
-        return address, processes.answer(block)
+        return address, processes.ask(block)
     except BlockError as failed:
         error = failed.error
     if isinstance(error, OSError):  # raised here: Dask follows causes, and the two errors would cause each other

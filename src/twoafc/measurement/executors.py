@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
-import mmap
 import os
 import pickle
 import queue
@@ -22,7 +21,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -47,18 +46,18 @@ if TYPE_CHECKING:  # processes that only decode need none of these
     from twoafc.measurement.candidates import Candidate, Maker
     from twoafc.measurement.cluster import Packed
 
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve({})"
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from twoafc.measurement.executors import serve; serve()"
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
 """Each worker uses one core: more threads would slow each other down, and could change the last digits."""
 PR_SET_CHILD_SUBREAPER = 36
 POLL = 0.2
-"""Seconds that a loop waits for results before it checks for an interruption."""
+"""Seconds after which a wait is repeated: Windows reports Ctrl-C only between two waits."""
 
 Outcomes = Generator[tuple[Block, Outcome], None, None]
 
 
 class LocalExecutor:
-    """Measures in processes of this machine, each on one core.
+    """Measures in processes of this machine, each on one core; a context manager that ends them.
 
     Distances on another device, or that only this process has, are measured in this process; workers only decode.
     """
@@ -71,45 +70,54 @@ class LocalExecutor:
         workers: int,
         proven: Proven,
         cache: int,  # bytes of decoded images that each process keeps
-        memory: int,  # bytes of a block's decoded images, which each process shares with this one unless on the CPU
     ) -> None:
         from twoafc.measurement.candidates import maker
 
-        self.candidates, self.device, self.workers, self.proven = candidates, device, workers, proven
+        self.candidates, self.device, self.workers = candidates, device, workers
         self.makers: Mapping[str, list[Maker]] = {one.name: [maker(one.distance, device)] for one in candidates}
         texts = {one.name: one.text for one in candidates if one.text}
-        self.by_workers = device == "cpu" and len(texts) == len(candidates)
-        self.job = Job(texts if self.by_workers else None, proven, cache)
-        self.memory = 0 if device == "cpu" else memory
+        by_workers = device == "cpu" and len(texts) == len(candidates)
+        distances = {candidate.name: candidate.distance for candidate in candidates}
+        self.here = None if by_workers else Measurer(distances, device, proven)
+        self.processes = Processes(Job(texts if by_workers else None, proven, cache))
+        self.threads = ThreadPoolExecutor(workers)
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.processes.close()  # first, which ends the threads that wait for them
+        self.threads.shutdown()
 
     def measure(self, blocks: Iterable[Block]) -> Outcomes:
         """Yield each block with its outcome, in the order in which they are finished."""
-        distances = {candidate.name: candidate.distance for candidate in self.candidates}
-        here = None if self.by_workers else Measurer(distances, self.device, self.proven)
-        processes = Processes(self.job, memory=self.memory)
-        waiting, pending = iter(blocks), dict[Future[tuple[Process, Any]], Block]()
-        # The processes are ended first, which ends the threads that wait for them.
-        with ThreadPoolExecutor(self.workers) as threads, contextlib.closing(processes):
+        waiting, asked, answers = iter(blocks), 0, queue.SimpleQueue[tuple[Block, Any]]()
 
-            def submit() -> None:
-                for block in itertools.islice(waiting, self.workers - len(pending)):
-                    pending[threads.submit(processes.ask, block)] = block
+        def ask(block: Block) -> None:
+            try:
+                answers.put((block, self.processes.ask(block)))
+            except Exception as error:
+                answers.put((block, error))
 
-            submit()
-            while pending:
-                done = wait(pending, POLL, FIRST_COMPLETED).done
-                raise_interruption()
-                for future in [future for future in pending if future in done]:
-                    block, (process, answer) = pending.pop(future), future.result()
-                    batches = None if here is None else Batches(answer, self.device)
-                    processes.release(process)
-                    submit()
-                    if here is not None and batches is not None:
-                        try:
-                            answer = here.measure(block, batches)
-                        except DistanceError as error:
-                            raise BlockError(block, error) from error
-                    yield block, answer
+        while True:
+            for block in itertools.islice(waiting, self.workers - asked):
+                self.threads.submit(ask, block)
+                asked += 1
+            if not asked:
+                return
+            try:  # not `concurrent.futures.wait`: Ctrl-C in it may leave futures locked, and the run would not end
+                block, answer = answers.get(timeout=POLL)
+            except queue.Empty:
+                continue
+            asked -= 1
+            if isinstance(answer, Exception):
+                raise answer
+            if self.here is not None:
+                try:
+                    answer = self.here.measure(block, Batches(answer, self.device))
+                except DistanceError as error:
+                    raise BlockError(block, error) from error
+            yield block, answer
 
 
 # --- worker processes, as their parent sees them ----------------------------------------------------------------------
@@ -121,26 +129,19 @@ class Process:
     def __init__(
         self,
         paths: Sequence[str] = (),  # folders to add at the end of its module search path
-        memory: int = 0,  # bytes to share with it, which hold the arrays of an answer until the next message is sent
         errors: IO[bytes] | None = None,  # for its standard error, and a traceback if it crashes
         name: str = "its process",  # in errors
     ) -> None:
         self.name = name
-        file = _shared_file(memory) if memory else None
-        self.memory = None if file is None else memoryview(mmap.mmap(file, memory))
-        program = PROGRAM.format("" if file is None else f"{file}, {memory}")
         self.program = subprocess.Popen(
-            [sys.executable, "-c", program, *map(str, sys.path), *paths],
+            [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             env=os.environ | ONE_THREAD | ({"PYTHONFAULTHANDLER": "1"} if errors else {}),
-            pass_fds=() if file is None else (file,),
             # Ctrl-C is handled by the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
-        if file is not None:
-            os.close(file)
 
     def ask(self, message: object) -> Any:
         """Send a message and return the answer; end the process and raise if the answer is an error, or missing."""
@@ -149,7 +150,7 @@ class Process:
         try:
             with contextlib.suppress(OSError):  # a process that cannot start sends the reason before it ends
                 _send(self.program.stdin, message)
-            answer = _receive(self.program.stdout, self.memory)
+            answer = pickle.load(self.program.stdout)
         except Exception as error:  # the end of its output, perhaps in the middle of a message
             code = self.program.wait()
             self.end()
@@ -247,8 +248,8 @@ def ending_processes() -> Iterator[None]:
 class Processes:
     """The worker processes of one job: started when needed, reused, and ended together; thread-safe."""
 
-    def __init__(self, job: Job, paths: Sequence[str] = (), *, memory: int = 0, name: str = "a worker process") -> None:
-        self.job, self.paths, self.memory, self.name = job, paths, memory, name
+    def __init__(self, job: Job, paths: Sequence[str] = (), *, name: str = "a worker process") -> None:
+        self.job, self.paths, self.name = job, paths, name
         self.all: list[Process] = []
         self.free: list[Process] = []
         self.lock = threading.Lock()
@@ -259,14 +260,14 @@ class Processes:
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
-            process = Process(self.paths, self.memory, name=self.name)
+            process = Process(self.paths, name=self.name)
             self.all.append(process)
         ready: Ready | None = process.ask(self.job)
-        self.release(process)
+        self.free.append(process)
         return ready
 
-    def ask(self, block: Block) -> tuple[Process, Any]:
-        """Send a block to a free process; return the process, to be released, and its answer; raise `BlockError`."""
+    def ask(self, block: Block) -> Any:
+        """Send a block to a free process, and return the answer; raise `BlockError`."""
         process: Process | None = None
         try:
             while process is None or process.program.poll() is not None:  # an idle process may have ended
@@ -277,20 +278,11 @@ class Processes:
         except (ValueError, ImportError, OSError) as error:
             raise BlockError(None, error) from error
         try:
-            return process, process.ask(block)
+            answer = process.ask(block)
         except (DistanceError, ValueError, ImportError, OSError) as error:
             raise BlockError(block, error) from error
-
-    def answer(self, block: Block) -> Any:
-        """Send a block to a free process, and release the process."""
-        process, answer = self.ask(block)
-        self.release(process)
+        self.free.append(process)
         return answer
-
-    def release(self, process: Process) -> None:
-        """Make a process available again: the memory shared with it may be overwritten."""
-        with self.lock:
-            self.free.append(process)
 
     def ended(self) -> bool:
         """Whether all processes have ended, as they do after some time without a block."""
@@ -305,41 +297,9 @@ class Processes:
             self.free.clear()
 
 
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
-def _shared_file(size: int) -> int | None:
-    """Open anonymous memory, or a file without a name; None on systems that have neither."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("twoafc")
-    elif os.name == "posix":
-        with tempfile.TemporaryFile() as nameless:
-            file = os.dup(nameless.fileno())
-    else:
-        return None
-    os.ftruncate(file, size)
-    return file
-
-
-def _send(sink: IO[bytes], message: object, memory: memoryview | None = None) -> None:
-    """Write a message; its arrays are put into the shared memory if they fit, which saves copies of the pixels."""
-    buffers: list[pickle.PickleBuffer] = []
-    content, places = pickle.dumps(message, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append), list[slice]()
-    raw = [buffer.raw() for buffer in buffers]
-    if memory is None or sum(map(len, raw)) > len(memory):
-        content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    else:
-        for array in raw:
-            start = places[-1].stop if places else 0
-            places.append(slice(start, start + len(array)))
-            memory[places[-1]] = array
-    pickle.dump((content, places), sink, pickle.HIGHEST_PROTOCOL)
+def _send(sink: IO[bytes], message: object) -> None:
+    pickle.dump(message, sink, pickle.HIGHEST_PROTOCOL)
     sink.flush()
-
-
-def _receive(source: IO[bytes], memory: memoryview | None = None) -> Any:
-    content, places = pickle.load(source)
-    return pickle.loads(content, buffers=[memory[place] for place in places] if memory else ())
 
 
 # --- the program of a worker process ----------------------------------------------------------------------------------
@@ -368,12 +328,8 @@ class Ready(NamedTuple):
     makers: dict[str, Maker]
 
 
-def serve(file: int = -1, size: int = 0) -> None:
-    """Answer messages from standard input on standard output until the input ends.
-
-    `file` and `size` describe the memory that is shared with the parent, if any.
-    """
-    memory = memoryview(mmap.mmap(file, size)) if size else None
+def serve() -> None:
+    """Answer messages from standard input on standard output until the input ends."""
     _adopt(True)
     # A distance must not print between answers, nor read messages.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -390,7 +346,7 @@ def serve(file: int = -1, size: int = 0) -> None:
         while True:
             block = messages.get(timeout=job.idle)
             try:
-                _send(sink, answer(block), memory)
+                _send(sink, answer(block))
             except DistanceError as error:
                 _send(sink, error)
     except (BrokenPipeError, queue.Empty):
@@ -443,55 +399,7 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
     """Read messages; when the parent ends, end this process at once, even during a computation."""
     try:
         while True:
-            messages.put(_receive(source))
+            messages.put(pickle.load(source))
     except Exception:  # the end of the input, perhaps in the middle of a message
         _kill_tree(os.getpid())
         os._exit(0)
-
-
-# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
-
-_record = {"interrupted": False}  # not a lock or an event: the signal may arrive while this thread holds it
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end even if it was lost inside.
-
-    Python prints and ignores what is raised while an object is deleted. So the signal is also recorded, and the loops
-    that wait for blocks check the record. Does nothing outside the main thread, or if the signal is ignored.
-    """
-    before, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        try:
-            before(number, frame)
-        except KeyboardInterrupt:
-            _record["interrupted"] = True
-            raise
-
-    def report_others(ignored: Any) -> None:
-        if not isinstance(ignored.exc_value, KeyboardInterrupt):
-            report(ignored)
-
-    signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = report_others
-    try:
-        yield
-    except KeyboardInterrupt:
-        _record["interrupted"] = False
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-        sys.unraisablehook = report
-        raise_interruption()
-
-
-def raise_interruption() -> None:
-    """Raise the interruption that was recorded, if any."""
-    if _record["interrupted"]:
-        _record["interrupted"] = False
-        raise KeyboardInterrupt

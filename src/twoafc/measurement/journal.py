@@ -40,17 +40,9 @@ from twoafc.files import (
 )
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
-from twoafc.measurement.identity import (
-    Identity,
-    TraceArray,
-    Traces,
-    digest_of_traces,
-    require_identified,
-    require_same,
-    traces_as_text,
-    traces_from_text,
-)
+from twoafc.measurement.identity import Identity, require_identified, require_same
 from twoafc.measurement.plan import Plan, Shard
+from twoafc.measurement.traces import TraceArray, Traces, digest_of_traces, traces_as_text, traces_from_text
 from twoafc.table import read_frame, write_frame
 
 Values = dict[str, FloatArray]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,42 +13,19 @@ import numpy as np
 import polars as pl
 
 import twoafc
-from twoafc.arrays import BoolArray
-from twoafc.datasets import Dataset, Progress, note_missing, open_dataset
-from twoafc.distances import DISTANCES, LIBRARIES
+from twoafc.arrays import BoolArray, Progress
+from twoafc.datasets import Dataset, note_missing, open_dataset
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
-from twoafc.images import ImageError, pixel_size
-from twoafc.measurement.block import (
-    LEAST,
-    ROUNDING,
-    Batches,
-    Block,
-    BlockError,
-    Decoded,
-    Decoder,
-    DistanceError,
-    Measurer,
-    Outcome,
-    Proven,
-    Size,
-    cannot_take,
-    most_unlike,
-)
+from twoafc.measurement.block import BlockError, DistanceError
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device, split_fused
 from twoafc.measurement.channels import channels_of, earlier_channels, write_channels
 from twoafc.measurement.cluster import IDLE, ClusterExecutor, pack
-from twoafc.measurement.executors import (
-    Job,
-    LocalExecutor,
-    Outcomes,
-    interruptible,
-    raise_interruption,
-    rehearse,
-)
-from twoafc.measurement.identity import digest_of_traces, require_identified, require_same
+from twoafc.measurement.executors import Job, LocalExecutor
+from twoafc.measurement.identity import Identity, require_identified, require_same
 from twoafc.measurement.journal import (
     FORMAT,
+    Earlier,
     ItemFailure,
     Journal,
     beside,
@@ -63,18 +39,12 @@ from twoafc.measurement.journal import (
     write_table,
 )
 from twoafc.measurement.plan import Plan, Shard, block_size, in_shard, plan_items
+from twoafc.measurement.traces import digest_of_traces
+from twoafc.measurement.trial import readable_items, rehearse_all, try_first, try_twice
 from twoafc.table import write_frame
 
 if TYPE_CHECKING:
     from distributed import Client
-
-MAX_TRIED = 1000
-"""Items that are searched for the first readable one."""
-FEW = 4
-"""Items that are measured twice."""
-GPU_ROUNDING = 1e-2
-"""Share of the largest value by which a value may depend on the batch on a GPU. By default networks round factors to
-11 bits there, differently for each batch size: ours then differ by up to 1.5e-3 (in single precision 2e-5)."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +90,6 @@ class Measured:
     remaining: int = 0
 
 
-@interruptible()
 def measure(
     data: Dataset | str | Path,
     distances: Sequence[Requested] | Mapping[str, Requested],
@@ -182,8 +151,8 @@ def measure(
         raise DataError("the data set has no rows")
     plan = plan_items(dataset)
     earlier = (earlier_channels if channels else read_table)(out, dataset.fingerprint())
-    first = next(_readable(plan), None)
-    _rehearse(distances, first[0] if first else None)
+    first = next(readable_items(plan), None)
+    rehearse_all(distances, first[0] if first else None)
     distances, fused = (channels_of(distances), []) if channels else split_fused(distances, here, precision_here)
     chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
@@ -192,44 +161,33 @@ def measure(
     if first is None:
         note_missing(dataset)  # raises if all are
     size, proven, similar = try_first(plan, chosen, here) if first else (None, frozenset(), [])
-    executor: AbstractContextManager[LocalExecutor | ClusterExecutor]
+    executor: LocalExecutor | ClusterExecutor
     if client is None:
         workers = cores() if workers is None else workers
-        height, width = size or (64, 64)
-        memory = (batch_size or block_size(here, size)) * plan.items.shape[1] * 3 * height * width
-        local = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache, memory=memory)
-        executor = nullcontext(local)
+        executor = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache)
     else:
         sources = {one.name: one.text or pack(one.name, one.distance) for one in chosen}
         sample = (os.path.abspath(first[0].images[0]), first[2].traces[0]) if first else None
         job = Job(sources, proven, plan.cache, device, precision, sample, IDLE)
         executor = ClusterExecutor(client, job, chosen, progress)
-    with executor as ready:
-        identities = {one.name: one.identity for one in ready.candidates} | {file.name: file.identity for file in fused}
-        for name, identity in identities.items():
-            before = earlier.identities.get(name) if earlier else None
-            if before is not None or shard is not None:
-                require_identified(name, out, identity)
-            if before is not None:
-                require_same(name, out, identity, before)
-        step, names = batch_size or block_size(ready.device, size), [candidate.name for candidate in chosen]
-        mine = in_shard(len(plan), step, shard)
+    with executor:
+        identities = {one.name: one.identity for one in executor.candidates}
+        identities |= {file.name: file.identity for file in fused}
+        _require_combinable(out, identities, earlier, shard)
+        step, names = batch_size or block_size(executor.device, size), [candidate.name for candidate in chosen]
         with locked(beside(out, "parts"), shard):
-            journal = Journal(out, plan, ready.candidates, ready.makers, earlier)
-            journal.read()
+            journal = _open_journal(out, plan, executor, earlier, shard, progress)
             journal.notes += similar
-            twice = Twice(journal, proven, ready.device, allow_random)
-            if shard is None:
-                clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
-                # Shards check the images that they read; the run that writes the table reads all images again.
-                journal.traces.check(progress)
-            _measure_missing(journal, ready, names, mine, step, twice, progress)
+            mine = in_shard(len(plan), step, shard)
+            with _described(plan):
+                missing = [name for name, mask in journal.missing(names).items() if (mask & mine).any()]
+                try_twice(journal, executor, missing, proven, allow_random)
+                _measure_missing(journal, executor, names, mine, step, progress)
             if shard is not None:
                 return _finish_shard(out, journal, names, ~mine, step)
             for file in fused:
                 journal.derive(file.name, file.values({name: journal.of(name) for name in names}), file.identity)
-            derived = (file.name for file in fused)
-            columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *names, *derived])]
+            columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *identities])]
             return _finish(out, journal, columns, chosen[0] if channels else None)
 
 
@@ -248,161 +206,37 @@ def _check_options(workers: int | None, batch_size: int | None, shard: Shard | N
         raise ValueError(f"a shard is i of n, from 1 to n; found {shard[0]}/{shard[1]}")
 
 
-# --- the first items --------------------------------------------------------------------------------------------------
+# --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def _rehearse(requested: Sequence[Requested] | Mapping[str, Requested], trial: Block | None) -> None:
-    """Try users' distances in another process first, since they may crash it."""
-    given = requested.values() if isinstance(requested, Mapping) else requested
-    texts = [text for text in given if isinstance(text, str)] if isinstance(requested, Sequence | Mapping) else []
-    own = [text for text in texts if ":" in text.strip(":") and text.partition(":")[0] not in LIBRARIES]
-    if trial is not None:
-        for text in own:
-            rehearse(text, trial)
+def _require_combinable(
+    out: Path, identities: Mapping[str, Identity], earlier: Earlier | None, shard: Shard | None
+) -> None:
+    """Raise unless the values of each distance can be combined with those of the table and of other shards."""
+    for name, identity in identities.items():
+        before = earlier.identities.get(name) if earlier else None
+        if before is not None or shard is not None:
+            require_identified(name, out, identity)
+        if before is not None:
+            require_same(name, out, identity, before)
 
 
-def _readable(
-    plan: Plan, wanted: Callable[[Size], bool] = lambda size: True, most: int = MAX_TRIED
-) -> Iterator[tuple[Block, Size, Decoded]]:
-    """Yield as blocks those of the first items whose images have one size, a wanted one, and can be read."""
-    for item in range(min(len(plan), most)):
-        paths = [plan.path(image) for image in plan.items[item]]
-        try:
-            sizes = {pixel_size(path) for path in paths}
-        except ImageError:
-            continue
-        if len(sizes) == 1 and wanted(size := sizes.pop()):
-            decoded = Decoder(0).read_all(paths)
-            if all(decoded.traces):
-                yield Block(np.array([item]), paths, np.arange(len(paths))[None], {}), size, decoded
-
-
-def try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Size, Proven, list[str]]:
-    """Measure the first readable item; if a distance does not accept its size, the first item of another size.
-
-    Raises before the work begins if a distance accepts no size in the data. Returns the size of the first item's
-    images, the sizes that each distance is known to accept, and a warning for each distance that is a similarity.
-    """
-    untested, tried, proven, similar = list(chosen), list[Size](), set[tuple[str, Size]](), list[str]()
-    refused: dict[str, tuple[str, Size]] = {}
-    for block, size, decoded in _readable(plan, lambda size: size not in tried, len(plan)):
-        tried.append(size)
-        for candidate in untested:
-            name, least = candidate.name, getattr(candidate.distance, "least", None)
-            reason = None
-            if least is None:
-                reason, warnings = _try_item(candidate, device, replace(block, wanted={name: np.array([0])}), decoded)
-                similar += warnings
-            elif min(size) < least:  # networks know their smallest size and need not be run
-                pixels = f"{size[0]} x {size[1]} pixels"
-                reason = f"{name} cannot measure images of {pixels} (at least {least} x {least} are needed)"
-            if reason:
-                refused.setdefault(name, (reason, size))
-            else:
-                proven.add((name, size))
-        untested = [candidate for candidate in untested if (candidate.name, size) not in proven]
-        if not untested:
-            break
-    if untested:
-        reason, size = refused[untested[0].name]
-        raise ValueError(reason + _hint(untested[0].name, size))
-    return tried[0], frozenset(proven), similar
-
-
-def _try_item(candidate: Candidate, device: str, block: Block, decoded: Decoded) -> tuple[str | None, list[str]]:
-    """Measure one item; return why the distance does not accept its size, or None, and warnings.
-
-    The warning is for a value that is larger for a reference and itself than for the images compared with it.
-    """
-    name, batches = candidate.name, Batches(decoded, device)
-    measurer = Measurer({name: candidate.distance}, device)
-    try:
-        outcome = measurer.measure(block, batches)
-    except DistanceError as error:
-        raise ValueError(f"{error.message}, on {' and '.join(block.images)}") from error
-    if outcome.failures:
-        return outcome.failures[0].reason, []
-    try:
-        alike = measurer.measure(replace(block, places=np.zeros((1, 2), dtype=np.int64)), batches)
-    except DistanceError:
-        return None, []
-    own, most = float(alike.values[name].max(initial=0)), float(outcome.values[name].max())
-    if alike.failures or own <= most:
-        return None, []
-    return None, [
-        f"{name} looks like a similarity: it is {own:.4g} for {block.images[0]} and itself, and at most {most:.4g} for "
-        "the images beside it; a distance is 0 there: return 1 - similarity, for example"
-    ]
-
-
-def _hint(name: str, size: Size) -> str:
-    """Name the variants of a distance that accept a size."""
-    black = [np.zeros((1, 3, *size), dtype=np.float32)] * 2
-    variants = [other for other in DISTANCES if other.startswith(name) and other != name]
-    able = [other for other in variants if cannot_take(other, DISTANCES[other], black) is None]
-    return f"; {', '.join(able)} can" if able else ""
-
-
-@dataclass(frozen=True, eq=False)
-class Twice:
-    """Measures the first few items twice before any value is kept, the second time in reverse order, in two batches."""
-
-    journal: Journal
-    proven: Proven
-    device: str
-    allowed: bool  # values that depend on the batch or on chance are not refused, but noted
-
-    def blocks(self, names: Collection[str]) -> list[list[Block]]:
-        """Return for each image size a block of items, and blocks of the two halves of the items in reverse order."""
-        plan, items = self.journal.plan, {size: list[int]() for name, size in sorted(self.proven) if name in names}
-        readable = _readable(plan, lambda size: size in items and len(items[size]) < FEW)
-        for block, size, _ in readable if items else ():
-            items[size].append(int(block.items[0]))
-            if min(map(len, items.values())) == FEW:
-                break
-        trials = []
-        for size, some in ((size, some) for size, some in items.items() if some):
-            tried = [name for name in names if (name, size) in self.proven]
-            # In halves: if a distance uses the extreme image of a batch, values of the half without it differ.
-            back, half = some[::-1], (len(some) + 1) // 2
-            orders = [np.array(order) for order in (some, back[:half], back[half:]) if order]
-            trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
-        return trials
-
-    def passed(self, trials: Sequence[Sequence[Block]], outcomes: Outcomes) -> Outcomes:
-        """Yield the outcomes of other blocks, after those of the trials are complete and agree."""
-        left, waiting = {block for trial in trials for block in trial}, dict[Block, Outcome]()
-        for block, outcome in outcomes:
-            waiting[block] = outcome
-            left.discard(block)
-            if not left:
-                for first, *halves in trials:
-                    self._compare(first, waiting.pop(first), [waiting.pop(half) for half in halves])
-                trials = ()
-                yield from waiting.items()
-                waiting.clear()
-
-    def _compare(self, block: Block, first: Outcome, halves: Sequence[Outcome]) -> None:
-        for name, values in first.values.items():
-            before, other = values[::-1], np.concatenate([half.values[name] for half in halves])
-            share, scale = ROUNDING if self.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
-            one, two = np.nan_to_num([before.ravel(), other.ravel()])
-            at = most_unlike(one, two, max(LEAST, share * float(scale)))
-            if at is None:
-                continue
-            row, slot = (int(place) for place in np.unravel_index(at, values.shape)[:2])
-            where = self.journal.plan.named(block.items[::-1][[row]], slot + 1)
-            seen = f"{name} gave {before.flat[at]:.6g}, then {other.flat[at]:.6g} in another batch, on {where}"
-            if not self.allowed:
-                raise ValueError(
-                    f"a distance must give the same value in any batch and every time; {seen}; leave training mode, "
-                    "fix its seed, use nothing of the other images, or allow it: --allow-random (in Python "
-                    "allow_random=True)"
-                )
-            self.journal.mark_random(name, seen)
-
-
-# --- measuring and writing --------------------------------------------------------------------------------------------
+def _open_journal(
+    out: Path,
+    plan: Plan,
+    executor: LocalExecutor | ClusterExecutor,
+    earlier: Earlier | None,
+    shard: Shard | None,
+    progress: Progress | None,
+) -> Journal:
+    """Read the values of the table and of earlier runs, and check that their images are the same."""
+    journal = Journal(out, plan, executor.candidates, executor.makers, earlier)
+    journal.read()
+    if shard is None:
+        clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
+        # Shards check the images that they read; the run that writes the table reads all images again.
+        journal.traces.check(progress)
+    return journal
 
 
 def _measure_missing(
@@ -411,26 +245,21 @@ def _measure_missing(
     names: Sequence[str],
     mine: BoolArray,
     step: int,
-    twice: Twice,
     progress: Progress | None,
 ) -> None:
-    """Measure values that the journal does not have, in blocks; before them a few items twice."""
+    """Measure values that the journal does not have, in blocks."""
     plan, missing = journal.plan, journal.missing(names)
     wanted = {name: mask & mine for name, mask in missing.items()}
     done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
         progress(done, len(plan), plan.kind)
-    trials = twice.blocks([name for name, mask in wanted.items() if mask.any()])
-    blocks = chain(*trials, plan.blocks(step, wanted))
     try:
-        # Closed at once if something fails here, so that all workers stop.
-        with _described(plan), closing(executor.measure(blocks)) as outcomes:
-            for block, outcome in twice.passed(trials, outcomes):
+        with closing(executor.measure(plan.blocks(step, wanted))) as outcomes:
+            for block, outcome in outcomes:
                 journal.add(block, outcome)
                 done += len(block.items)
                 if progress:
                     progress(done, len(plan), plan.kind)
-                raise_interruption()
     finally:
         journal.flush()
 
@@ -448,6 +277,9 @@ def _described(plan: Plan) -> Iterator[None]:
         had = "" if block is None else f", while it had {plan.named(block.items)}"
         message = f"{error}{had}; finished values are kept, and the same command resumes the run"
         raise type(error)(message) from failed
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
 
 
 def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate | None) -> Measured:

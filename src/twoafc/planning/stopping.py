@@ -23,7 +23,8 @@ import numpy as np
 import polars as pl
 from scipy.special import ndtr, stdtrit
 
-from twoafc.evaluation import Progress, evaluate
+from twoafc.arrays import Progress
+from twoafc.evaluation import evaluate
 from twoafc.inference import COMPARED, LEVEL, Interval, Record, clustering_of, places
 from twoafc.planning.batches import read_judged, study_weights, unanswered
 from twoafc.planning.deciding import difference_per_vote

@@ -17,11 +17,12 @@ import numpy as np
 import polars as pl
 
 import twoafc
+from twoafc.arrays import Progress
 from twoafc.datasets import Dataset, without_anchors
 from twoafc.distances import DEEP, distance
 from twoafc.errors import DataError
 from twoafc.estimators import Density, Estimator, Network
-from twoafc.evaluation import Progress, Settings, Sweep, evaluate, sweep
+from twoafc.evaluation import Settings, Sweep, evaluate, sweep
 from twoafc.files import strict_json, write_text
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates
@@ -150,7 +151,7 @@ def cached(path: Path, key: str, compute: Callable[[], Any]) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredSource:
     """A data set with its distances measured."""
 
     source: Source  # the images: a sample if a limit was given, without anchors
@@ -187,7 +188,7 @@ def measure_source(
     limit: int | None,
     seed: int,
     progress: Progress | None = None,
-) -> Measured:
+) -> MeasuredSource:
     """Measure the distances on the splits of a data set; what an earlier run has measured is not measured again."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     notes, splits, tables = list(source.notes), {}, {}
@@ -206,7 +207,7 @@ def measure_source(
                 f"{where}: {len(outcome.failures)} triplets could not be measured; see {file.name}.failures.csv"
             )
         tables[split] = Triplets.read(file)
-    return Measured(replace(source, splits=splits), tables, notes)
+    return MeasuredSource(replace(source, splits=splits), tables, notes)
 
 
 def _without_anchors(data: Dataset, path: Path, progress: Progress | None) -> Dataset:
@@ -222,7 +223,7 @@ def _without_anchors(data: Dataset, path: Path, progress: Progress | None) -> Da
 
 
 def score(
-    data: Measured,
+    data: MeasuredSource,
     distances: Sequence[PaperDistance],
     folder: Path,
     *,
@@ -251,7 +252,12 @@ def score(
 
 
 def vary_settings(
-    data: Measured, distances: Sequence[PaperDistance], folder: Path, *, seed: int, progress: Progress | None = None
+    data: MeasuredSource,
+    distances: Sequence[PaperDistance],
+    folder: Path,
+    *,
+    seed: int,
+    progress: Progress | None = None,
 ) -> Sweep:
     """Vary sigma on a grid of 100 x 100, and the grid at the paper's sigma."""
     names = [item.name for item in distances]
@@ -267,7 +273,7 @@ def vary_settings(
     return Sweep(saved["scores"], Density(**saved["held"]), automatic)
 
 
-def take_times(data: Measured, distances: Sequence[PaperDistance], folder: Path) -> dict[str, Record]:
+def take_times(data: MeasuredSource, distances: Sequence[PaperDistance], folder: Path) -> dict[str, Record]:
     """Time both estimators on one distance, once on this machine: the least of several runs, as in the paper."""
     name = distances[0].name
     table = data.train[name]

@@ -14,7 +14,7 @@ from twoafc.errors import DataError
 from twoafc.evaluation import Sweep
 from twoafc.images import ImageError
 from twoafc.reproduce.example import worked_example
-from twoafc.reproduce.experiments import ESTIMATORS, Measured, PaperDistance
+from twoafc.reproduce.experiments import ESTIMATORS, MeasuredSource, PaperDistance
 from twoafc.reproduce.printed import SETS
 from twoafc.reproduce.tables import METHODS
 from twoafc.results import Result, ask
@@ -57,7 +57,7 @@ def example_figure() -> PaperFigure:
     )
 
 
-def set_figures(data: Measured, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
+def set_figures(data: MeasuredSource, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
     """Draw the figures of one data set: surfaces, triplets before and after uniformisation, votes, examples."""
     name, label = data.name, SETS[data.name]
     for estimator in ESTIMATORS:
@@ -167,7 +167,7 @@ def _draw_sweep(swept: Sweep, chosen: Sequence[PaperDistance], parameter: Any, l
     return figure
 
 
-def _example_cards(data: Measured, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
+def _example_cards(data: MeasuredSource, results: Result, chosen: Sequence[PaperDistance]) -> Iterator[PaperFigure]:
     """Draw three triplets of the kinds that the paper shows, under DISTS, as there, if it was measured."""
     item = next((item for item in chosen if item.paper == "dists"), chosen[-1])
     split = "test" if "test" in data.tables else "train"
@@ -199,7 +199,7 @@ def find_examples(table: Triplets, fit: Any) -> list[int]:
     return rows
 
 
-def _images(data: Measured, split: str, triplet: str) -> list[NDArray[np.uint8] | None]:
+def _images(data: MeasuredSource, split: str, triplet: str) -> list[NDArray[np.uint8] | None]:
     """Read x0, the reference and x1 of a triplet; None if they cannot be read."""
     images = data.source.splits[split]
     (row,) = np.flatnonzero((images.table["triplet"] == triplet).to_numpy())

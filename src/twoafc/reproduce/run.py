@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from twoafc import plots
+from twoafc.arrays import Progress
 from twoafc.errors import DataError
-from twoafc.evaluation import Progress
+from twoafc.evaluation import Sweep
 from twoafc.files import clear_partial, replaced, require_format, strict_json, write_text
+from twoafc.inference import Record
 from twoafc.reproduce import experiments, figures
-from twoafc.reproduce.experiments import choose_distances
+from twoafc.reproduce.experiments import MeasuredSource, PaperDistance, choose_distances
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
-from twoafc.reproduce.sources import FETCH, generate, open_source
+from twoafc.reproduce.sources import FETCH, Source, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
 from twoafc.results import Result
 
@@ -107,9 +109,7 @@ def reproduce(
     options : Options, optional
     progress : callable (done, total, what), optional
     """
-    options = options or Options()
-    limit, seeds, seed = options.limit, options.seeds, options.seed
-    out = Path(out)
+    options, out = options or Options(), Path(out)
     given = {name: Path(path) for name, path in {"bapps": bapps, "clic": clic}.items() if path is not None}
     if synthetic and given:
         raise ValueError(f"synthetic sets replace the real ones; found {next(iter(given))} too; choose one")
@@ -119,8 +119,29 @@ def reproduce(
             f"--synthetic; to get the data, run: {FETCH['bapps']} or {FETCH['clic']}"
         )
     chosen, notes = choose_distances(options.distances, deep=not synthetic)
+    sources, earlier = _open_sources(out, given, synthetic, options, progress)
+    computed = _compute(out, sources, chosen, options, progress)
+    matches = {
+        name: DataMatch() if synthetic else match_data(name, data.tables, limited=options.limit is not None)
+        for name, data in computed.measured.items()
+    }
+    caution = caution_about(options, synthetic, matches)
+    warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
+    notes += [*earlier, *(note for data in computed.measured.values() for note in data.notes)]
+    notes += [f"{name}: {note}" for name, result in computed.results.items() for note in result.notes]
+    scores = {name: result.scores for name, result in computed.results.items()}
+    tables = [*score_tables(scores, chosen, matches), cost_table(computed.times), arithmetic_table()]
+    reproduction = Reproduction(out, tables, computed.results, warning, notes, slips())
+    _write(reproduction, computed, chosen, caution, progress)
+    return reproduction
+
+
+def _open_sources(
+    out: Path, given: Mapping[str, Path], synthetic: bool, options: Options, progress: Progress | None
+) -> tuple[dict[str, Source], list[str]]:
+    """Open the given data sets and those of earlier runs, or generate some; return also notes on earlier ones."""
     earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
-    folders = {name: path for name in SETS if (path := (given | earlier).get(name))}
+    folders = {name: path for name in SETS if (path := ({**given, **earlier}).get(name))}
     sources = {}
     for name, folder in folders.items():
         try:
@@ -132,12 +153,33 @@ def reproduce(
                 f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; give its path with "
                 f"--{name}, or name another output folder"
             ) from error
-    claim(out, {"limit": limit, "seed": seed, "synthetic": synthetic}, folders)
+    claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, folders)
     if synthetic:
         for name in SETS:
-            made = generate(name, out / "synthetic", limit=limit, seed=seed, progress=progress)
+            made = generate(name, out / "synthetic", limit=options.limit, seed=options.seed, progress=progress)
             sources[name] = open_source(name, made, progress=progress)
-    notes += [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
+    return sources, [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
+
+
+class Computed(NamedTuple):
+    """What the experiments give; each is kept in the folder, and read by the next run."""
+
+    measured: dict[str, MeasuredSource]
+    results: dict[str, Result]
+    main: MeasuredSource  # of which settings were varied and times taken
+    swept: Sweep
+    times: dict[str, Record]
+
+
+def _compute(
+    out: Path,
+    sources: Mapping[str, Source],
+    chosen: Sequence[PaperDistance],
+    options: Options,
+    progress: Progress | None,
+) -> Computed:
+    """Run the experiments, or read their results from the folder."""
+    limit, seeds, seed = options.limit, options.seeds, options.seed
 
     def stage(name: str) -> Progress | None:
         return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
@@ -150,39 +192,37 @@ def reproduce(
         name: experiments.score(data, chosen, out, seeds=seeds, seed=seed, progress=stage(name))
         for name, data in measured.items()
     }
-    # Settings and times are of one data set.
     main = measured.get("bapps") or next(iter(measured.values()))
     swept = experiments.vary_settings(main, chosen, out, seed=seed, progress=stage("robustness"))
     if progress:
         progress(0, 1, "taking times")
-    times = experiments.take_times(main, chosen, out)
-    notes += [note for data in measured.values() for note in data.notes]
-    notes += [f"{name}: {note}" for name, result in results.items() for note in result.notes]
-    matches = {
-        name: DataMatch() if synthetic else match_data(name, data.tables, limited=limit is not None)
-        for name, data in measured.items()
-    }
-    caution = caution_about(options, synthetic, matches)
-    warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
-    scores = {name: result.scores for name, result in results.items()}
-    tables = [*score_tables(scores, chosen, matches), cost_table(times), arithmetic_table()]
+    return Computed(measured, results, main, swept, experiments.take_times(main, chosen, out))
+
+
+def _write(
+    reproduction: Reproduction,
+    computed: Computed,
+    chosen: Sequence[PaperDistance],
+    caution: list[str],
+    progress: Progress | None,
+) -> None:
+    """Write the tables, the figures and the page."""
+    out = reproduction.folder
     with replaced(out / "tables") as folder:
-        for table in tables:
+        for table in reproduction.tables:
             table.write(folder, caution)
     if progress:
         progress(0, 1, "drawing the figures")
     drawn = [figures.example_figure()]
-    for name, data in measured.items():
-        drawn += figures.set_figures(data, results[name], chosen)
-    drawn += figures.robustness_figures(swept, chosen, SETS[main.name])
+    for name, data in computed.measured.items():
+        drawn += figures.set_figures(data, computed.results[name], chosen)
+    drawn += figures.robustness_figures(computed.swept, chosen, SETS[computed.main.name])
     with replaced(out / "figures") as folder:
         for figure in drawn:
             plots.save(figure.drawn, *(folder / f"{figure.name}.{ending}" for ending in ("svg", "pdf")), dpi=200)
-    reproduction = Reproduction(out, tables, results, warning, notes, slips())
     shown = [(figure, out / "figures" / f"{figure.name}.svg") for figure in drawn]
-    splits = {name: data.tables for name, data in measured.items()}
+    splits = {name: data.tables for name, data in computed.measured.items()}
     write_text(page(reproduction, chosen, shown, splits), out / "index.html")
-    return reproduction
 
 
 def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataMatch]) -> list[str]:

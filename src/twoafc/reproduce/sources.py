@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 from PIL import Image
 
-from twoafc.arrays import IntArray
+from twoafc.arrays import IntArray, Progress
 from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
-from twoafc.evaluation import Progress
 from twoafc.files import replaced
 from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, cut_patches, distort_each, observers
 

@@ -8,7 +8,7 @@ With references there are too many places for an array, so the places are listed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import FloatArray, IntArray, Progress
 from twoafc.scale.lattice import BIN_KEY, FINE, Lattice, ShortArray, summed
 from twoafc.scale.program import Pairs, Tally, cells_of
 
@@ -38,8 +38,6 @@ SPAN = 2**18
 NOWHERE = -1
 """The place of a row that has none."""
 GROUP, REF = "\0group", "\0ref"
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

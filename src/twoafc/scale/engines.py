@@ -19,9 +19,10 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from twoafc.arrays import Progress
 from twoafc.errors import DataError, naming
 from twoafc.files import quiet_polars, reading_parquet
-from twoafc.scale.dense import Progress, count_densely
+from twoafc.scale.dense import count_densely
 from twoafc.scale.files import (
     ENGINES,
     Schemas,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twoafc.scale.dense import Progress
+from twoafc.arrays import Progress
 from twoafc.scale.engines import count
 from twoafc.scale.files import find_parts, is_remote, matching, rows_in
 from twoafc.scale.lattice import Counts, Lattice

@@ -15,7 +15,7 @@ Images = NDArray[np.float32]
 Distortion = Callable[[Images, Images, np.random.Generator], Images]
 
 # As many 64 x 64 RGB images, with intermediate results, as fit into a processor's cache.
-PIECE = 32
+AT_ONCE = 32
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)[:, None, None]
 
 
@@ -150,8 +150,8 @@ def distort(name: str, images: Images, strength: ArrayLike, *, seed: int | np.ra
     strengths = np.asarray(strength, dtype=np.float32).reshape(-1, 1, 1, 1)
     rng = np.random.default_rng(seed)
     distorted = np.empty_like(images)
-    for start in range(0, len(images), PIECE):
-        piece = slice(start, start + PIECE)
+    for start in range(0, len(images), AT_ONCE):
+        piece = slice(start, start + AT_ONCE)
         DISTORTIONS[name](images[piece], strengths[piece], rng).clip(0, 1, out=distorted[piece])
     return distorted
 

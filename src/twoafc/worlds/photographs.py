@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.distances import luma
-from twoafc.worlds.distortions import DISTORTIONS, PIECE, Images, distort
+from twoafc.worlds.distortions import AT_ONCE, DISTORTIONS, Images, distort
 from twoafc.worlds.models import cast_votes
 
 # Shipped inside scikit-image, in the public domain or CC0: nothing is downloaded.
@@ -192,8 +192,8 @@ def hidden_distance(ref: Images, x: Images) -> FloatArray:
     (array([0.]), array([0.5]))
     """
     total = np.zeros(len(ref))
-    for start in range(0, len(ref), PIECE):
-        piece = slice(start, start + PIECE)
+    for start in range(0, len(ref), AT_ONCE):
+        piece = slice(start, start + AT_ONCE)
         for weight, a, b in zip(WEIGHTS, _features(ref[piece]), _features(x[piece]), strict=True):
             total[piece] += weight * abs(a - b).reshape(len(a), -1).mean(axis=1)
     return total

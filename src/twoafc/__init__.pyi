@@ -1,0 +1,31 @@
+from . import datasets as datasets
+from . import fetch as fetch
+from . import metrics as metrics
+from . import planning as planning
+from . import plots as plots
+from . import reproduce as reproduce
+from . import torch as torch
+from . import worlds as worlds
+from .diagnostics import Finding as Finding
+from .diagnostics import check as check
+from .distances import distance as distance
+from .errors import DataError as DataError
+from .estimators import Density as Density
+from .estimators import Fusion as Fusion
+from .estimators import Network as Network
+from .estimators import Spline as Spline
+from .estimators import load as load
+from .evaluation import Settings as Settings
+from .evaluation import evaluate as evaluate
+from .evaluation import fuse as fuse
+from .measurement import check_distance as check_distance
+from .measurement import measure as measure
+from .planning import gate as gate
+from .results import Result as Result
+from .scale import Counts as Counts
+from .scale import count as count
+from .table import Pairs as Pairs
+from .table import Triplets as Triplets
+from .table import join_columns as join_columns
+
+__version__: str
