@@ -268,11 +268,12 @@ def _redrawn(table: Votes, rows: IntArray) -> Votes:
 def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
     """Add the error bar of every measure to some records; they are None for groups whose errors are not known."""
     measures = _measures(records[0])
-    unknown = Error(*np.full((3, len(measures)), np.nan))
+    unknown = Error(*np.full((4, len(measures)), np.nan))
     barred = []
     for record in records:
         bars: Record = {}
-        for name, se, skew, units in zip(measures, *errors.get(record["group"], unknown), strict=True):
+        error = errors.get(record["group"], unknown)
+        for name, se, skew, units in zip(measures, error.se, error.skew, error.units, strict=True):
             bars |= bar(name, record[name], float(se), float(units), skew=float(skew))
         barred.append(record | bars)
     return barred
@@ -444,9 +445,8 @@ def _explained(
     se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, effects)[0, 0])
     units = float(clustering.units(weight)[0])
     if values.halves is not None:
-        whole = errors(values, None, clustering)["all"]
-        rows = errors(replace(values, halves=None), None, clustering)["all"]
-        se, units = float(np.sqrt(se**2 + whole.se[0] ** 2 - rows.se[0] ** 2)), float(whole.units[0])
+        error = errors(values, None, clustering)["all"]
+        se, units = float(np.sqrt(se**2 + error.training[nll])), float(error.units[nll])
     ends = t_interval(mean, se, units)
     if not np.isfinite(ends.low):
         return None, None

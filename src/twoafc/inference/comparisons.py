@@ -19,9 +19,10 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
-from twoafc.inference.errorbars import Clustering, HalfScores, Values, combined_units, training_variance
+from twoafc.inference.errorbars import Clustering, Values
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
+from twoafc.inference.training import combined_units, halves_of_difference
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def compare(
         pairs = [_ordered(pair, values, k, measure.better, sampling) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
             for (a, b), difference in zip(pairs, _differences(pairs, values, k, clustering), strict=True):
-                difference = _with_training(difference, values[a].halves, values[b].halves, k, name, clustering)
+                difference = _with_training(difference, values[a], values[b], k, clustering)
                 if drawn is not None:
                     replicates = drawn[a][:, k] - drawn[b][:, k]
                     units = min(difference.units, len(replicates))
@@ -210,7 +211,7 @@ class Difference(NamedTuple):
     units: float
 
     def plus(self, variance: float, df: float) -> Difference:
-        """Add the variance that training brings, with its degrees of freedom, to the error."""
+        """Add the variance that training or seeds bring, with its degrees of freedom, to the error."""
         units = combined_units(self.se**2, self.units, variance, df)
         return Difference(self.mean, float(np.sqrt(self.se**2 + variance)), float(units))
 
@@ -242,27 +243,19 @@ def _differences(
     return [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
 
 
-def _with_training(
-    difference: Difference,
-    one: HalfScores | None,
-    other: HalfScores | None,
-    k: int,
-    measure: str,
-    clustering: Clustering,
-) -> Difference:
-    """Add the noise of training to the error of a difference, for the distances that have fits to halves."""
-    known = [halves for halves in (one, other) if halves is not None]
-    if not known:
+def _with_training(difference: Difference, one: Values, other: Values, k: int, clustering: Clustering) -> Difference:
+    """Add the noise of training to the error of a difference."""
+    halves = halves_of_difference(one.halves, other.halves, k)
+    if halves is None:
         return difference
-    # Splits are paired; a distance without fits to halves adds no noise.
-    splits = min(len(halves.apart) for halves in known)
-    first, *second = (halves.apart[:splits, :, k].T for halves in known)
-    apart, rows = first - sum(second), clustering.rows
-    means = np.average(apart, axis=0, weights=rows.sampling)
-    variance = rows.variance((apart - means) * rows.shares()[:, None], rows.shares())[0]
-    crossed = all(halves.crossed for halves in known)
-    training = training_variance(means[:, None], variance[:, None], [measure], crossed=crossed, rows=difference.se**2)
-    return difference.plus(float(training[0]), min(halves.df for halves in known))
+    rows, weight = clustering.rows, clustering.rows.shares()
+
+    def estimate(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        means = np.average(columns, axis=0, weights=rows.sampling)
+        return means, rows.variance((columns - means) * weight[:, None], weight)[0]
+
+    (variance,) = halves.variance(estimate, [one.measures[k]], rows=difference.se**2)
+    return difference.plus(float(variance), halves.df)
 
 
 def _with_seeds(

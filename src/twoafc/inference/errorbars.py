@@ -1,32 +1,36 @@
 """Error bars of scores: of each group, of the mean of groups, of all triplets pooled.
 
 A score is a mean over test triplets by a surface fitted to training triplets. Its error is that of other test triplets
-and, where fits to halves of the training table are given, that of other training triplets.
+and, where fits to halves of the training table are given, that of other training triplets (`training`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, vote_effects
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import share_interval, t_interval
-from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, rankings
+from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, score_functions
+from twoafc.inference.training import HalfScores, combined_units
 from twoafc.table import Votes
 
 
 class Error(NamedTuple):
-    """Standard errors of the measures, then of those per vote, their skewness, and their numbers of units."""
+    """Standard errors of the measures, then of those per vote, their skewness, and their numbers of units.
+
+    ``training`` is the part of the variances that comes from the noise of training.
+    """
 
     se: FloatArray
     skew: FloatArray
     units: FloatArray
+    training: FloatArray
 
 
 Errors = dict[str, Error]
@@ -199,28 +203,9 @@ def values_of(
     measures, effects = MEASURES[table.k], None
     if clustering.votes is not None:
         effects = np.zeros((len(clustering.votes.row), len(measures)))
-        for name, score in _scores(table, P, ties, group).items():
+        for name, score in score_functions(table, P, ties=ties, group=group).items():
             effects[:, measures.index(name)] = vote_effects(score, clustering.votes, table.n, table.M, P)
     return Values(measures, np.stack([values[name] for name in measures]).T, table.M, effects)
-
-
-def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, df: float) -> HalfScores:
-    """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
-
-    Measures that do not depend on the fit, and expected ones, are 0.
-    """
-    measures, rows = MEASURES[table.k], np.arange(len(table))
-    apart = np.zeros((len(P), len(table), len(measures)))
-    for split, (first, second) in enumerate(P):
-        if not np.isfinite(P[split]).all():
-            apart[split] = np.nan  # a fit diverged
-            continue
-        one, other = (_scores(table, half, ties, None) for half in (first, second))
-        for name in ("nll", "agreement", "score_2afc")[: table.k + 1]:
-            with np.errstate(invalid="ignore"):  # two infinite NLLs
-                scores = (fit[name](rows, table.n, table.M, half) for fit, half in ((one, first), (other, second)))
-                apart[split, :, measures.index(name)] = np.subtract(*scores)
-    return HalfScores(apart, crossed, df)
 
 
 def mean_values(runs: Sequence[Values]) -> Values:
@@ -233,24 +218,6 @@ def mean_values(runs: Sequence[Values]) -> Values:
         effects = np.mean([run.vote_effects for run in runs if run.vote_effects is not None], axis=0)
     columns = tuple(run.columns for run in runs)
     return replace(first, columns=np.mean(columns, axis=0), vote_effects=effects, halves=None, runs=columns)
-
-
-def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
-    """Scores as functions of n, M, P, with the choice of each triplet, or the order of pairs, fixed."""
-    scores: dict[str, Score] = {
-        "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
-        "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
-    }
-    if table.k == 1:
-        gain = np.empty(len(table))
-        for rows, ranking in rankings(table, group):
-            gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
-        return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
-    d0, d1 = table.columns
-    for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
-        chosen = metrics.choice(margin, ties=ties)
-        scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
-    return scores
 
 
 def errors(
@@ -304,12 +271,17 @@ def _errors(
     skew[:, nll] = clustering.rows.skewness(influence[:, nll], strata, groups)
     units = np.broadcast_to(clustering.units(weight, strata, groups)[:, None], rows.shape)
     if values.halves is None:
-        return [Error(*figures) for figures in zip(np.sqrt(rows), skew, units, strict=True)]
-    training = np.stack(_training(values, values.halves, weight, code, count, clustering.rows, variance, across=across))
+        return [Error(*figures) for figures in zip(np.sqrt(rows), skew, units, np.zeros(rows.shape), strict=True)]
+
+    def estimate(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        means, influence = _influence(values, columns, weight, code, count, clustering.rows)
+        return means.mean(axis=0, keepdims=True) if across else means, variance(influence)
+
+    training = values.halves.variance(estimate, [*values.measures, *values.per_vote])
     whole = rows + training
     skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
     units = combined_units(rows, units, training, values.halves.df)
-    return [Error(*figures) for figures in zip(np.sqrt(whole), skew, units, strict=True)]
+    return [Error(*figures) for figures in zip(np.sqrt(whole), skew, units, training, strict=True)]
 
 
 def _influence(
@@ -329,30 +301,6 @@ def _influence(
         means[:, place] = np.bincount(code, share * column, minlength=count) / votes
         influence[place] = (column - means[code, place] * M) * per_vote
     return means, influence.T
-
-
-def _training(
-    values: Values,
-    halves: HalfScores,
-    weight: FloatArray,
-    code: IntArray,
-    count: int,
-    rows: Dependence,
-    variance: Callable[[FloatArray], FloatArray],
-    *,
-    across: bool,
-) -> list[FloatArray]:
-    """Variance that training adds to each measure and to those per vote, for each group."""
-    means, variances = [], []
-    for apart in halves.apart:
-        of_groups, influence = _influence(values, apart, weight, code, count, rows)
-        means.append(of_groups.mean(axis=0, keepdims=True) if across else of_groups)
-        variances.append(variance(influence))
-    names = [*values.measures, *values.per_vote]
-    return [
-        training_variance(mean, spread, names, crossed=halves.crossed)
-        for mean, spread in zip(np.stack(means, axis=1), np.stack(variances, axis=1), strict=True)
-    ]
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:
@@ -383,68 +331,3 @@ def bar(name: str, value: float | None, se: float, units: float, *, skew: float 
     nll = name.startswith("nll")
     ends = t_interval(value, se, units, skew=skew) if nll else share_interval(value, se, units)
     return {f"{name}_se": se, f"{name}_low": max(ends.low, 0.0), f"{name}_high": ends.high}
-
-
-# The noise of training in a score: what another training table would have changed
-#
-# The training table is split at random into complementary halves, whole references at a time, and fitted on both. D
-# is the score of a tested row, or the difference of two distances' scores, by the fit to one half less that by the
-# other. Over K splits,
-#
-#     R = mean of (mean D)^2 / 2,    I = mean of (variance of mean D over test rows) / 2,
-#
-# and the variance that training adds is f (R - I), or f R where the training table is cross-validated. I is the
-# interaction of row and fit, which the variance over test rows already has. f is 1/4 for the NLL: half a table has
-# twice the noise, and the NLL, flat around its best surface, feels it to second order. For measures of the choice f
-# grows with the noise: for a difference with variance V over test rows it is I / 2V, at least 1/4 and at most 0.4;
-# for a score it is 0.4. In cross-validation fits share rows with each other and with the rows tested: f is 1/8 for
-# the NLL and 1/2 for the others. Apart from the first, these factors were chosen by simulation and confirmed on other
-# simulated tables (`benchmarks/verdicts.py`).
-
-SPLITS = 10
-"""Splits into halves with a test table; half as many when cross-validated."""
-
-
-@dataclass(frozen=True, eq=False)
-class HalfScores:
-    """Scores of tested rows by fits to complementary halves of the training table."""
-
-    apart: FloatArray  # those by the fits to the first halves less those by the second, shape (K, T, measures)
-    crossed: bool  # whether the training table was cross-validated
-    df: float  # degrees of freedom of the variance: K, or fewer where the training table has few references
-
-
-def training_variance(
-    means: FloatArray, variances: FloatArray, measures: list[str], *, crossed: bool, rows: float | None = None
-) -> FloatArray:
-    """Variance of scores that training adds, shape (measures,), from the mean of D over test rows and its variance.
-
-    Both have shape (K, measures); splits in which they are not finite are left out. `rows` is V of a difference.
-
-    Examples
-    --------
-    >>> training_variance(np.array([[0.2], [-0.4]]), np.array([[0.02], [0.02]]), ["nll"], crossed=False)
-    array([0.01])
-    """
-    known = np.isfinite(means) & np.isfinite(variances)
-    splits = known.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        R, interaction = (np.where(known, part, 0.0).sum(axis=0) / (2 * splits) for part in (means**2, variances))
-        of_choice = np.clip(interaction / (2 * rows), 0.25, 0.4) if rows else np.full(len(splits), 0.4)
-    nll = np.array([name.startswith("nll") for name in measures])
-    f = np.where(nll, 0.125, 0.5) if crossed else np.where(nll, 0.25, of_choice)
-    return f * np.where(splits > 0, R if crossed else np.maximum(R - interaction, 0.0), np.nan)
-
-
-def combined_units(rows: ArrayLike, units: ArrayLike, training: ArrayLike, df: float) -> FloatArray:
-    """Effective number of units of a sum of two variances, over test rows and of training (Satterthwaite).
-
-    Examples
-    --------
-    >>> combined_units(np.array([1.0]), 41.0, np.array([1.0]), 10.0)
-    array([33.])
-    """
-    rows, units, training = (np.asarray(values, dtype=np.float64) for values in (rows, units, training))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (rows + training) ** 2 / (rows**2 / (units - 1) + training**2 / df)
-    return np.asarray(np.where(training > 0, 1 + whole, units))

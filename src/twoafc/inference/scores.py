@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.inference.dependence import Score
 from twoafc.table import Votes
 
 Record = dict[str, Any]
@@ -94,6 +95,26 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
         values["average_precision_simulated"][rows] = simulated + ranking.weight.sum() * ranking.influence(P[rows])[0]
         values["ties"][rows] = ranking.repeats
     return values
+
+
+def score_functions(
+    table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", group: IntArray | None = None
+) -> dict[str, Score]:
+    """Measures of single rows as functions of n, M, P, with the choice of a triplet, or the order of pairs, fixed."""
+    scores: dict[str, Score] = {
+        "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
+        "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
+    }
+    if table.k == 1:
+        gain = np.empty(len(table))
+        for rows, ranking in rankings(table, group):
+            gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
+        return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
+    d0, d1 = table.columns
+    for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
+        chosen = metrics.choice(margin, ties=ties)
+        scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
+    return scores
 
 
 def rankings(table: Votes, group: IntArray | None) -> Iterator[tuple[IntArray, Ranking]]:
