@@ -174,7 +174,7 @@ class Bootstrap(Analytic):
         if clustering.votes is not None:
             return {}  # the part of the observers needs the formula
         drawn = {
-            name: bootstrap_means(value.columns, clustering.rows, draws=self.draws, seed=self.seed)
+            name: bootstrap_means(value, clustering.rows, draws=self.draws, seed=self.seed)
             for name, value in values.items()
         }
         return {"drawn": drawn}
@@ -279,7 +279,7 @@ def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
     return barred
 
 
-def _measures(record: Record) -> list[str]:
+def _measures(record: Record) -> tuple[str, ...]:
     """Measures of a record that have error bars."""
     return all_measures(1 if "pairs" in record else 2)
 

@@ -16,6 +16,7 @@ from .comparisons import compare as compare
 from .comparisons import corrected as corrected
 from .comparisons import keep_planned as keep_planned
 from .comparisons import lettered as lettered
+from .comparisons import paired_difference as paired_difference
 from .comparisons import planned_pairs as planned_pairs
 from .comparisons import sentence as sentence
 from .dependence import NOT_KEPT as NOT_KEPT
@@ -57,6 +58,7 @@ from .intervals import share_interval as share_interval
 from .intervals import t_interval as t_interval
 from .scores import DRAWS as DRAWS
 from .scores import MEASURES as MEASURES
+from .scores import PER_VOTE as PER_VOTE
 from .scores import Columns as Columns
 from .scores import Ranking as Ranking
 from .scores import Record as Record
@@ -65,7 +67,6 @@ from .scores import average_precision as average_precision
 from .scores import by_group as by_group
 from .scores import mean_of_groups as mean_of_groups
 from .scores import over_seeds as over_seeds
-from .scores import over_votes as over_votes
 from .scores import values_per_row as values_per_row
 from .training import SPLITS as SPLITS
 from .training import HalfScores as HalfScores

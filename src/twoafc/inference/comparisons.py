@@ -19,10 +19,10 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
-from twoafc.inference.errorbars import Clustering, Values
+from twoafc.inference.errorbars import Clustering, Means, Values
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
-from twoafc.inference.training import combined_units, halves_of_difference
+from twoafc.inference.training import combined_units, halves_of_difference, training_variance
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,11 @@ def compare(
         measures = COMPARED[1 if "average_precision" in names else 2]
     records: list[Record] = []
     for name, measure in measures.items():
-        k, sampling = names.index(name), clustering.rows.sampling
-        pairs = [_ordered(pair, values, k, measure.better, sampling) for pair in combinations(values, 2)]
+        k = names.index(name)
+        pairs = [_ordered(pair, values, k, measure.better, clustering) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            for (a, b), difference in zip(pairs, _differences(pairs, values, k, clustering), strict=True):
+            differences = _differences([(values[a], values[b]) for a, b in pairs], k, clustering)
+            for (a, b), difference in zip(pairs, differences, strict=True):
                 difference = _with_training(difference, values[a], values[b], k, clustering)
                 if drawn is not None:
                     replicates = drawn[a][:, k] - drawn[b][:, k]
@@ -115,7 +116,7 @@ def compare(
                 if refitted is not None:
                     replicates = refitted[a][:, k] - refitted[b][:, k]
                     difference = difference.plus(float(spread(replicates)) ** 2, len(replicates) - 1)
-                difference = _with_seeds(difference, values[a].runs, values[b].runs, k, sampling)
+                difference = _with_seeds(difference, values[a], values[b], k, clustering)
                 interval, p = difference_interval(*difference), p_value(*difference)
                 known = bool(np.isfinite(interval).all())
                 figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
@@ -216,54 +217,66 @@ class Difference(NamedTuple):
         return Difference(self.mean, float(np.sqrt(self.se**2 + variance)), float(units))
 
 
+def paired_difference(a: Values, b: Values, measure: str, clustering: Clustering) -> Difference:
+    """Mean of a measure by one distance less that by another, on the same rows.
+
+    The error includes the noise of training, where `a` or `b` has fits to halves, and the spread over seeds.
+    """
+    k = a.measures.index(measure)
+    with np.errstate(invalid="ignore"):  # of infinite NLLs
+        (difference,) = _differences([(a, b)], k, clustering)
+        return _with_seeds(_with_training(difference, a, b, k, clustering), a, b, k, clustering)
+
+
 def _ordered(
-    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, sampling: FloatArray | None
+    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, clustering: Clustering
 ) -> tuple[str, str]:
     """Put the better of two distances, by measure k, first."""
-    one, other = (better * np.average(values[name].columns[:, k], weights=sampling) for name in pair)
+    one, other = (float(better * _mean(values[name], values[name].columns[:, k], k, clustering)) for name in pair)
     return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
 
 
-def _differences(
-    pairs: Sequence[tuple[str, str]], values: Mapping[str, Values], k: int, clustering: Clustering
-) -> list[Difference]:
+def _mean(values: Values, columns: FloatArray, k: int, clustering: Clustering) -> FloatArray:
+    """Mean of columns of measure k, with plain sums, so that means of round numbers are round."""
+    weights = clustering.rows.sampling
+    return np.asarray(np.average(columns, axis=0, weights=weights) / np.average(values.sizes[:, k], weights=weights))
+
+
+def _means(values: Values, k: int, columns: int, clustering: Clustering) -> Means:
+    """How means of some columns of measure k are taken."""
+    sizes = np.broadcast_to(values.sizes[:, [k]], (len(values.M), columns))
+    return Means(clustering, sizes, clustering.rows.shares())
+
+
+def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clustering) -> list[Difference]:
     """Mean differences of pairs by measure k, with clustered standard errors over the tested rows."""
     if not pairs:
         return []
-    weight = clustering.rows.shares()
-    apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
-    means = np.average(apart, axis=0, weights=clustering.rows.sampling)
-    effects = None
+    means = _means(pairs[0][0], k, len(pairs), clustering)
+    apart, effects = np.stack([a.columns[:, k] - b.columns[:, k] for a, b in pairs], axis=1), None
     if clustering.votes is not None:
-        of = {name: value.vote_effects for name, value in values.items()}
-        effects = np.stack([of[a][:, k] - of[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
-        effects = effects * weight[clustering.votes.row, None]
-    errors = clustering.standard_errors((apart - means) * weight[:, None], weight, effects)[0]
-    units = float(clustering.units(weight)[0])
-    return [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
+        effects = np.stack([a.vote_effects[:, k] - b.vote_effects[:, k] for a, b in pairs], axis=1)  # type: ignore[index]
+    difference, units = _mean(pairs[0][0], apart, k, clustering), float(means.units()[0])
+    errors = np.sqrt(means.variance(means.influence(apart), effects)[0])
+    return [Difference(*estimate, units) for estimate in zip(difference.tolist(), errors.tolist(), strict=True)]
 
 
-def _with_training(difference: Difference, one: Values, other: Values, k: int, clustering: Clustering) -> Difference:
+def _with_training(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
     """Add the noise of training to the error of a difference."""
-    halves = halves_of_difference(one.halves, other.halves, k)
+    halves = halves_of_difference(a.halves, b.halves, k)
     if halves is None:
         return difference
-    rows, weight = clustering.rows, clustering.rows.shares()
-
-    def estimate(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        means = np.average(columns, axis=0, weights=rows.sampling)
-        return means, rows.variance((columns - means) * weight[:, None], weight)[0]
-
-    (variance,) = halves.variance(estimate, [one.measures[k]], rows=difference.se**2)
+    apart = halves.apart[:, :, 0].T  # one column for each split
+    means, variances = _means(a, k, apart.shape[1], clustering).estimate(apart)
+    measures, rows = [a.measures[k]], difference.se**2
+    (variance,) = training_variance(means.T, variances.T, measures, crossed=halves.crossed, rows=rows)
     return difference.plus(float(variance), halves.df)
 
 
-def _with_seeds(
-    difference: Difference, one: Sequence[FloatArray], other: Sequence[FloatArray], k: int, sampling: FloatArray | None
-) -> Difference:
+def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
     """Add the variance of a mean over seeds to the error of a difference; the seeds of two distances are paired."""
-    first, second = (np.array([np.average(run[:, k], weights=sampling) for run in runs]) for runs in (one, other))
-    parts = [first - second] if len(one) == len(other) else [first, second]
+    first, second = (np.array([_mean(each, run[:, k], k, clustering) for run in each.runs]) for each in (a, b))
+    parts = [first - second] if len(first) == len(second) else [first, second]
     for part in parts:
         if len(part) > 1:
             difference = difference.plus(float(np.var(part, ddof=1)) / len(part), len(part) - 1)

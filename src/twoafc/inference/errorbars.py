@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,13 @@ from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import share_interval, t_interval
-from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, score_functions
-from twoafc.inference.training import HalfScores, combined_units
+from twoafc.inference.scores import PER_VOTE, Record, all_measures, score_functions, with_sums
+from twoafc.inference.training import HalfScores, combined_units, training_variance
 from twoafc.table import Votes
 
 
 class Error(NamedTuple):
-    """Standard errors of the measures, then of those per vote, their skewness, and their numbers of units.
+    """Standard errors of the measures, their skewness, and their numbers of units.
 
     ``training`` is the part of the variances that comes from the noise of training.
     """
@@ -168,8 +169,9 @@ def clustering_of(table: Votes) -> Clustering:
 class Values:
     """Values of every triplet, one column for each measure.
 
-    ``vote_effects`` has the effect of each vote on them, where observers are known; ``halves``, the fits from which the
-    noise of training is estimated.
+    A score is the sum of a column over that of the rows' `sizes`: a mean over rows, or over votes. ``vote_effects`` has
+    the effect of each vote on the columns, where observers are known; ``halves``, the fits from which the noise of
+    training is estimated.
     """
 
     measures: tuple[str, ...]
@@ -180,14 +182,10 @@ class Values:
     runs: tuple[FloatArray, ...] = ()  # columns of each seed, where these are means over seeds
 
     @property
-    def per_vote(self) -> list[str]:
-        """Measures that have a mean over votes too."""
-        return [name for name in PER_VOTE.values() if name in self.measures]
-
-    def sums_over_votes(self, columns: FloatArray, M: IntArray) -> FloatArray:
-        """Sum columns of the measures that have a mean over votes over the M votes of each row, shape (rows, v)."""
-        sums = (over_votes(name, columns[:, self.measures.index(name)], M) for name in self.per_vote)
-        return np.stack([*sums]).T
+    def sizes(self) -> FloatArray:
+        """What each row counts for in the mean of each measure, shape (T, measures): 1, or its votes for `PER_VOTE`."""
+        ones, votes = np.ones(len(self.M)), self.M.astype(np.float64)
+        return np.stack([votes if name in PER_VOTE else ones for name in self.measures]).T
 
 
 def values_of(
@@ -200,11 +198,13 @@ def values_of(
     group: IntArray | None = None,
 ) -> Values:
     """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
-    measures, effects = MEASURES[table.k], None
+    measures, effects = all_measures(table.k), None
     if clustering.votes is not None:
-        effects = np.zeros((len(clustering.votes.row), len(measures)))
-        for name, score in score_functions(table, P, ties=ties, group=group).items():
-            effects[:, measures.index(name)] = vote_effects(score, clustering.votes, table.n, table.M, P)
+        row, functions = clustering.votes.row, score_functions(table, P, ties=ties, group=group)
+        known = {name: vote_effects(score, clustering.votes, table.n, table.M, P) for name, score in functions.items()}
+        effects = np.zeros((len(row), len(measures)))
+        for name, column in with_sums(known, table.M[row]).items():
+            effects[:, measures.index(name)] = column
     return Values(measures, np.stack([values[name] for name in measures]).T, table.M, effects)
 
 
@@ -228,79 +228,107 @@ def errors(
     `codes` are the names of the groups and each row's number among them, `grouped` the values of each group by itself
     where they differ: see `values_per_row`.
     """
-    rows = clustering.rows
+    rows, sizes = clustering.rows, values.sizes
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        by_group = {"all": _errors(values, rows.shares(), None, 1, clustering)[0]}
+        by_group = {"all": _errors(values, Means(clustering, sizes, rows.shares()))[0]}
         if codes is not None:
             names, group = codes
-            shares = rows.shares(group)
-            own = grouped or values
-            by_group |= dict(zip(names, _errors(own, shares, group, len(names), clustering), strict=True))
-            by_group["mean"] = _errors(own, shares / len(names), group, len(names), clustering, across=True)[0]
+            own, shares, count = grouped or values, rows.shares(group), len(names)
+            by_group |= dict(zip(names, _errors(own, Means(clustering, sizes, shares, group, count)), strict=True))
+            across = Means(clustering, sizes, shares / count, group, count, across=True)
+            by_group["mean"] = _errors(own, across)[0]
     return by_group
 
 
-def _errors(
-    values: Values,
-    weight: FloatArray,
-    group: IntArray | None,
-    count: int,
-    clustering: Clustering,
-    *,
-    across: bool = False,
-) -> list[Error]:
-    """Errors of each measure and of those per vote, for each group or, `across` them, for their mean."""
-    code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
-    _, influence = _influence(values, values.columns, weight, code, count, clustering.rows)
-    effects = None
-    if values.vote_effects is not None and clustering.votes is not None:
-        row, M, own = clustering.votes.row, values.M, clustering.rows.weights
-        votes, total = (np.bincount(code, amount, minlength=count)[code] for amount in (own * M, weight))
-        per_vote = values.sums_over_votes(values.vote_effects, M[row]) * (own * (total / votes))[row, None]
-        effects = np.column_stack([values.vote_effects * weight[row, None], per_vote])
-
-    def variance(influence: FloatArray, effects: FloatArray | None = None) -> FloatArray:
-        if across:
-            return clustering.variance_of_mean(influence, weight, effects, code, count)
-        return clustering.standard_errors(influence, weight, effects, group, count) ** 2
-
-    strata, groups = (None, 1) if across else (group, count)
-    rows = variance(influence, effects)
+def _errors(values: Values, means: Means) -> list[Error]:
+    """Errors of each measure, for each group or, across them, for their mean."""
+    influence = means.influence(values.columns)
+    rows = means.variance(influence, values.vote_effects)
+    units, training = np.broadcast_to(means.units()[:, None], rows.shape), np.zeros(rows.shape)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
-    skew, nll = np.zeros(rows.shape), [0, len(values.measures)]
-    skew[:, nll] = clustering.rows.skewness(influence[:, nll], strata, groups)
-    units = np.broadcast_to(clustering.units(weight, strata, groups)[:, None], rows.shape)
-    if values.halves is None:
-        return [Error(*figures) for figures in zip(np.sqrt(rows), skew, units, np.zeros(rows.shape), strict=True)]
-
-    def estimate(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        means, influence = _influence(values, columns, weight, code, count, clustering.rows)
-        return means.mean(axis=0, keepdims=True) if across else means, variance(influence)
-
-    training = values.halves.variance(estimate, [*values.measures, *values.per_vote])
-    whole = rows + training
-    skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
-    units = combined_units(rows, units, training, values.halves.df)
-    return [Error(*figures) for figures in zip(np.sqrt(whole), skew, units, training, strict=True)]
+    skew, nll = np.zeros(rows.shape), [k for k, name in enumerate(values.measures) if name in ("nll", "nll_per_vote")]
+    skew[:, nll] = means.skewness(influence[:, nll])
+    if values.halves is not None:
+        averages, variances = zip(*map(means.estimate, values.halves.apart), strict=True)
+        crossed = values.halves.crossed
+        training = training_variance(np.stack(averages), np.stack(variances), values.measures, crossed=crossed)
+        whole = rows + training
+        skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
+        units = combined_units(rows, units, training, values.halves.df)
+    return [Error(*figures) for figures in zip(np.sqrt(rows + training), skew, units, training, strict=True)]
 
 
-def _influence(
-    values: Values, columns: FloatArray, weight: FloatArray, code: IntArray, count: int, rows: Dependence
-) -> tuple[FloatArray, FloatArray]:
-    """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
-    k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
-    votes, total = (np.bincount(code, times * amount, minlength=count) for amount in (own * M, weight))
-    of_votes = values.sums_over_votes(columns, M)
-    influence, means = np.empty((k + of_votes.shape[1], len(M))), np.empty((count, k + of_votes.shape[1]))
-    share = times * weight
-    for place, column in enumerate(columns.T):
-        means[:, place] = np.bincount(code, share * column, minlength=count) / total
-        influence[place] = (column - means[code, place]) * weight
-    share, per_vote = times * own, own * (total / votes)[code]
-    for place, column in enumerate(of_votes.T, start=k):
-        means[:, place] = np.bincount(code, share * column, minlength=count) / votes
-        influence[place] = (column - means[code, place] * M) * per_vote
-    return means, influence.T
+@dataclass(frozen=True, eq=False)
+class Means:
+    """Means of columns over the rows of each group or, ``across`` groups, the mean of these; and their variances.
+
+    The mean of a column is its weighted sum over that of its sizes, shape (T, k). The weights of triplets sum to 1 in
+    each group, or over all of them for the mean of groups.
+    """
+
+    clustering: Clustering
+    sizes: FloatArray
+    weight: FloatArray
+    group: IntArray | None = None
+    groups: int = 1
+    across: bool = False
+
+    @cached_property
+    def _code(self) -> IntArray:
+        return self.clustering.rows.together if self.group is None else self.group
+
+    @cached_property
+    def _mean_sizes(self) -> FloatArray:
+        return self._averages(self.sizes)
+
+    @cached_property
+    def _shares(self) -> FloatArray:
+        """Weight of each row for a size of 1, shape (T, k)."""
+        shares = [self.weight / mean[self._code] for mean in self._mean_sizes.T]
+        return np.stack(shares).T
+
+    def _averages(self, columns: FloatArray) -> FloatArray:
+        """Weighted means of columns over the rows of each group, shape (groups, k)."""
+        code, weight = self._code, self.clustering.rows.times * self.weight
+        sums = [np.bincount(code, weight * column, minlength=self.groups) for column in columns.T]
+        return np.stack(sums, axis=1) / np.bincount(code, weight, minlength=self.groups)[:, None]
+
+    def of(self, columns: FloatArray) -> FloatArray:
+        """Mean of each column, shape (groups, k), or (1, k) for the mean of groups."""
+        means = self._averages(columns) / self._mean_sizes
+        return means.mean(axis=0, keepdims=True) if self.across else means
+
+    def influence(self, columns: FloatArray) -> FloatArray:
+        """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
+        means, influence = self._averages(columns) / self._mean_sizes, np.empty(columns.shape[::-1])
+        for k, mean in enumerate(means.T):
+            influence[k] = (columns[:, k] - mean[self._code] * self.sizes[:, k]) * self._shares[:, k]
+        return influence.T
+
+    def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
+        """Variance of each mean over rows and, where effects of votes are given, over observers."""
+        effects = None
+        if vote_effects is not None and self.clustering.votes is not None:
+            effects = vote_effects * self._shares[self.clustering.votes.row]
+        if self.across:
+            return self.clustering.variance_of_mean(influence, self.weight, effects, self._code, self.groups)
+        return self.clustering.standard_errors(influence, self.weight, effects, self.group, self.groups) ** 2
+
+    def estimate(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means of columns, and their variances over rows."""
+        return self.of(columns), self.variance(self.influence(columns))
+
+    def skewness(self, influence: FloatArray) -> FloatArray:
+        """Skewness of each mean, shape as of the means."""
+        return self.clustering.rows.skewness(influence, *self._strata)
+
+    def units(self) -> FloatArray:
+        """Effective number of independent units of each mean, shape (groups,) or (1,)."""
+        return self.clustering.units(self.weight, *self._strata)
+
+    @property
+    def _strata(self) -> tuple[IntArray | None, int]:
+        return (None, 1) if self.across else (self.group, self.groups)
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:

@@ -28,7 +28,7 @@ Here are the formulas. Whether the noise counts, and the fits to halves, are in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray
-from twoafc.inference.scores import MEASURES, score_functions
+from twoafc.inference.scores import all_measures, score_functions, with_sums
 from twoafc.table import Votes
 
 SPLITS = 10
@@ -51,37 +51,26 @@ class HalfScores:
     crossed: bool  # whether the training table was cross-validated
     df: float  # of V_train: see `degrees_of_freedom`
 
-    def variance(
-        self,
-        estimate: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-        measures: Sequence[str],
-        *,
-        rows: float | None = None,
-    ) -> FloatArray:
-        """Variance that training adds to the means of the measures: see `training_variance`.
-
-        `estimate` returns the means over test rows of the columns of D, shape (T, measures), and their variances.
-        """
-        means, variances = (np.stack(part) for part in zip(*map(estimate, self.apart), strict=True))
-        return training_variance(means, variances, measures, crossed=self.crossed, rows=rows)
-
 
 def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, df: float) -> HalfScores:
     """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
 
     Measures that do not depend on the fit, and expected ones, are 0.
     """
-    measures, rows = MEASURES[table.k], np.arange(len(table))
+    measures, rows = all_measures(table.k), np.arange(len(table))
     apart = np.zeros((len(P), len(table), len(measures)))
     for split, (first, second) in enumerate(P):
         if not np.isfinite(P[split]).all():
             apart[split] = np.nan  # a fit diverged
             continue
         one, other = (score_functions(table, half, ties=ties) for half in (first, second))
+        columns = {}
         for name in ("nll", "agreement", "score_2afc")[: table.k + 1]:
             with np.errstate(invalid="ignore"):  # two infinite NLLs
                 scores = (fit[name](rows, table.n, table.M, half) for fit, half in ((one, first), (other, second)))
-                apart[split, :, measures.index(name)] = np.subtract(*scores)
+                columns[name] = np.subtract(*scores)
+        for name, column in with_sums(columns, table.M).items():
+            apart[split, :, measures.index(name)] = column
     return HalfScores(apart, crossed, df)
 
 
@@ -94,7 +83,7 @@ def halves_of_difference(one: HalfScores | None, other: HalfScores | None, k: in
     if not known:
         return None
     splits = min(len(halves.apart) for halves in known)
-    first, *second = (halves.apart[:splits, :, [k]] for halves in known)
+    first, *second = (halves.apart[:splits, :, k : k + 1] for halves in known)
     crossed, df = all(halves.crossed for halves in known), min(halves.df for halves in known)
     return HalfScores(first - sum(second), crossed, df)
 
