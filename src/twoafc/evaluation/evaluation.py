@@ -14,24 +14,11 @@ from twoafc.arrays import FloatArray
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
+from twoafc.evaluation.bars import ErrorBarMethod, bootstrap_refits
+from twoafc.evaluation.explained import ceiling_of, explained_by, with_explained
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
 from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
-from twoafc.evaluation.records import (
-    Analytic,
-    Bootstrap,
-    Refit,
-    Scored,
-    bootstrap_refits,
-    ceiling_of,
-    explained_by,
-    score,
-    summaries,
-    tested_rows,
-    warnings,
-    with_bars,
-    with_explained,
-    with_letters,
-)
+from twoafc.evaluation.records import Scored, score, summaries, tested_rows, warnings, with_bars, with_letters
 from twoafc.evaluation.settings import FOLDS, Progress, Settings
 from twoafc.inference import (
     COMPARED,
@@ -160,7 +147,7 @@ def evaluate_tables(
     train, counted = data.train, data.train.count is not None
 
     # Fit, predict and score; fit to halves of the training table where its noise counts.
-    method = _way_to_error_bars(data, fits, settings, progress)
+    method = _error_bars(data, fits, settings, progress)
     parts, clusterings = _fit_and_score(fits.tasks(settings), data, settings, progress)
     noise = find_noise([one for _, one in parts], fits, data, clusterings, settings)
     scored, splits = with_noise(parts, noise, data, settings, progress)
@@ -230,12 +217,9 @@ def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, 
     return Data(train, None, fold), settings
 
 
-def _way_to_error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> Analytic:
-    if settings.error_bars == "bootstrap":
-        return Bootstrap(settings.draws, settings.seed)
-    if settings.error_bars == "refit":
-        return Refit(bootstrap_refits(data, fits, settings, progress), on_test=data.test is not None)
-    return Analytic()
+def _error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> ErrorBarMethod:
+    refits = bootstrap_refits(data, fits, settings, progress) if settings.error_bars == "refit" else {}
+    return ErrorBarMethod(settings, refits, on_test=data.test is not None)
 
 
 def _fit_and_score(
@@ -255,7 +239,7 @@ def _fit_and_score(
 
 
 def _with_error_bars(
-    scored: Sequence[Scored], method: Analytic, clusterings: Mapping[str, Clustering], settings: Settings
+    scored: Sequence[Scored], method: ErrorBarMethod, clusterings: Mapping[str, Clustering], settings: Settings
 ) -> tuple[list[Record], list[Record]]:
     """Records of all scores with their error bars, and of their means over seeds if there are several."""
     scores: list[Record] = []
@@ -267,7 +251,7 @@ def _with_error_bars(
     return scores, summaries(scores, units) if settings.seeds > 1 else []
 
 
-def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Analytic) -> list[Record]:
+def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: ErrorBarMethod) -> list[Record]:
     """Compare the distances under each estimator; of several seeds, the means over those that did not diverge.
 
     This is where p-values come from: `compare` takes the difference of two distances' values on each row, its mean and

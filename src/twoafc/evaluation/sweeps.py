@@ -19,9 +19,10 @@ import polars as pl
 from twoafc import plots
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
+from twoafc.evaluation.bars import BY_FORMULA
 from twoafc.evaluation.evaluation import check_tables, only, worded
 from twoafc.evaluation.loop import Data, crossed, joined, shared_distances
-from twoafc.evaluation.records import Analytic, score, with_bars
+from twoafc.evaluation.records import score, with_bars
 from twoafc.evaluation.settings import Progress, Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
@@ -260,7 +261,7 @@ def sweep(
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
             if moves:
                 tested[name], pairs[name][AUTOMATIC] = by_itself.result()
-    error_bars = worded(f"{Analytic().description}; noise of training left out; {clustering.description}", train.row)
+    error_bars = worded(f"{BY_FORMULA}; noise of training left out; {clustering.description}", train.row)
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
     compared = _compared(pairs, clustering, train.k)
     return Sweep(scores, kept, automatic, compared, notes, error_bars, tested, shared, test is None, train.row)
