@@ -80,13 +80,18 @@ def values_per_row(
     return with_sums(values | _precisions(table, P, group, draws), M)
 
 
+def _chosen(table: Votes, P: FloatArray, ties: metrics.Ties) -> Columns:
+    """Share of the choice of each triplet given to x1: by the model, and by the bare distance."""
+    d0, d1 = table.columns
+    margins = {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}
+    return {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
+
+
 def _choices(table: Votes, P: FloatArray, ties: metrics.Ties) -> Columns:
     """2AFC scores: of the model, which chooses by P, and of the bare distance, which chooses by d0 - d1."""
     d0, d1 = table.columns
-    margins = {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}
     values: Columns = {}
-    for name, margin in margins.items():
-        chosen = metrics.choice(margin, ties=ties)
+    for name, chosen in _chosen(table, P, ties).items():
         values[name] = metrics.score_2afc_per_triplet(table.n, table.M, chosen)
         values[f"{name}_simulated"] = metrics.score_2afc_per_triplet(P, 1, chosen)
     return values | {"ties": (d0 == d1).astype(np.float64), "ties_model": (P == 0.5).astype(np.float64)}
@@ -118,9 +123,7 @@ def score_functions(
         for rows, ranking in rankings(table, group):
             gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
         return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
-    d0, d1 = table.columns
-    for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
-        chosen = metrics.choice(margin, ties=ties)
+    for name, chosen in _chosen(table, P, ties).items():
         scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
     return scores
 
