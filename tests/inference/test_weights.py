@@ -164,7 +164,7 @@ def test_observers_are_clustered_with_weights() -> None:
     results = []
     for each in (weighted, table(again, names)):
         values, clustering = scored(each)
-        assert clustering.votes is not None
+        assert clustering.ballots is not None
         results.append(errors(values, None, clustering)["all"])
     # Copies of a triplet share a reference; the first differs by the correction for few references alone.
     np.testing.assert_allclose(results[0].se, results[1].se, rtol=1e-9)

@@ -68,7 +68,7 @@ class ErrorBarMethod:
         """Errors of the fitted surfaces, from drawn test tables."""
         groups, draws, seed = one.prediction.table.groups, self.settings.draws, self.settings.seed
         drawn = bootstrap_errors(values, groups, clustering.rows, grouped=one.grouped, draws=draws, seed=seed)
-        if clustering.votes is None:
+        if clustering.ballots is None:
             return {
                 group: error._replace(se=drawn[group], units=np.minimum(error.units, draws))
                 for group, error in by_formula.items()
@@ -82,14 +82,14 @@ class ErrorBarMethod:
 
     def _refit(self, one: Scored, by_formula: Errors) -> Errors:
         """Errors of surfaces fitted to other votes, on other rows."""
-        over_rows, by_group = self.on_test and one.split == "test", {}
+        tested, by_group = self.on_test and one.split == "test", {}
         for group, error in by_formula.items():
             drawn = self.refits.get((*one.key, one.split, group), np.full((2, len(error.se)), np.nan))
-            rows, training = error.se**2 if over_rows else np.zeros_like(error.se), spread(drawn) ** 2
+            over_rows, training = error.se**2 if tested else np.zeros_like(error.se), spread(drawn) ** 2
             units = np.minimum(error.units, len(drawn))
-            if over_rows:
-                units = combined_units(rows, error.units, training, len(drawn) - 1)
-            by_group[group] = error._replace(se=np.sqrt(rows + training), units=units)
+            if tested:
+                units = combined_units(over_rows, error.units, training, len(drawn) - 1)
+            by_group[group] = error._replace(se=np.sqrt(over_rows + training), units=units)
         return by_group
 
     def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class ErrorBarMethod:
             refits = {name: self.refits[name, estimator, "test", "all"] for name in values}
             return {"refitted" if self.on_test else "drawn": refits}
         # The part of the observers needs the formula.
-        if self.settings.error_bars != "bootstrap" or clustering.votes is not None:
+        if self.settings.error_bars != "bootstrap" or clustering.ballots is not None:
             return {}
         draws, seed = self.settings.draws, self.settings.seed
         drawn = {name: bootstrap_means(each, clustering.rows, draws=draws, seed=seed) for name, each in values.items()}

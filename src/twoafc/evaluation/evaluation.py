@@ -39,7 +39,7 @@ from twoafc.results import Result, Run, describe_counts, describe_table, known_n
 from twoafc.scale import Counts, carrying, share_votes
 from twoafc.table import Votes, as_votes, most_folds, native_kind, require_single, split_note, split_rows
 
-SEEN = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
+SEEN_VOTES = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
     "are left out"
@@ -185,7 +185,7 @@ def evaluate_tables(
         goodness={} if counted else _goodness(unseen, clustering),
         error_bars=worded(f"{method.description}; {training}{clustering.description}", train.row),
         ceiling=ceiling,
-        votes=_ballots(data.tested),
+        votes=_named_votes(data.tested),
         findings=_findings(data, fits.names),
         card=card,
     )
@@ -378,7 +378,7 @@ def only(table: Votes, names: Sequence[str]) -> Votes:
     return replace(table, distances={name: table.distances[name] for name in names})
 
 
-def _ballots(table: Votes) -> pl.DataFrame | None:
+def _named_votes(table: Votes) -> pl.DataFrame | None:
     """Single votes by the name of their triplet."""
     if table.votes is None or "observer" not in table.votes.columns:
         return None
@@ -455,7 +455,7 @@ def _evaluate_counts(
     }
     of_results = [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
     of_results += _density_note([record for result in results for record in result.scores], papers)
-    seen = [SEEN] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
+    seen = [SEEN_VOTES] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
     data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
     ceilings = [result.ceiling for result in results if result.ceiling is not None]
     ceiling = best_of(ceilings)

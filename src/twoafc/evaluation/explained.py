@@ -79,8 +79,8 @@ def _explained(
     if not np.isfinite(mean):
         return None, None
     effects = None
-    if clustering.votes is not None and values.vote_effects is not None:
-        effects = -values.vote_effects[:, [nll]] * weight[clustering.votes.row, None]
+    if clustering.ballots is not None and values.vote_effects is not None:
+        effects = -values.vote_effects[:, [nll]] * weight[clustering.ballots.row, None]
     se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, effects)[0, 0])
     units = float(clustering.units(weight)[0])
     if values.halves is not None:

@@ -88,12 +88,12 @@ def in_order(some: Sequence[Point]) -> list[Point]:
     )
 
 
-Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]
-MEASURES: dict[int, tuple[Measure, ...]] = {
+Swept = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]
+SWEPT: dict[int, tuple[Swept, ...]] = {
     2: ("nll", "nll_per_vote", "agreement", "score_2afc"),
     1: ("nll", "nll_per_vote", "agreement", "average_precision"),
 }
-"""Measures of triplets (2) and of pairs (1)."""
+"""Measures that are swept, of triplets (2) and of pairs (1)."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Sweep:
         """Return the score with the least NLL; slightly optimistic, since it is chosen on the tested votes."""
         return min(self.of(distance, parameter), key=lambda record: record["nll"])
 
-    def curves(self, parameter: Parameter, measure: Measure = "nll") -> dict[str, SweepCurve]:
+    def curves(self, parameter: Parameter, measure: Swept = "nll") -> dict[str, SweepCurve]:
         """Return what `twoafc.plots.sweep` draws: by distance, values of a measure with their intervals."""
         ends = (parameter, measure, f"{measure}_low", f"{measure}_high")
         return {
@@ -285,7 +285,7 @@ def _score(data: Data, clustering: Clustering, point: Point, density: Density | 
     assert one.values is not None  # P of a density is always a number
     bars = errors(one.values, None, clustering)
     (scores,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
-    kept = [f"{measure}{end}" for measure in MEASURES[data.train.k] for end in ("", "_se", "_low", "_high")]
+    kept = [f"{measure}{end}" for measure in SWEPT[data.train.k] for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
     named = {"sigma": point.settings.sigma, "grid_size": density.grid_size}
     return head | named | {key: scores[key] for key in (f"{data.train.row}s", "votes", *kept)}, one.values
@@ -310,7 +310,7 @@ CHOSEN = {
     "choosing anew in each fold, without the triplets that are scored",
 }
 """What the automatic sigma is, with a test table and where the table is cross-validated."""
-DRAWN_MEASURES: tuple[Measure, ...] = ("nll", "agreement")
+DRAWN_MEASURES: tuple[Swept, ...] = ("nll", "agreement")
 
 
 def write_sweep(result: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
@@ -388,7 +388,7 @@ def _cells(record: Record, parameter: Parameter) -> tuple[str, str]:
     return f"{value:.3g}" if parameter == "sigma" else str(value), f"{record['nll']:.4f}{error}"
 
 
-def draw_sweep(result: Sweep, parameter: Parameter, measure: Measure = "nll") -> Figure:
+def draw_sweep(result: Sweep, parameter: Parameter, measure: Swept = "nll") -> Figure:
     """Draw a measure against a parameter for every distance, the paper's and the automatic values marked."""
     from matplotlib.figure import Figure
 

@@ -26,8 +26,8 @@ from twoafc.inference.training import combined_units, halves_of_difference, trai
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A measure as distances are compared by it.
+class Criterion:
+    """How distances are compared by a measure.
 
     Parameters
     ----------
@@ -46,19 +46,21 @@ class Measure:
     same: str = "have the same 2AFC score on every triplet"
 
 
-def _nll(row: str) -> Measure:
-    return Measure(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
+def _nll(row: str) -> Criterion:
+    return Criterion(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
 
 
 COMPARED = {
     2: {
         "nll": _nll("triplet"),
-        "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
-        "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
+        "score_2afc": Criterion(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
+        "score_2afc_distance": Criterion(
+            1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1
+        ),
     },
     1: {
         "nll": _nll("pair"),
-        "average_precision": Measure(
+        "average_precision": Criterion(
             1, "puts same pairs first better than", "% average precision", 1, "order the pairs alike"
         ),
     },
@@ -71,7 +73,7 @@ def compare(
     clustering: Clustering,
     *,
     estimator: str,
-    measures: Mapping[str, Measure] | None = None,
+    measures: Mapping[str, Criterion] | None = None,
     drawn: Mapping[str, FloatArray] | None = None,
     refitted: Mapping[str, FloatArray] | None = None,
 ) -> list[Record]:
@@ -81,7 +83,7 @@ def compare(
     ----------
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
-    measures : mapping of name to Measure, optional
+    measures : mapping of name to Criterion, optional
         What to compare by; every name is a measure of `Values`. Default: those of `COMPARED`.
     drawn : mapping of distance to array, shape (draws, measures), optional
         Scores on drawn tables, the same for all distances: standard errors are then their spread.
@@ -125,7 +127,7 @@ def compare(
     return corrected(records, measures)
 
 
-def corrected(records: Sequence[Record], measures: Mapping[str, Measure]) -> list[Record]:
+def corrected(records: Sequence[Record], measures: Mapping[str, Criterion]) -> list[Record]:
     """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
 
     The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
@@ -150,7 +152,7 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Measure]) -> lis
     ]
 
 
-def _corrected(record: Record, measure: Measure, factor: float, tests: int) -> Record:
+def _corrected(record: Record, measure: Criterion, factor: float, tests: int) -> Record:
     pair = record["a"], record["b"]
     if record["p"] is None:
         unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
@@ -195,7 +197,7 @@ def planned_pairs(
 
 
 def keep_planned(
-    records: Sequence[Record], planned: Sequence[tuple[str, str]], measures: Mapping[str, Measure]
+    records: Sequence[Record], planned: Sequence[tuple[str, str]], measures: Mapping[str, Criterion]
 ) -> list[Record]:
     """Keep the comparisons that were planned, corrected for these alone; all of them where none was planned."""
     if not planned:
@@ -254,7 +256,7 @@ def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clu
         return []
     means = _means(pairs[0][0], k, len(pairs), clustering)
     apart, effects = np.stack([a.columns[:, k] - b.columns[:, k] for a, b in pairs], axis=1), None
-    if clustering.votes is not None:
+    if clustering.ballots is not None:
         effects = np.stack([a.vote_effects[:, k] - b.vote_effects[:, k] for a, b in pairs], axis=1)  # type: ignore[index]
     difference, units = _mean(pairs[0][0], apart, k, clustering), float(means.units()[0])
     errors = np.sqrt(means.variance(means.influence(apart), effects)[0])
@@ -268,8 +270,8 @@ def _with_training(difference: Difference, a: Values, b: Values, k: int, cluster
         return difference
     apart = halves.apart[:, :, 0].T  # one column for each split
     means, variances = _means(a, k, apart.shape[1], clustering).estimate(apart)
-    measures, rows = [a.measures[k]], difference.se**2
-    (variance,) = training_variance(means.T, variances.T, measures, crossed=halves.crossed, rows=rows)
+    measures, over_rows = [a.measures[k]], difference.se**2
+    (variance,) = training_variance(means.T, variances.T, measures, crossed=halves.crossed, over_rows=over_rows)
     return difference.plus(float(variance), halves.df)
 
 
@@ -283,7 +285,7 @@ def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering
     return difference
 
 
-def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
+def sentence(measure: Criterion, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Describe a difference in one sentence that may be quoted.
 
     Parameters
@@ -309,7 +311,7 @@ def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: flo
     return f"{a} and {b} cannot be told apart: {a} is ahead by {figures}"
 
 
-def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
+def advantage(measure: Criterion, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Write a difference as the advantage of the better distance, with its interval and p-value.
 
     Examples

@@ -49,18 +49,18 @@ class Clustering:
     """How the triplets of a table are clustered: by images, and by observers where single votes are known."""
 
     rows: Dependence
-    votes: Ballots | None = None
+    ballots: Ballots | None = None
     one_observer: bool = False
 
     @property
     def description(self) -> str:
         """The clustering in words."""
         words = [self.rows.description]
-        if self.votes is not None:
-            words.append(f"votes by observer too ({self.votes.observers} observers)")
+        if self.ballots is not None:
+            words.append(f"votes by observer too ({self.ballots.observers} observers)")
         elif self.one_observer:
             words.append("for this one observer alone")
-        if self.votes is not None or len(self.rows.kinds) > 1:
+        if self.ballots is not None or len(self.rows.kinds) > 1:
             words.append("tests may be a little cautious")  # the variance is a sum, or the largest, of several
         return "; ".join(words)
 
@@ -76,8 +76,8 @@ class Clustering:
         """Explain what few references, images or observers mean for the error bars."""
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
-        if self.votes is not None:
-            families["observers"] = self.votes.observers, float(self.votes.units(weight, self.rows.together, 1)[0])
+        if self.ballots is not None:
+            families["observers"] = self.ballots.observers, float(self.ballots.units(weight, self.rows.together, 1)[0])
         sentences = []
         for family, (number, units) in families.items():
             if units >= (FEW_IMAGES if family == "images" else FEW):
@@ -116,9 +116,9 @@ class Clustering:
     ) -> FloatArray:
         """Standard errors of weighted means, shape (strata, k): see `Dependence.variance` and `Ballots.variance`."""
         variance = self.rows.variance(influence, weight, stratum, strata)
-        if self.votes is not None and effects is not None:
+        if self.ballots is not None and effects is not None:
             stratum = self.rows.together if stratum is None else stratum
-            variance = variance + self.votes.variance(effects, weight, self.rows, stratum, strata)
+            variance = variance + self.ballots.variance(effects, weight, self.rows, stratum, strata)
         return np.sqrt(variance)
 
     def variance_of_mean(
@@ -126,8 +126,8 @@ class Clustering:
     ) -> FloatArray:
         """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
         variance = self.rows.variance_of_mean(influence, weight, stratum, strata)
-        if self.votes is not None and effects is not None:
-            variance = variance + self.votes.variance(effects, weight, self.rows, self.rows.together, 1)
+        if self.ballots is not None and effects is not None:
+            variance = variance + self.ballots.variance(effects, weight, self.rows, self.rows.together, 1)
         return variance
 
     def linear_errors(
@@ -144,18 +144,18 @@ class Clustering:
         The residual is n - M centre of each triplet, where centre, shape (T,), is what its votes are compared with.
         """
         effects = None
-        if self.votes is not None:
-            row = self.votes.row
-            effects = (coefficient[row] * (self.votes.chosen - centre[row]))[:, None]
+        if self.ballots is not None:
+            row = self.ballots.row
+            effects = (coefficient[row] * (self.ballots.chosen - centre[row]))[:, None]
         return self.standard_errors((coefficient * residual)[:, None], weight, effects, stratum, strata)[:, 0]
 
     def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
         """Effective number of independent units in each stratum, shape (strata,)."""
         units = self.rows.units(weight, stratum, strata)
-        if self.votes is None:
+        if self.ballots is None:
             return units
         stratum = self.rows.together if stratum is None else stratum
-        return np.minimum(units, self.votes.units(weight, stratum, strata))
+        return np.minimum(units, self.ballots.units(weight, stratum, strata))
 
 
 def clustering_of(table: Votes) -> Clustering:
@@ -199,9 +199,11 @@ def values_of(
 ) -> Values:
     """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
     measures, effects = all_measures(table.k), None
-    if clustering.votes is not None:
-        row, functions = clustering.votes.row, score_functions(table, P, ties=ties, group=group)
-        known = {name: vote_effects(score, clustering.votes, table.n, table.M, P) for name, score in functions.items()}
+    if clustering.ballots is not None:
+        row, functions = clustering.ballots.row, score_functions(table, P, ties=ties, group=group)
+        known = {
+            name: vote_effects(score, clustering.ballots, table.n, table.M, P) for name, score in functions.items()
+        }
         effects = np.zeros((len(row), len(measures)))
         for name, column in with_sums(known, table.M[row]).items():
             effects[:, measures.index(name)] = column
@@ -243,19 +245,20 @@ def errors(
 def _errors(values: Values, means: Means) -> list[Error]:
     """Errors of each measure, for each group or, across them, for their mean."""
     influence = means.influence(values.columns)
-    rows = means.variance(influence, values.vote_effects)
-    units, training = np.broadcast_to(means.units()[:, None], rows.shape), np.zeros(rows.shape)
+    over_rows = means.variance(influence, values.vote_effects)
+    units, training = np.broadcast_to(means.units()[:, None], over_rows.shape), np.zeros(over_rows.shape)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
-    skew, nll = np.zeros(rows.shape), [k for k, name in enumerate(values.measures) if name in ("nll", "nll_per_vote")]
-    skew[:, nll] = means.skewness(influence[:, nll])
+    skewed = [k for k, name in enumerate(values.measures) if name in ("nll", "nll_per_vote")]
+    skew = np.zeros(over_rows.shape)
+    skew[:, skewed] = means.skewness(influence[:, skewed])
     if values.halves is not None:
         averages, variances = zip(*map(means.estimate, values.halves.apart), strict=True)
         crossed = values.halves.crossed
         training = training_variance(np.stack(averages), np.stack(variances), values.measures, crossed=crossed)
-        whole = rows + training
-        skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
-        units = combined_units(rows, units, training, values.halves.df)
-    return [Error(*figures) for figures in zip(np.sqrt(rows + training), skew, units, training, strict=True)]
+        whole = over_rows + training
+        skew = skew * np.divide(over_rows, whole, out=np.zeros(over_rows.shape), where=whole > 0) ** 1.5
+        units = combined_units(over_rows, units, training, values.halves.df)
+    return [Error(*figures) for figures in zip(np.sqrt(over_rows + training), skew, units, training, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,8 +311,8 @@ class Means:
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""
         effects = None
-        if vote_effects is not None and self.clustering.votes is not None:
-            effects = vote_effects * self._shares[self.clustering.votes.row]
+        if vote_effects is not None and self.clustering.ballots is not None:
+            effects = vote_effects * self._shares[self.clustering.ballots.row]
         if self.across:
             return self.clustering.variance_of_mean(influence, self.weight, effects, self._code, self.groups)
         return self.clustering.standard_errors(influence, self.weight, effects, self.group, self.groups) ** 2

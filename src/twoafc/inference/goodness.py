@@ -438,7 +438,7 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
         excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
     value, weight = float((own * excess).sum()) / total, own * table.M / total
     vote_influence = None
-    if by_vote is not None and clusters.votes is not None:
+    if by_vote is not None and clusters.ballots is not None:
         vote_influence = (own[row] * (by_vote - value))[:, None] / total
     influence = own * (excess - value * table.M) / total
     se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])

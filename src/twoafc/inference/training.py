@@ -94,11 +94,12 @@ def training_variance(
     measures: Sequence[str],
     *,
     crossed: bool,
-    rows: float | None = None,
+    over_rows: float | None = None,
 ) -> FloatArray:
     """V_train, shape (..., measures), from the mean of D over test rows and its variance over them.
 
-    Both have shape (K, ..., measures); splits in which they are not finite are left out. `rows` is V of a difference.
+    Both have shape (K, ..., measures); splits in which they are not finite are left out. `over_rows` is V of a
+    difference.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def training_variance(
     splits = known.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         R, interaction = (np.where(known, part, 0.0).sum(axis=0) / (2 * splits) for part in (means**2, variances))
-        of_choice = np.clip(interaction / (2 * rows), 0.25, 0.4) if rows else 0.4
+        of_choice = np.clip(interaction / (2 * over_rows), 0.25, 0.4) if over_rows else 0.4
     nll = np.array([name.startswith("nll") for name in measures])
     f = np.where(nll, 0.125, 0.5) if crossed else np.where(nll, 0.25, of_choice)
     return np.asarray(f * np.where(splits > 0, R if crossed else np.maximum(R - interaction, 0.0), np.nan))
@@ -120,7 +121,7 @@ def degrees_of_freedom(splits: int, units: float) -> float:
     return max(1.0, min(float(splits), units - 1))
 
 
-def combined_units(rows: ArrayLike, units: ArrayLike, added: ArrayLike, df: float) -> FloatArray:
+def combined_units(over_rows: ArrayLike, units: ArrayLike, added: ArrayLike, df: float) -> FloatArray:
     """Effective number of units of a sum of two variances, over test rows and an added one (Satterthwaite).
 
     Examples
@@ -128,7 +129,7 @@ def combined_units(rows: ArrayLike, units: ArrayLike, added: ArrayLike, df: floa
     >>> combined_units(np.array([1.0]), 41.0, np.array([1.0]), 10.0)
     array([33.])
     """
-    rows, units, added = (np.asarray(values, dtype=np.float64) for values in (rows, units, added))
+    over_rows, units, added = (np.asarray(values, dtype=np.float64) for values in (over_rows, units, added))
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (rows + added) ** 2 / (rows**2 / (units - 1) + added**2 / df)
+        whole = (over_rows + added) ** 2 / (over_rows**2 / (units - 1) + added**2 / df)
     return np.asarray(np.where(added > 0, 1 + whole, units))
