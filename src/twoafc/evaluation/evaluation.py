@@ -15,7 +15,7 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.bars import ErrorBarMethod, bootstrap_refits
-from twoafc.evaluation.explained import ceiling_of, explained_by, with_explained
+from twoafc.evaluation.explained import ceiling_of, with_common_ceiling, with_explained
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
 from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
 from twoafc.evaluation.records import Scored, score, summaries, tested_rows, warnings, with_bars, with_letters
@@ -26,7 +26,6 @@ from twoafc.inference import (
     Goodness,
     Record,
     Values,
-    best_of,
     clustering_of,
     compare,
     goodness_of_fit,
@@ -433,7 +432,6 @@ def _evaluate_counts(
     """Evaluate counts distance by distance, since each has its own rows; fits carry their counts."""
     names, notes = shared_distances(train, test, distances)
     chosen, notes_of_estimators = _for_counts(estimators)
-    of_counts = [note for table in (train, test) if table for name in names for note in table[name].vote_notes]
     results: list[Result] = []
     runs: list[Run] = []
     for name in names:
@@ -443,37 +441,43 @@ def _evaluate_counts(
         for run in results[-1].runs:
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
-    # Of the two tables the one whose bins are wider for its distances.
-    tables = [table for table in (train, test) if table]
-    widest = [max((table[name] for table in tables), key=lambda each: max(each.widest, each.beyond)) for name in names]
-    of_bins = [note for counts in widest for note in counts.bin_notes]
-    wide = [note.removeprefix("warning: ") for note in of_bins if note.startswith("warning: ")]
     papers = {
         name: np.inf if nll is None else nll
         for result in results
         for name, nll in result.card["paper_density_nll"].items()
     }
-    of_results = [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
-    of_results += _density_note([record for result in results for record in result.scores], papers)
-    seen = [SEEN_VOTES] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
+    notes += [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
+    notes += _density_note([record for result in results for record in result.scores], papers)
+    of_counts, caveats = _notes_on_counts(train, test, names)
+    caveats += [text for result in results for text in result.card["caveats"]]
     data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
-    ceilings = [result.ceiling for result in results if result.ceiling is not None]
-    ceiling = best_of(ceilings)
+    scores, ceiling = with_common_ceiling(
+        [result.scores for result in results], [result.ceiling for result in results if result.ceiling is not None]
+    )
     bars = [result.error_bars for result in results]
-    caveats = [text for result in results for text in result.card["caveats"]]
     return results[0].replace(
-        scores=[
-            explained_by(record, own, ceiling)
-            for own, result in zip(ceilings, results, strict=True)
-            for record in result.scores
-        ],
+        scores=scores,
         runs=runs,
         ceiling=ceiling,
         error_bars=next((words for words in bars if "left out" in words), bars[0]),
-        notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
+        notes=[*dict.fromkeys([*notes, *notes_of_estimators, ABSENT, *of_counts])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": [*dict.fromkeys([*seen, *wide, *caveats])], "paper_density_nll": _finite(papers)},
+        | {"caveats": [*dict.fromkeys(caveats)], "paper_density_nll": _finite(papers)},
     )
+
+
+def _notes_on_counts(
+    train: Mapping[str, Counts], test: Mapping[str, Counts] | None, names: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Notes on votes and on bins, and cautions: votes of test that are in train too, and wide bins."""
+    tables = [table for table in (train, test) if table]
+    of_votes = [note for table in tables for name in names for note in table[name].vote_notes]
+    # Of the two tables the one whose bins are wider for its distances.
+    widest = [max((table[name] for table in tables), key=lambda each: max(each.widest, each.beyond)) for name in names]
+    of_bins = [note for counts in widest for note in counts.bin_notes]
+    seen = [SEEN_VOTES] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
+    wide = [note.removeprefix("warning: ") for note in of_bins if note.startswith("warning: ")]
+    return [*of_votes, *of_bins], [*seen, *wide]
 
 
 def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEstimator], list[str]]:

@@ -14,6 +14,7 @@ from twoafc.inference import (
     Clustering,
     Record,
     Values,
+    best_of,
     errors,
     estimate_ceiling,
     share_explained,
@@ -57,7 +58,16 @@ def with_explained(
     return with_fields(scores, explained)
 
 
-def explained_by(record: Record, own: Ceiling, common: Ceiling) -> Record:
+def with_common_ceiling(
+    scores: Sequence[Sequence[Record]], ceilings: Sequence[Ceiling]
+) -> tuple[list[Record], Ceiling]:
+    """Join the scores of tables with the same votes, with the share that each explains of what all of them show."""
+    common = best_of(ceilings)
+    parts = zip(scores, ceilings, strict=True)
+    return [_explained_by(record, own, common) for records, own in parts for record in records], common
+
+
+def _explained_by(record: Record, own: Ceiling, common: Ceiling) -> Record:
     """Return a record with the share that it explains of a common ceiling, instead of its own."""
     shares = {}
     for end, sides in {"low": ("gain_highest", "gain_lowest"), "high": ("gain_lowest", "gain_highest")}.items():

@@ -237,7 +237,6 @@ def sweep(
         notes.append(f"no test table: {split_note(train, data.fold)}")
     clustering = clustering_of(data.tested)
     notes += clustering.weighting
-    moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(kept, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
     scores: list[Record] = []
     tested: dict[str, Record] = {}
@@ -247,19 +246,20 @@ def sweep(
         last.callback(pool.shutdown, cancel_futures=True)  # also after an error, or Ctrl-C
         for place, name in enumerate(names):
             own = data.of(name)
-            chosen = automatic[name] = _automatic(own.train)
-            todo = in_order([*asked, Point("sigma", replace(kept, sigma=chosen.sigma))]) if moves else asked
-            if moves:
-                each = replace(kept, sigma=chosen.sigma if test is not None else "auto")
-                by_itself = pool.submit(_score, own, clustering, Point("sigma", chosen), each)
+            automatic[name] = _automatic(own.train)
+            todo, by_itself = asked, None
+            if asked[0].parameter == "sigma":
+                todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))])
+                each = replace(kept, sigma="auto" if test is None else automatic[name].sigma)
+                by_itself = pool.submit(_score, own, clustering, Point("sigma", automatic[name]), each)
             results = pool.map(partial(_score, own, clustering), todo)
             for done, (point, (record, value)) in enumerate(zip(todo, results, strict=True), start=1):
                 scores.append(record)
-                if point == papers:
+                if point == Point("sigma", replace(kept, sigma=PAPER.sigma)):
                     pairs[name] = {PAPERS: value}
                 if progress:
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
-            if moves:
+            if by_itself is not None:
                 tested[name], pairs[name][AUTOMATIC] = by_itself.result()
     error_bars = worded(f"{BY_FORMULA}; noise of training left out; {clustering.description}", train.row)
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
