@@ -241,12 +241,12 @@ def _ordered(
 def _mean(values: Values, columns: FloatArray, k: int, clustering: Clustering) -> FloatArray:
     """Mean of columns of measure k, with plain sums, so that means of round numbers are round."""
     weights = clustering.rows.sampling
-    return np.asarray(np.average(columns, axis=0, weights=weights) / np.average(values.sizes[:, k], weights=weights))
+    return np.asarray(np.average(columns, axis=0, weights=weights) / np.average(values.size(k), weights=weights))
 
 
 def _means(values: Values, k: int, columns: int, clustering: Clustering) -> Means:
     """How means of some columns of measure k are taken."""
-    sizes = np.broadcast_to(values.sizes[:, [k]], (len(values.M), columns))
+    sizes = np.broadcast_to(values.size(k)[:, None], (len(values.M), columns))
     return Means(clustering, sizes, clustering.rows.shares())
 
 

@@ -181,11 +181,14 @@ class Values:
     halves: HalfScores | None = None
     runs: tuple[FloatArray, ...] = ()  # columns of each seed, where these are means over seeds
 
+    def size(self, k: int) -> FloatArray:
+        """What each row counts for in the mean of measure k, shape (T,): 1, or its votes for means over votes."""
+        return self.M.astype(np.float64) if self.measures[k] in PER_VOTE else np.ones(len(self.M))
+
     @property
     def sizes(self) -> FloatArray:
-        """What each row counts for in the mean of each measure, shape (T, measures): 1, or its votes for `PER_VOTE`."""
-        ones, votes = np.ones(len(self.M)), self.M.astype(np.float64)
-        return np.stack([votes if name in PER_VOTE else ones for name in self.measures]).T
+        """The size of each row for every measure, shape (T, measures)."""
+        return np.stack([self.size(k) for k in range(len(self.measures))]).T
 
 
 def values_of(
