@@ -8,7 +8,7 @@ import pytest
 
 from conftest import random_table
 from scoring import grouped, scored
-from twoafc.inference import Dependence, bootstrap_errors, bootstrap_means, clustering_of, drawn_rows, errors
+from twoafc.inference import Dependence, Values, bootstrap_errors, bootstrap_means, clustering_of, drawn_rows, errors
 
 
 @pytest.mark.parametrize("kind", ["alone", "ref", "images"])
@@ -37,8 +37,8 @@ def test_drawn_tables_are_seeded_and_whole() -> None:
     assert len(rows) == 40
     counts = np.bincount(rows, minlength=40).reshape(10, 4)
     assert (counts == counts[:, :1]).all()
-    columns = np.arange(40.0)[:, None]
-    one, same, other = (bootstrap_means(columns, together, draws=20, seed=seed) for seed in (1, 1, 2))
+    values = Values(("nll",), np.arange(40.0)[:, None], np.ones(40, dtype=np.int64))
+    one, same, other = (bootstrap_means(values, together, draws=20, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
 

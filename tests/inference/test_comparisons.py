@@ -58,7 +58,7 @@ def test_comparisons_are_paired_t_tests() -> None:
 
 def test_drawn_scores_may_stand_for_the_formula() -> None:
     values, link = three()
-    drawn = {name: bootstrap_means(each.columns, link.rows, draws=3000, seed=1) for name, each in values.items()}
+    drawn = {name: bootstrap_means(each, link.rows, draws=3000, seed=1) for name, each in values.items()}
     analytic, bootstrap = (compare(values, link, estimator="any", drawn=r) for r in (None, drawn))
     for one, other in zip(analytic, bootstrap, strict=True):
         assert one["difference"] == other["difference"]

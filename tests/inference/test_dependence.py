@@ -203,10 +203,10 @@ def test_one_cluster_tells_no_error() -> None:
 def test_what_a_vote_moves_is_its_residual_times_what_it_changes() -> None:
     table, P = observed(30, 8, np.random.default_rng(7), 0.5)
     link = clustering_of(table)
-    assert link.votes is not None
-    found = vote_effects(lambda row, n, M, p: -log_likelihood(n, M, p), link.votes, table.n, table.M, P)
+    assert link.ballots is not None
+    found = vote_effects(lambda row, n, M, p: -log_likelihood(n, M, p), link.ballots, table.n, table.M, P)
     for vote in range(0, 150, 7):
-        row, chosen = int(link.votes.row[vote]), int(link.votes.chosen[vote])
+        row, chosen = int(link.ballots.row[vote]), int(link.ballots.chosen[vote])
         others = table.n[row] - chosen
         with_, without = (-log_likelihood(others + k, 5, P[row]) for k in (1, 0))
         assert found[vote] == pytest.approx(float((chosen - P[row]) * (with_ - without)), rel=1e-9)

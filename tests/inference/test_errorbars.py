@@ -100,7 +100,7 @@ def test_observers_named_at_random_do_not_shrink_the_error() -> None:
 def test_the_nll_per_vote_is_a_ratio() -> None:
     table, P = grouped(400, 2)
     values, link, _ = scored(table, P)
-    found = errors(values, table.codes("group"), link)["all"].se[len(values.measures)]
+    found = errors(values, table.codes("group"), link)["all"].se[values.measures.index("nll_per_vote")]
     weights = row_weights(link.rows, 4000, np.random.default_rng(0))
     drawn = (weights @ values.columns[:, 0]) / (weights @ table.M)
     assert found == pytest.approx(drawn.std(), rel=0.06)

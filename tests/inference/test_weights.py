@@ -164,7 +164,7 @@ def test_observers_are_clustered_with_weights() -> None:
     results = []
     for each in (weighted, table(again, names)):
         values, clustering = scored(each)
-        assert clustering.votes is not None
+        assert clustering.ballots is not None
         results.append(errors(values, None, clustering)["all"])
     # Copies of a triplet share a reference; the first differs by the correction for few references alone.
     np.testing.assert_allclose(results[0].se, results[1].se, rtol=1e-9)
@@ -272,7 +272,6 @@ def test_ceiling_and_goodness_of_copies() -> None:
     for name in ("floor_nll", "human_triplets", "human_triplets_se", "human_pairs", "human_pairs_se"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
     assert (one.triplets, other.triplets) == (200, len(again))
-    assert sum(each.triplets for each in one.by_votes) == 200
     fits = [goodness_of_fit(each, chance(each), clustering_of(each)) for each in (table, again)]
     np.testing.assert_allclose(*(fit.intraclass[:2] for fit in fits), rtol=1e-9)
     np.testing.assert_allclose(*(fit.calibration.slope[:2] for fit in fits), rtol=1e-7)

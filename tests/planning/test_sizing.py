@@ -219,6 +219,19 @@ def test_the_difference_is_that_of_the_result_per_vote(result: twoafc.Result, me
     assert found.components.difference == pytest.approx(a[name].item() - b[name].item())
 
 
+@pytest.mark.parametrize("measure", ["score_2afc", "score_2afc_distance"])
+def test_ties_are_worth_what_they_are_in_the_result(pilot: pl.DataFrame, measure: str) -> None:
+    coarse = pilot.with_columns(pl.col("b_d0", "b_d1").round(0))
+    found = {}
+    for ties in ("half", "x0"):
+        result = twoafc.evaluate(coarse, error_bars="fixed", ties=ties)
+        scores = result.frame().filter(split="test", group="all")
+        a, b = (scores.filter(distance=name)[f"{measure}_votes"].item() for name in "ab")
+        found[ties] = planning.size(result, measure=measure, se=1.0).components.difference
+        assert found[ties] == pytest.approx(a - b)
+    assert found["half"] != pytest.approx(found["x0"])
+
+
 def test_a_pilot_of_single_triplets_says_little_of_references(pilot: pl.DataFrame) -> None:
     alone = pilot.with_columns(ref="triplet")
     found = planning.size(alone, difference=0.05, references=10)

@@ -16,7 +16,8 @@ from twoafc.table import Triplets
 
 UNLIKE_M = 1.3
 """Ratio of the mean M of two tables from which their NLLs are not comparable."""
-MIN_ROWS = 50
+ENOUGH_ROWS = 50
+"""Fewer rows say little about their votes: percentages, one side, a preference."""
 AGREES = 1e-4
 """p-value of a 2AFC score above 50 % that shows votes for one side to be about the images."""
 STEPS = 10
@@ -102,7 +103,7 @@ def _spellings(profile: Profile) -> Iterator[Finding]:
 
 def _percentages(profile: Profile) -> Iterator[Finding]:
     n, M = profile.table.n, profile.table.M
-    if len(n) < MIN_ROWS or M.min() != M.max() or M[0] not in (100, 1000):
+    if len(n) < ENOUGH_ROWS or M.min() != M.max() or M[0] not in (100, 1000):
         return
     whole, values = int(M[0]), set(np.unique(n).tolist())
     for people in PEOPLE:
@@ -118,7 +119,7 @@ def _percentages(profile: Profile) -> Iterator[Finding]:
 def _one_sided(profile: Profile) -> Iterator[Finding]:
     """Find votes that are all, or nearly all, for x0 or for x1; the distances show whether the images are why."""
     side, votes = profile.one_sided, int(profile.table.M.sum())
-    if side is None or len(profile.table) < MIN_ROWS:
+    if side is None or len(profile.table) < ENOUGH_ROWS:
         return
     chosen = int(profile.table.n.sum()) if side == "x1" else votes - int(profile.table.n.sum())
     amount = "all" if chosen == votes else "nearly all"
@@ -126,7 +127,10 @@ def _one_sided(profile: Profile) -> Iterator[Finding]:
     agreeing = [name for name in names if profile.relations[name].high < AGREES]
     evidence = f"{share_of(chosen, votes)} votes"
     if names:
-        evidence += f"; 2AFC {_scores(profile, agreeing or names)}"
+        shown = agreeing or names
+        scores = [profile.relations[name].score for name in shown]
+        span = f"{scores[0]:.1f}" if len(scores) == 1 else f"{min(scores):.1f}..{max(scores):.1f}"
+        evidence += f"; 2AFC {span} % for {join_names(shown)}"
     level: Level = "note" if agreeing else "warning"
     if agreeing:
         message = f"{amount} votes are for {side}: probably the image that was chosen is always {side}"
@@ -141,7 +145,7 @@ def _one_sided(profile: Profile) -> Iterator[Finding]:
 def one_answer(profile: Profile) -> Iterator[Finding]:
     """Find pairs that are all called same, or all different."""
     side, n, votes = profile.one_sided, int(profile.table.n.sum()), int(profile.table.M.sum())
-    if side is None or len(profile.table) < MIN_ROWS:
+    if side is None or len(profile.table) < ENOUGH_ROWS:
         return
     answer, chosen = ("same", n) if side == "x1" else ("different", votes - n)
     message = f"{'all' if chosen == votes else 'nearly all'} votes are {answer}: no distance can explain much"
@@ -150,16 +154,10 @@ def one_answer(profile: Profile) -> Iterator[Finding]:
     yield Finding("one_sided", "warning", profile.role, None, message, evidence, remedy)
 
 
-def _scores(profile: Profile, names: list[str]) -> str:
-    scores = [profile.relations[name].score for name in names]
-    span = f"{scores[0]:.1f} %" if len(scores) == 1 else f"{min(scores):.1f}..{max(scores):.1f} %"
-    return f"{span} for {join_names(names)}"
-
-
 def _preference(profile: Profile) -> Iterator[Finding]:
     """Find a preference for one side, beyond what the best distance explains."""
     table = profile.table
-    if len(table) < MIN_ROWS or not isinstance(table, Triplets):
+    if len(table) < ENOUGH_ROWS or not isinstance(table, Triplets):
         return
     best = max(profile.varying, key=lambda name: abs(profile.relations[name].score - 50), default=None)
     P, weight = np.full(len(table), 0.5), 1 if table.weight is None else table.weight

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.diagnostics.findings import Finding, Level, join_names
-from twoafc.diagnostics.profile import Column, Profile, Relation
+from twoafc.diagnostics.profile import MIN_UNITS, Column, Profile, Relation
 from twoafc.diagnostics.values import kolmogorov
 from twoafc.inference import clustering_of, p_value
 from twoafc.table import Votes, compared_images
@@ -30,8 +30,8 @@ P_LEANING = 0.01
 """p-value of a score below 50 % for a note, one-sided and corrected for the number of distances in the table."""
 MIN_EFFECT, MIN_EFFECT_COARSE = 2.5, 20.0
 """Least difference from 50 %, and where references are too few to know their spread."""
-MIN_UNITS, MIN_ROWS_COARSE = 20, 100
-"""Least number of references, or of rows if each has its own; of rows where there are too few references."""
+MIN_ROWS_COARSE = 100
+"""Least number of rows where there are too few references (`MIN_UNITS`, or rows if each has its own)."""
 STRATA = 4
 CORRELATED, STRONGLY = 0.15, 0.5
 """Least rank correlation, or difference of two Kolmogorov distances, that decides between two causes; and one that is
@@ -47,15 +47,15 @@ RELATED = 0.03
 """Rank correlation of two distances of the same images, if the table is large enough."""
 FEW_UNLIKE = 0.1
 """Share of repeated pairs of images with different distances below which names and distances belong together."""
-MANY_TIES = 0.5
+TOO_MANY_TIES = 0.5
 """Share of ties above which a distance is not tested."""
 NOTE_EFFECT, NOTE_ROWS = 9.0, 200
 """Per cent of 2AFC, and rows, for a note that nothing is explained although little is certain."""
-MIN_SPREAD = 0.1
+MIN_VOTE_SPREAD = 0.1
 """Standard deviation of n / M below which there is nothing to explain."""
 MIN_PAIRS = 20
-ROUNDING = 1e-3
-"""Difference, relative to the distance's range, that is allowed between rows with the same pair of images."""
+UNLIKE = 1e-3
+"""Difference, relative to the distance's range, above which rows with the same pair of images have unlike distances."""
 
 # Groups
 MIN_GROUP = 100
@@ -320,7 +320,7 @@ def _turning(profile: Profile, name: str) -> Finding:
 
 def _shuffled(profiles: list[Profile]) -> Iterator[Finding]:
     for profile, other in _with_other(profiles):
-        if profile.one_sided or np.std(profile.table.n / profile.table.M) < MIN_SPREAD:
+        if profile.one_sided or np.std(profile.table.n / profile.table.M) < MIN_VOTE_SPREAD:
             continue
         related = [name for name in profile.varying if profile.relations[name].p < P_RELATED]
         unrelated = [name for name in profile.varying if _explains_nothing(profile, name, related, other)]
@@ -336,7 +336,7 @@ def _shuffled(profiles: list[Profile]) -> Iterator[Finding]:
 def _explains_nothing(profile: Profile, name: str, related: list[str], other: Profile | None) -> bool:
     column, relation = profile.columns[name], profile.relations[name]
     # Ties explain nothing, and have a finding of their own.
-    if relation.p < P_UNRELATED or np.mean(column.d[0] == column.d[1]) > MANY_TIES:
+    if relation.p < P_UNRELATED or np.mean(column.d[0] == column.d[1]) > TOO_MANY_TIES:
         return False
     # The effect to expect of ordered rows: from the other table, or from distances that it is not correlated with.
     limit = max(SMALL_EFFECT, _effect(other, name) / 3)
@@ -473,7 +473,7 @@ def unlike_pairs(table: Votes, name: str) -> tuple[float, int] | None:
     if len(repeated) < MIN_PAIRS:
         return None
     low, high = np.quantile(frame["d"].to_numpy(), [0.05, 0.95])
-    return float((repeated > ROUNDING * (high - low)).mean()), len(repeated)
+    return float((repeated > UNLIKE * (high - low)).mean()), len(repeated)
 
 
 # Groups: votes that are flipped or shuffled in one group

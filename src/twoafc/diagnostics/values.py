@@ -12,6 +12,7 @@ from twoafc.diagnostics.findings import Finding, Level, share_of
 from twoafc.diagnostics.profile import Column, Profile
 
 MIN_ROWS = 5
+"""Fewer rows say nothing about the values of a distance."""
 MIN_TIES, MANY_TIES, MOST_TIES = 10, 0.1, 0.25
 ROUNDING = 1e-4
 """Relative to the largest value; values less than this below zero are rounding errors."""

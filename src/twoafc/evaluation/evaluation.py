@@ -14,24 +14,11 @@ from twoafc.arrays import FloatArray, Progress
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
+from twoafc.evaluation.bars import ErrorBarMethod, bootstrap_refits
+from twoafc.evaluation.explained import ceiling_of, with_common_ceiling, with_explained
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
 from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
-from twoafc.evaluation.records import (
-    Analytic,
-    Bootstrap,
-    Refit,
-    Scored,
-    bootstrap_refits,
-    ceiling_of,
-    explained_by,
-    score,
-    summaries,
-    tested_rows,
-    warnings,
-    with_bars,
-    with_explained,
-    with_letters,
-)
+from twoafc.evaluation.records import Scored, score, summaries, tested_rows, warnings, with_bars, with_letters
 from twoafc.evaluation.settings import FOLDS, Settings
 from twoafc.inference import (
     COMPARED,
@@ -39,7 +26,6 @@ from twoafc.inference import (
     Goodness,
     Record,
     Values,
-    best_of,
     clustering_of,
     compare,
     goodness_of_fit,
@@ -52,7 +38,7 @@ from twoafc.results import Result, Run, describe_counts, describe_table, known_n
 from twoafc.scale import Counts, carrying, share_votes
 from twoafc.table import Votes, as_votes, most_folds, native_kind, require_single, split_note, split_rows
 
-SEEN = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
+SEEN_VOTES = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
     "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
     "are left out"
@@ -160,7 +146,7 @@ def evaluate_tables(
     train, counted = data.train, data.train.count is not None
 
     # Fit, predict and score; fit to halves of the training table where its noise counts.
-    method = _way_to_error_bars(data, fits, settings, progress)
+    method = _error_bars(data, fits, settings, progress)
     parts, clusterings = _fit_and_score(fits.tasks(settings), data, settings, progress)
     noise = find_noise([one for _, one in parts], fits, data, clusterings, settings)
     scored, splits = with_noise(parts, noise, data, settings, progress)
@@ -198,7 +184,7 @@ def evaluate_tables(
         goodness={} if counted else _goodness(unseen, clustering),
         error_bars=worded(f"{method.description}; {training}{clustering.description}", train.row),
         ceiling=ceiling,
-        votes=_ballots(data.tested),
+        votes=_named_votes(data.tested),
         findings=_findings(data, fits.names),
         card=card,
     )
@@ -230,12 +216,9 @@ def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, 
     return Data(train, None, fold), settings
 
 
-def _way_to_error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> Analytic:
-    if settings.error_bars == "bootstrap":
-        return Bootstrap(settings.draws, settings.seed)
-    if settings.error_bars == "refit":
-        return Refit(bootstrap_refits(data, fits, settings, progress), on_test=data.test is not None)
-    return Analytic()
+def _error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> ErrorBarMethod:
+    refits = bootstrap_refits(data, fits, settings, progress) if settings.error_bars == "refit" else {}
+    return ErrorBarMethod(settings, refits, on_test=data.test is not None)
 
 
 def _fit_and_score(
@@ -255,7 +238,7 @@ def _fit_and_score(
 
 
 def _with_error_bars(
-    scored: Sequence[Scored], method: Analytic, clusterings: Mapping[str, Clustering], settings: Settings
+    scored: Sequence[Scored], method: ErrorBarMethod, clusterings: Mapping[str, Clustering], settings: Settings
 ) -> tuple[list[Record], list[Record]]:
     """Records of all scores with their error bars, and of their means over seeds if there are several."""
     scores: list[Record] = []
@@ -267,7 +250,7 @@ def _with_error_bars(
     return scores, summaries(scores, units) if settings.seeds > 1 else []
 
 
-def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: Analytic) -> list[Record]:
+def _comparisons(unseen: Sequence[Scored], clustering: Clustering, method: ErrorBarMethod) -> list[Record]:
     """Compare the distances under each estimator; of several seeds, the means over those that did not diverge.
 
     This is where p-values come from: `compare` takes the difference of two distances' values on each row, its mean and
@@ -394,7 +377,7 @@ def only(table: Votes, names: Sequence[str]) -> Votes:
     return replace(table, distances={name: table.distances[name] for name in names})
 
 
-def _ballots(table: Votes) -> pl.DataFrame | None:
+def _named_votes(table: Votes) -> pl.DataFrame | None:
     """Single votes by the name of their triplet."""
     if table.votes is None or "observer" not in table.votes.columns:
         return None
@@ -449,7 +432,6 @@ def _evaluate_counts(
     """Evaluate counts distance by distance, since each has its own rows; fits carry their counts."""
     names, notes = shared_distances(train, test, distances)
     chosen, notes_of_estimators = _for_counts(estimators)
-    of_counts = [note for table in (train, test) if table for name in names for note in table[name].vote_notes]
     results: list[Result] = []
     runs: list[Run] = []
     for name in names:
@@ -459,37 +441,43 @@ def _evaluate_counts(
         for run in results[-1].runs:
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
-    # Of the two tables the one whose bins are wider for its distances.
-    tables = [table for table in (train, test) if table]
-    widest = [max((table[name] for table in tables), key=lambda each: max(each.widest, each.beyond)) for name in names]
-    of_bins = [note for counts in widest for note in counts.bin_notes]
-    wide = [note.removeprefix("warning: ") for note in of_bins if note.startswith("warning: ")]
     papers = {
         name: np.inf if nll is None else nll
         for result in results
         for name, nll in result.card["paper_density_nll"].items()
     }
-    of_results = [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
-    of_results += _density_note([record for result in results for record in result.scores], papers)
-    seen = [SEEN] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
+    notes += [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
+    notes += _density_note([record for result in results for record in result.scores], papers)
+    of_counts, caveats = _notes_on_counts(train, test, names)
+    caveats += [text for result in results for text in result.card["caveats"]]
     data = {"train": describe_counts(train)} | ({} if test is None else {"test": describe_counts(test)})
-    ceilings = [result.ceiling for result in results if result.ceiling is not None]
-    ceiling = best_of(ceilings)
+    scores, ceiling = with_common_ceiling(
+        [result.scores for result in results], [result.ceiling for result in results if result.ceiling is not None]
+    )
     bars = [result.error_bars for result in results]
-    caveats = [text for result in results for text in result.card["caveats"]]
     return results[0].replace(
-        scores=[
-            explained_by(record, own, ceiling)
-            for own, result in zip(ceilings, results, strict=True)
-            for record in result.scores
-        ],
+        scores=scores,
         runs=runs,
         ceiling=ceiling,
         error_bars=next((words for words in bars if "left out" in words), bars[0]),
-        notes=[*dict.fromkeys([*notes, *of_results, *notes_of_estimators, ABSENT, *of_counts, *of_bins])],
+        notes=[*dict.fromkeys([*notes, *notes_of_estimators, ABSENT, *of_counts])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": [*dict.fromkeys([*seen, *wide, *caveats])], "paper_density_nll": _finite(papers)},
+        | {"caveats": [*dict.fromkeys(caveats)], "paper_density_nll": _finite(papers)},
     )
+
+
+def _notes_on_counts(
+    train: Mapping[str, Counts], test: Mapping[str, Counts] | None, names: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Notes on votes and on bins, and cautions: votes of test that are in train too, and wide bins."""
+    tables = [table for table in (train, test) if table]
+    of_votes = [note for table in tables for name in names for note in table[name].vote_notes]
+    # Of the two tables the one whose bins are wider for its distances.
+    widest = [max((table[name] for table in tables), key=lambda each: max(each.widest, each.beyond)) for name in names]
+    of_bins = [note for counts in widest for note in counts.bin_notes]
+    seen = [SEEN_VOTES] if test is not None and any(share_votes(train[name], test[name]) for name in names) else []
+    wide = [note.removeprefix("warning: ") for note in of_bins if note.startswith("warning: ")]
+    return [*of_votes, *of_bins], [*seen, *wide]
 
 
 def _for_counts(estimators: Mapping[str, Estimator]) -> tuple[dict[str, CountsEstimator], list[str]]:

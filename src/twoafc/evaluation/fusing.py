@@ -29,7 +29,7 @@ LABEL = "auto"
 SHARES = (0.25, 0.5)
 """Shares of the training table that the learning curve is fitted to, beside all of it."""
 REPEATS = 2
-SEEN = (
+SEEN_IMAGES = (
     "the heads that predict a triplet were fitted to other triplets with its images: on new images they may gain less; "
     "a test set of other images shows how much (--test)"
 )
@@ -323,7 +323,10 @@ def fit_heads(
     fit, runs = _with_card(result, name)
     about = {"name": name, **fit.summary()}
     about["sentences"] = heads_sentences(result, about)
-    caveats = [*result.card["caveats"], *([SEEN] if any("images recur" in note for note in result.notes) else [])]
+    caveats = [
+        *result.card["caveats"],
+        *([SEEN_IMAGES] if any("images recur" in note for note in result.notes) else []),
+    ]
     return result.replace(runs=runs, card={**result.card, "heads": about, "caveats": caveats})
 
 

@@ -1,6 +1,6 @@
 """The noise of training in an evaluation: whether it counts, fits to halves of the training table, and words for it.
 
-What is computed from these fits is in `twoafc.inference.errorbars`.
+What is computed from these fits is in `twoafc.inference.training`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from twoafc.estimators import DensityFit, Estimator
 from twoafc.evaluation.loop import Data, Fits, Task, crossed, joined
 from twoafc.evaluation.records import Scored
 from twoafc.evaluation.settings import Settings
-from twoafc.inference import SPLITS, Clustering, HalfScores, clustering_of, halves_of, independent_rows
+from twoafc.inference import (
+    SPLITS,
+    Clustering,
+    HalfScores,
+    clustering_of,
+    degrees_of_freedom,
+    halves_of,
+    independent_rows,
+)
 from twoafc.metrics import Ties
 from twoafc.results import Run
 from twoafc.table import Votes, assign_folds, most_folds
@@ -92,10 +100,9 @@ def fit_to_halves(task: Task, run: Run, data: Data, half: IntArray) -> FloatArra
 
 def score_halves(P: FloatArray, table: Votes, data: Data, ties: Ties = "half") -> HalfScores:
     """Score fits to halves on the tested rows; `table` has them with the distance."""
-    # As many degrees of freedom as splits, or fewer where the training table has few references.
     clustering = clustering_of(data.train)
     units = float(clustering.units(clustering.rows.shares())[0])
-    return halves_of(table, P, ties=ties, crossed=data.test is None, df=max(1.0, min(float(len(P)), units - 1)))
+    return halves_of(table, P, ties=ties, crossed=data.test is None, df=degrees_of_freedom(len(P), units))
 
 
 class TrainingNoise(NamedTuple):

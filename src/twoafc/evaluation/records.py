@@ -1,8 +1,4 @@
-"""Predictions to score records with error bars, summarised over seeds.
-
-There are three ways to error bars: by formula (`Analytic`), from drawn test tables (`Bootstrap`), and from fits to
-drawn training tables (`Refit`).
-"""
+"""Predictions to score records with error bars, summarised over seeds."""
 
 from __future__ import annotations
 
@@ -13,14 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twoafc.arrays import FloatArray, IntArray, Progress
-from twoafc.evaluation.loop import Data, Fits, Prediction, predictions
-from twoafc.evaluation.settings import FOLDS, Settings
+from twoafc.arrays import FloatArray
+from twoafc.evaluation.loop import Prediction
+from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
     DRAWS,
-    MEASURES,
-    Ceiling,
     Clustering,
     Columns,
     Error,
@@ -29,25 +23,15 @@ from twoafc.inference import (
     Values,
     all_measures,
     bar,
-    bootstrap_errors,
-    bootstrap_means,
     by_group,
-    clustering_of,
     combined_units,
-    drawn_rows,
-    errors,
-    estimate_ceiling,
     lettered,
     over_seeds,
-    share_explained,
-    spread,
-    t_interval,
     values_of,
     values_per_row,
 )
-from twoafc.metrics import log_likelihood
 from twoafc.results import HALVES, shown
-from twoafc.table import ENDS, Votes, assign_folds, most_folds
+from twoafc.table import ENDS
 
 # Scores
 
@@ -116,169 +100,21 @@ def _records(prediction: Prediction, values: Columns, grouped: Columns | None) -
     return [record for record in records if not split.startswith("fold") or record["group"] == "all"]
 
 
-# Error bars
-
-
-class Analytic:
-    """By formula: other test triplets and, where its noise counts, another training table."""
-
-    @property
-    def description(self) -> str:
-        """What the error bars are of."""
-        return "95 % intervals for other test triplets"
-
-    def errors(self, one: Scored, clustering: Clustering) -> Errors:
-        """Return the errors of a prediction's scores, by group."""
-        assert one.values is not None
-        return errors(one.values, one.prediction.table.groups, clustering, one.grouped)
-
-    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return replicated scores as arguments of `twoafc.inference.compare`; none for errors by formula."""
-        return {}
-
-
-@dataclass(frozen=True)
-class Bootstrap(Analytic):
-    """From drawn tables: the fitted surfaces on other triplets."""
-
-    draws: int
-    seed: int
-
-    @property
-    def description(self) -> str:
-        """What the error bars are of."""
-        return f"95 % intervals of the fitted surfaces on other triplets, from {self.draws} drawn tables"
-
-    def errors(self, one: Scored, clustering: Clustering) -> Errors:
-        """Return the errors of a prediction's scores, by group."""
-        assert one.values is not None
-        groups = one.prediction.table.groups
-        drawn = bootstrap_errors(
-            one.values, groups, clustering.rows, grouped=one.grouped, draws=self.draws, seed=self.seed
-        )
-        by_formula = super().errors(one, clustering)
-        if clustering.votes is None:
-            return {
-                group: error._replace(se=drawn[group], units=np.minimum(error.units, self.draws))
-                for group, error in by_formula.items()
-            }
-        # Observers are not drawn: their part of the variance is added by formula.
-        rows = super().errors(one, Clustering(clustering.rows, None))
-        return {
-            group: error._replace(se=np.sqrt(np.maximum(drawn[group] ** 2 + error.se**2 - rows[group].se ** 2, 0)))
-            for group, error in by_formula.items()
-        }
-
-    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return scores on drawn tables, whose spread replaces the error by formula."""
-        if clustering.votes is not None:
-            return {}  # the part of the observers needs the formula
-        drawn = {
-            name: bootstrap_means(value.columns, clustering.rows, draws=self.draws, seed=self.seed)
-            for name, value in values.items()
-        }
-        return {"drawn": drawn}
-
-
-Key = tuple[str, str, str, str]
-"""Distance, estimator, split, group."""
-
-
-@dataclass(frozen=True, eq=False)
-class Refit(Analytic):
-    """From surfaces fitted to drawn training tables: surfaces fitted to other votes, on other triplets."""
-
-    scores: Mapping[Key, FloatArray]  # of `bootstrap_refits`, shape (draws, measures)
-    on_test: bool  # whether scored on a test table, which was not drawn: the error over its triplets is then added
-
-    @property
-    def description(self) -> str:
-        """What the error bars are of."""
-        draws = len(next(iter(self.scores.values())))
-        return f"95 % intervals of surfaces fitted to other votes, from {draws} drawn training tables"
-
-    def errors(self, one: Scored, clustering: Clustering) -> Errors:
-        """Return the errors of a prediction's scores, by group."""
-        over_rows = self.on_test and one.split == "test"
-        by_group = {}
-        for group, error in super().errors(one, clustering).items():
-            drawn = self.scores.get((*one.key, one.split, group), np.full((2, len(error.se)), np.nan))
-            rows, training = error.se**2 if over_rows else np.zeros_like(error.se), spread(drawn) ** 2
-            units = np.minimum(error.units, len(drawn))
-            if over_rows:
-                units = combined_units(rows, error.units, training, len(drawn) - 1)
-            by_group[group] = error._replace(se=np.sqrt(rows + training), units=units)
-        return by_group
-
-    def replicates(self, values: Mapping[str, Values], clustering: Clustering, estimator: str) -> dict[str, Any]:
-        """Return scores of the refits, whose spread is added to the error by formula or replaces it."""
-        drawn = {name: self.scores[name, estimator, "test", "all"] for name in values}
-        return {"refitted" if self.on_test else "drawn": drawn}
-
-
-def bootstrap_refits(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> dict[Key, FloatArray]:
-    """Fit to bootstrap samples of the training table and score again: shape (draws, measures) for each score.
-
-    With a test table, all draws are scored on the same test rows: their spread is the error of the fit alone, to which
-    that of the rows is added. Without one, the drawn table is cross-validated and the spread is the whole error. The
-    mean over draws is not used: a drawn table has fewer different rows, so fits to it are a little worse.
-    """
-    rng = np.random.default_rng(settings.seed)
-    rows, measures = clustering_of(data.train).rows, all_measures(data.train.k)
-    replicates: dict[Key, FloatArray] = {}
-    for draw in range(settings.draws):
-        if progress:
-            progress(draw, settings.draws, "fitting to drawn tables")
-        drawn = _redrawn(data.train, drawn_rows(rows, rng))
-        # Another seed for each draw: what a seed decides is part of the error.
-        current = replace(settings, seeds=1, seed=settings.seed + draw)
-        fold = None if data.test is not None else _folds(drawn, current)
-        if data.test is None and fold is None:
-            continue
-        for task in fits.tasks(current):
-            for prediction in predictions(task, task.run(drawn), Data(drawn, data.test, fold)):
-                if prediction.diverged:
-                    continue
-                # Votes drawn for an expected score would add a noise of their own to the spread.
-                for record in records_of(prediction, settings, draws=0):
-                    key = (record["distance"], record["estimator"], record["split"], record["group"])
-                    drawn_scores = replicates.setdefault(key, np.full((settings.draws, len(measures)), np.nan))
-                    drawn_scores[draw] = [np.nan if record[name] is None else record[name] for name in measures]
-    return replicates
-
-
-def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
-    """Folds of a drawn table, fewer if it has fewer references than folds; None if it has only one."""
-    most = most_folds(drawn)
-    if most < 2:
-        return None
-    return assign_folds(drawn, min(FOLDS if settings.folds is None else settings.folds, most), seed=settings.seed)
-
-
-def _redrawn(table: Votes, rows: IntArray) -> Votes:
-    """Take rows as often as they were drawn; copies of a row share a reference, so that they share a fold."""
-    drawn = table.at(rows)
-    labels = drawn.labels
-    if "ref0" not in labels.columns and ("ref" not in labels.columns or labels["ref"].n_unique() == 1):
-        labels = labels.with_columns(ref=pl.col(table.row))
-    copies = pl.Series(table.row, np.arange(len(rows))).cast(pl.String)
-    return replace(drawn, labels=labels.with_columns(copies))
-
-
 def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
     """Add the error bar of every measure to some records; they are None for groups whose errors are not known."""
     measures = _measures(records[0])
-    unknown = Error(*np.full((3, len(measures)), np.nan))
+    unknown = Error(*np.full((4, len(measures)), np.nan))
     barred = []
     for record in records:
         bars: Record = {}
-        for name, se, skew, units in zip(measures, *errors.get(record["group"], unknown), strict=True):
+        error = errors.get(record["group"], unknown)
+        for name, se, skew, units in zip(measures, error.se, error.skew, error.units, strict=True):
             bars |= bar(name, record[name], float(se), float(units), skew=float(skew))
         barred.append(record | bars)
     return barred
 
 
-def _measures(record: Record) -> list[str]:
+def _measures(record: Record) -> tuple[str, ...]:
     """Measures of a record that have error bars."""
     return all_measures(1 if "pairs" in record else 2)
 
@@ -324,10 +160,10 @@ def with_letters(scores: Sequence[Record], comparisons: Sequence[Record]) -> lis
             means = {name: r[measure] for name, r in own.items() if r[measure] is not None}
             for name, text in lettered(pairs, means, measure, better=how.better).items():
                 letters.setdefault((name, label), {})[f"{measure}_letters"] = text
-    return _with_fields(scores, letters)
+    return with_fields(scores, letters)
 
 
-def _with_fields(scores: Sequence[Record], fields: Mapping[tuple[str, str], Record]) -> list[Record]:
+def with_fields(scores: Sequence[Record], fields: Mapping[tuple[str, str], Record]) -> list[Record]:
     """Add the fields of each distance and estimator to its tested score, all rows pooled."""
     tested = shown(scores)
     return [
@@ -377,78 +213,3 @@ def _halves_column(scored: Scored, splits: int) -> pl.Series:
     if scored.P_halves is None:
         return pl.Series([None] * len(scored.prediction.table), dtype=dtype)
     return pl.Series(scored.P_halves.reshape(2 * splits, -1).T.copy(), dtype=dtype)
-
-
-# The ceiling
-
-
-def ceiling_of(tested: Sequence[Scored], clustering: Clustering, among: int = 1) -> Ceiling:
-    """Floor and ceiling of the tested votes; every scored function shows what can be reached."""
-    table = tested[0].prediction.table
-    scored: dict[str, list[FloatArray]] = {"nll": [], "score_2afc": []}
-    alone: dict[str, FloatArray] = {}
-    for one in tested:
-        if one.values is not None:
-            columns = dict(zip(one.values.measures, one.values.columns.T, strict=True))
-            scored["nll"].append(columns["nll"])
-            scored["score_2afc"].append(columns["score_2afc"])
-            alone[one.prediction.run.distance] = columns["score_2afc_distance"]
-    scored["score_2afc"] += alone.values()
-    return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored, among=among)
-
-
-def with_explained(
-    scores: Sequence[Record], tested: Sequence[Scored], clustering: Clustering, ceiling: Ceiling
-) -> list[Record]:
-    """Add to the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
-
-    For several seeds it is the mean of their ends.
-    """
-    shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {one.key: [] for one in tested}
-    for one in tested:
-        if one.values is not None and not one.prediction.diverged:
-            shares[one.key].append(_explained(one, one.values, clustering, ceiling))
-    explained: dict[tuple[str, str], Record] = {}
-    for key, intervals in shares.items():
-        for side, name in enumerate(("explained_low", "explained_high")):
-            ends = [interval[side] for interval in intervals]
-            known = [end for end in ends if end is not None]
-            explained.setdefault(key, {})[name] = float(np.mean(known)) if known and known == ends else None
-    return _with_fields(scores, explained)
-
-
-def explained_by(record: Record, own: Ceiling, common: Ceiling) -> Record:
-    """Return a record with the share that it explains of a common ceiling, instead of its own."""
-    shares = {}
-    for end, sides in {"low": ("gain_highest", "gain_lowest"), "high": ("gain_lowest", "gain_highest")}.items():
-        share = record.get(f"explained_{end}")
-        if share is not None:
-            gain = sides[share < 0]
-            shares[f"explained_{end}"] = share * getattr(own, gain) / getattr(common, gain)
-    return record | shares
-
-
-def _explained(
-    one: Scored, values: Values, clustering: Clustering, ceiling: Ceiling
-) -> tuple[float | None, float | None]:
-    """Interval of the share explained; the gain over P = 1/2 is paired, triplet by triplet."""
-    table, nll = one.prediction.table, MEASURES[2].index("nll")
-    weight = clustering.rows.shares()
-    gain = -log_likelihood(table.n, table.M, 0.5) - values.columns[:, nll]
-    mean = float(np.average(gain, weights=table.mass))
-    if not np.isfinite(mean):
-        return None, None
-    effects = None
-    if clustering.votes is not None and values.vote_effects is not None:
-        effects = -values.vote_effects[:, [nll]] * weight[clustering.votes.row, None]
-    se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, effects)[0, 0])
-    units = float(clustering.units(weight)[0])
-    if values.halves is not None:
-        whole = errors(values, None, clustering)["all"]
-        rows = errors(replace(values, halves=None), None, clustering)["all"]
-        se, units = float(np.sqrt(se**2 + whole.se[0] ** 2 - rows.se[0] ** 2)), float(whole.units[0])
-    ends = t_interval(mean, se, units)
-    if not np.isfinite(ends.low):
-        return None, None
-    low, high = share_explained(ceiling, *(ceiling.floor_nll - value for value in (mean, ends.high, ends.low)))
-    return None if low is None else 100 * low, None if high is None else 100 * high

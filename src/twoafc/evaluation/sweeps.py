@@ -20,9 +20,10 @@ from twoafc import plots
 from twoafc.arrays import Progress
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
+from twoafc.evaluation.bars import BY_FORMULA
 from twoafc.evaluation.evaluation import check_tables, only, worded
 from twoafc.evaluation.loop import Data, crossed, joined, shared_distances
-from twoafc.evaluation.records import Analytic, score, with_bars
+from twoafc.evaluation.records import score, with_bars
 from twoafc.evaluation.settings import Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
@@ -88,12 +89,12 @@ def in_order(some: Sequence[Point]) -> list[Point]:
     )
 
 
-Measure = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]
-MEASURES: dict[int, tuple[Measure, ...]] = {
+Swept = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]
+SWEPT: dict[int, tuple[Swept, ...]] = {
     2: ("nll", "nll_per_vote", "agreement", "score_2afc"),
     1: ("nll", "nll_per_vote", "agreement", "average_precision"),
 }
-"""Measures of triplets (2) and of pairs (1)."""
+"""Measures that are swept, of triplets (2) and of pairs (1)."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Sweep:
         """Return the score with the least NLL; slightly optimistic, since it is chosen on the tested votes."""
         return min(self.of(distance, parameter), key=lambda record: record["nll"])
 
-    def curves(self, parameter: Parameter, measure: Measure = "nll") -> dict[str, SweepCurve]:
+    def curves(self, parameter: Parameter, measure: Swept = "nll") -> dict[str, SweepCurve]:
         """Return what `twoafc.plots.sweep` draws: by distance, values of a measure with their intervals."""
         ends = (parameter, measure, f"{measure}_low", f"{measure}_high")
         return {
@@ -237,7 +238,6 @@ def sweep(
         notes.append(f"no test table: {split_note(train, data.fold)}")
     clustering = clustering_of(data.tested)
     notes += clustering.weighting
-    moves, papers = asked[0].parameter == "sigma", Point("sigma", replace(kept, sigma=PAPER.sigma))
     automatic: dict[str, Density] = {}
     scores: list[Record] = []
     tested: dict[str, Record] = {}
@@ -247,21 +247,22 @@ def sweep(
         last.callback(pool.shutdown, cancel_futures=True)  # also after an error, or Ctrl-C
         for place, name in enumerate(names):
             own = data.of(name)
-            chosen = automatic[name] = _automatic(own.train)
-            todo = in_order([*asked, Point("sigma", replace(kept, sigma=chosen.sigma))]) if moves else asked
-            if moves:
-                each = replace(kept, sigma=chosen.sigma if test is not None else "auto")
-                by_itself = pool.submit(_score, own, clustering, Point("sigma", chosen), each)
+            automatic[name] = _automatic(own.train)
+            todo, by_itself = asked, None
+            if asked[0].parameter == "sigma":
+                todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))])
+                each = replace(kept, sigma="auto" if test is None else automatic[name].sigma)
+                by_itself = pool.submit(_score, own, clustering, Point("sigma", automatic[name]), each)
             results = pool.map(partial(_score, own, clustering), todo)
             for done, (point, (record, value)) in enumerate(zip(todo, results, strict=True), start=1):
                 scores.append(record)
-                if point == papers:
+                if point == Point("sigma", replace(kept, sigma=PAPER.sigma)):
                     pairs[name] = {PAPERS: value}
                 if progress:
                     progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
-            if moves:
+            if by_itself is not None:
                 tested[name], pairs[name][AUTOMATIC] = by_itself.result()
-    error_bars = worded(f"{Analytic().description}; noise of training left out; {clustering.description}", train.row)
+    error_bars = worded(f"{BY_FORMULA}; noise of training left out; {clustering.description}", train.row)
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
     compared = _compared(pairs, clustering, train.k)
     return Sweep(scores, kept, automatic, compared, notes, error_bars, tested, shared, test is None, train.row)
@@ -285,7 +286,7 @@ def _score(data: Data, clustering: Clustering, point: Point, density: Density | 
     assert one.values is not None  # P of a density is always a number
     bars = errors(one.values, None, clustering)
     (scores,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
-    kept = [f"{measure}{end}" for measure in MEASURES[data.train.k] for end in ("", "_se", "_low", "_high")]
+    kept = [f"{measure}{end}" for measure in SWEPT[data.train.k] for end in ("", "_se", "_low", "_high")]
     head = {"distance": name, "parameter": point.parameter}
     named = {"sigma": point.settings.sigma, "grid_size": density.grid_size}
     return head | named | {key: scores[key] for key in (f"{data.train.row}s", "votes", *kept)}, one.values
@@ -310,7 +311,7 @@ CHOSEN = {
     "choosing anew in each fold, without the triplets that are scored",
 }
 """What the automatic sigma is, with a test table and where the table is cross-validated."""
-DRAWN_MEASURES: tuple[Measure, ...] = ("nll", "agreement")
+DRAWN_MEASURES: tuple[Swept, ...] = ("nll", "agreement")
 
 
 def write_sweep(result: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
@@ -388,7 +389,7 @@ def _cells(record: Record, parameter: Parameter) -> tuple[str, str]:
     return f"{value:.3g}" if parameter == "sigma" else str(value), f"{record['nll']:.4f}{error}"
 
 
-def draw_sweep(result: Sweep, parameter: Parameter, measure: Measure = "nll") -> Figure:
+def draw_sweep(result: Sweep, parameter: Parameter, measure: Swept = "nll") -> Figure:
     """Draw a measure against a parameter for every distance, the paper's and the automatic values marked."""
     from matplotlib.figure import Figure
 

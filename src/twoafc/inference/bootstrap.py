@@ -61,25 +61,22 @@ def bootstrap_errors(
     return {name: spread(np.concatenate(parts)) for name, parts in scores.items()}
 
 
-def _means(values: Values, weights: FloatArray) -> FloatArray:
-    """Means of the measures over rows, then of those over votes, in tables with such weights: (draws, measures)."""
-    rows, votes = weights.sum(axis=1, keepdims=True), (weights @ values.M)[:, None]
-    sums = values.sums_over_votes(values.columns, values.M)
-    return np.hstack([weights @ values.columns / rows, weights @ sums / votes])
-
-
-def bootstrap_means(columns: FloatArray, dependence: Dependence, *, draws: int, seed: int) -> FloatArray:
-    """Means of columns (T, k) over drawn tables, shape (draws, k).
+def bootstrap_means(values: Values, dependence: Dependence, *, draws: int, seed: int) -> FloatArray:
+    """Means of the measures over drawn tables, shape (draws, measures).
 
     Examples
     --------
-    >>> values = np.arange(100.0)[:, None]
+    >>> values = Values(("nll",), np.arange(100.0)[:, None], np.ones(100, dtype=np.int64))
     >>> means = bootstrap_means(values, Dependence(100, (), ""), draws=2000, seed=1)
-    >>> round(float(means.std() / (values.std() / 10)), 1)
+    >>> round(float(means.std() / (values.columns.std() / 10)), 1)
     1.0
     """
-    drawn = [(weights @ columns) / weights.sum(axis=1)[:, None] for weights in drawn_weights(dependence, draws, seed)]
-    return np.concatenate(drawn)
+    return np.concatenate([_means(values, weights) for weights in drawn_weights(dependence, draws, seed)])
+
+
+def _means(values: Values, weights: FloatArray) -> FloatArray:
+    """Means of the measures in tables with such weights, shape (draws, measures)."""
+    return np.asarray((weights @ values.columns) / (weights @ values.sizes))
 
 
 def drawn_weights(dependence: Dependence, draws: int, seed: int) -> Iterator[FloatArray]:

@@ -47,38 +47,6 @@ class Bounds(NamedTuple):
     highest: float
 
 
-@dataclass(frozen=True)
-class VoteCeiling:
-    """The ceiling of the triplets with one number of votes, or with neighbouring ones that are pooled.
-
-    Attributes
-    ----------
-    M, triplets : int
-        Votes per triplet (the fewest of a pool), and the number of such triplets.
-    kept : int
-        Votes in one draw: M, or 200 where M is larger. Every draw from a triplet's votes counts.
-    nll, gain, score_2afc : Bounds
-        Of the best function of the triplet; see `Ceiling`.
-    agreement, agreement_se : float
-        Per cent of pairs of people who agree on a triplet; NaN where M = 1.
-    p : float
-        Upper bound of the p-value of such votes if those on one triplet are independent draws with one probability.
-    M_most : int, optional
-        Most votes per triplet of a pool; None in results of earlier versions, which had none.
-    """
-
-    M: int
-    triplets: int
-    kept: int
-    nll: Bounds
-    gain: Bounds
-    score_2afc: Bounds
-    agreement: float
-    agreement_se: float
-    p: float
-    M_most: int | None = None
-
-
 @dataclass(frozen=True, repr=False)
 class Ceiling:
     """Floor and ceiling that votes imply.
@@ -101,8 +69,6 @@ class Ceiling:
     human_triplets, human_pairs, human_triplets_se, human_pairs_se : float
         How often one person agrees with another, per cent, with standard errors: as the mean over triplets with M >= 2,
         and over all pairs of votes. NaN where M = 1 throughout.
-    by_votes : tuple of VoteCeiling
-        The same for each M or pool of neighbouring M, each by itself.
     level : float
     known : bool
         False where M = 1 throughout: the bounds then hold for any votes.
@@ -129,7 +95,6 @@ class Ceiling:
     human_triplets_se: float
     human_pairs: float
     human_pairs_se: float
-    by_votes: tuple[VoteCeiling, ...]
     level: float
     known: bool
     note: str
@@ -191,52 +156,30 @@ def estimate_ceiling(
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; found {level:g}")
     dependence, risk = as_dependence(clusters, len(n)), (1 - level) / LIMITS
-    risks = (risk / among, (1 - level) / among)
-    limits = _reached(scored or {}, -log_likelihood(n, M, 0.5), dependence, risks)
+    limits = _reached(scored or {}, -log_likelihood(n, M, 0.5), dependence, (risk / among, (1 - level) / among))
     if not dependence.kinds and dependence.sampling is None:
         n, M, dependence = _once_each(n, M, dependence)
-    times, floor = dependence.times, -log_likelihood(n, M, 0.5)
-    pools, pool, kind = pools_by_votes(n, M, times, dependence.weights)
+    times, weights = dependence.times, dependence.weights
+    pools, pool, kind = pools_by_votes(n, M, times, weights)
     samples = bounding_samples(pools, units=float(dependence.units(dependence.shares())[0]))
     whole = _joined(samples)
-    values, together = whole.values[kind], np.zeros_like(pool)
-    (bounds,) = _bounds([whole], values, together, dependence, risk)
+    values = whole.values[kind]
+    bounds = _bounds(whole, values, dependence, risk)
     for name, reached in limits.items():
         bounds[name] = _within_reach(name, bounds[name], *reached)
-    (human_triplets,) = agreement_of_people(n, M, dependence, together)
-    (human_pairs,) = agreement_of_people(n, M, dependence, together, pooled=True)
-    by_votes = tuple(
-        VoteCeiling(
-            M=int(votes.M.min()),
-            triplets=votes.triplets,
-            kept=votes.kept,
-            **ends,
-            agreement=agreement,
-            agreement_se=se,
-            p=p,
-            M_most=int(votes.M.max()),
-        )
-        for votes, ends, (agreement, se), p in zip(
-            pools,
-            _bounds(samples, values, pool, dependence, risk / len(pools)),
-            agreement_of_people(n, M, dependence, pool),
-            _misfits(samples, values, pool, dependence),
-            strict=True,
-        )
-    )
+    by_triplets, by_pairs = (agreement_of_people(n, M, dependence, pooled=pooled) for pooled in (False, True))
     return Ceiling(
         triplets=int(times.sum()),
         pairs=int(times @ (M * (M - 1) // 2)),
-        floor_nll=float(np.average(floor, weights=times * dependence.weights)),
+        floor_nll=float(np.average(-log_likelihood(n, M, 0.5), weights=times * weights)),
         **{f"{name}_{end}": value for name, ends in bounds.items() for end, value in ends._asdict().items()},
-        human_triplets=human_triplets[0],
-        human_triplets_se=human_triplets[1],
-        human_pairs=human_pairs[0],
-        human_pairs_se=human_pairs[1],
-        by_votes=by_votes,
+        human_triplets=by_triplets[0],
+        human_triplets_se=by_triplets[1],
+        human_pairs=by_pairs[0],
+        human_pairs_se=by_pairs[1],
         level=level,
         known=bool((M > 1).any()),
-        note=_note(by_votes, level),
+        note=_note(pools, _misfits(samples, values, pool, dependence), level),
     )
 
 
@@ -293,26 +236,23 @@ def _ratio(gain: float, best: float) -> float | None:
     return gain / best if best > 1e-5 else None
 
 
-def _note(pools: Sequence[VoteCeiling], level: float) -> str:
-    if pools[-1].M_most == 1:
+def _note(pools: Sequence[Pool], misfits: Sequence[float], level: float) -> str:
+    """Limitations of the bounds; `misfits` are the p-values of `_misfits`."""
+    if pools[-1].M.max() == 1:
         return UNKNOWN
     notes = []
-    if pools[0].M_most == 1:
+    if pools[0].M.max() == 1:
         total = sum(pool.triplets for pool in pools)
         notes.append(f"{pools[0].triplets} of {total} triplets have one vote and do not contribute to the bounds")
-    pooled = [_votes(pool) for pool in pools if pool.M_most != pool.M]
+    pooled = [pool.votes for pool in pools if pool.M.max() != pool.M.min()]
     if pooled:
         examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")
         notes.append(f"numbers of votes with few triplets, and those from {LARGE} on, are pooled (M = {examples})")
-    misfits = ", ".join(f"M = {_votes(pool)}" for pool in pools if pool.p < (1 - level) / len(pools))
-    if misfits:
+    unlike = [f"M = {pool.votes}" for pool, p in zip(pools, misfits, strict=True) if p < (1 - level) / len(pools)]
+    if unlike:
         reason = "votes on one triplet are not independent draws with one probability"
-        notes.append(f"no mixture fits the votes ({misfits}): {reason}")
+        notes.append(f"no mixture fits the votes ({', '.join(unlike)}): {reason}")
     return "; ".join(notes)
-
-
-def _votes(pool: VoteCeiling) -> str:
-    return f"{pool.M}" if pool.M_most == pool.M else f"{pool.M} to {pool.M_most}"
 
 
 # The votes
@@ -367,8 +307,14 @@ class Pool:
     triplets: int
 
     @property
+    def votes(self) -> str:
+        """M in words: 5, or 10 to 13."""
+        least, most = self.M.min(), self.M.max()
+        return f"{least}" if least == most else f"{least} to {most}"
+
+    @property
     def kept(self) -> int:
-        """Votes in one draw."""
+        """Votes in one draw: M, or 200 where M is larger. Every draw from a triplet's votes counts."""
         return min(int(self.M.min()), LARGE)
 
     @cached_property
@@ -399,9 +345,9 @@ def pools_by_votes(
 
 
 def agreement_of_people(
-    n: IntArray, M: IntArray, dependence: Dependence, strata: IntArray, *, pooled: bool = False
-) -> list[tuple[float, float]]:
-    """How often two people agree on a triplet, per cent, with its standard error, in each stratum; NaN where M = 1.
+    n: IntArray, M: IntArray, dependence: Dependence, *, pooled: bool = False
+) -> tuple[float, float]:
+    """How often two people agree on a triplet, per cent, with its standard error; NaN where M = 1.
 
     The mean over triplets with M >= 2, unbiased, or over all pairs of votes (pooled).
     """
@@ -409,11 +355,11 @@ def agreement_of_people(
     pairs = M * (M - 1)
     share = 100 * (n * (n - 1) + (M - n) * (M - n - 1)) / np.maximum(pairs, 1)
     weight = (pairs if pooled else M > 1) * dependence.weights
-    total = np.bincount(strata, weight * dependence.times)
-    weight /= np.where(total > 0, total, np.nan)[strata]
-    mean = np.bincount(strata, weight * dependence.times * share)
-    variance = dependence.variance((weight * (share - mean[strata]))[:, None], weight, strata, len(total))[:, 0]
-    return list(zip(mean.tolist(), np.sqrt(variance).tolist(), strict=True))
+    total = float(weight @ dependence.times)
+    weight = weight / (total if total > 0 else np.nan)
+    mean = float((weight * dependence.times) @ share)
+    variance = dependence.variance((weight * (share - mean))[:, None], weight)
+    return mean, float(np.sqrt(variance[0, 0]))
 
 
 # Functions of the votes that bound the scores of the best function
@@ -478,22 +424,21 @@ LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}
 """The smallest value that each score can have."""
 
 
-def _bounds(
-    samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence, risk: float
-) -> list[dict[str, Bounds]]:
-    """Bounds from each sample; `values` are those of all rows, `strata` the numbers of their samples."""
-    bounds = []
-    for sample, mean, variance, units in zip(samples, *_means(values, strata, dependence), strict=True):
-        limits = [
-            _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
-            for k, end in enumerate(ENDS.tolist())
-        ]
-        bounds.append(_ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample))
-    return bounds
+def _bounds(sample: Sample, values: FloatArray, dependence: Dependence, risk: float) -> dict[str, Bounds]:
+    """Bounds of each score; `values` are those of all rows."""
+    (mean,), (variance,), (units,) = _means(values, dependence.together, dependence)
+    limits = [
+        _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
+        for k, end in enumerate(ENDS.tolist())
+    ]
+    return _ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample)
 
 
 def _misfits(samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
-    """Upper bound of the p-value of each sample's votes: of lower bounds that exceed upper ones, six comparisons."""
+    """Upper bound of the p-value of each sample's votes, if those on one triplet are draws with one probability.
+
+    It is that of lower bounds that exceed upper ones, six comparisons; `strata` has the number of each row's sample.
+    """
     smallest = []
     for sample, means, variances, units in zip(samples, *_means(_excess(values), strata, dependence), strict=True):
         columns, bottoms = _excess(sample.values).T, _excess(sample.extremes[None])[0]

@@ -19,14 +19,15 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.inference.bootstrap import spread
-from twoafc.inference.errorbars import Clustering, HalfScores, Values, combined_units, training_variance
+from twoafc.inference.errorbars import Clustering, Means, Values
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
+from twoafc.inference.training import combined_units, halves_of_difference, training_variance
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A measure as distances are compared by it.
+class Criterion:
+    """How distances are compared by a measure.
 
     Parameters
     ----------
@@ -45,19 +46,21 @@ class Measure:
     same: str = "have the same 2AFC score on every triplet"
 
 
-def _nll(row: str) -> Measure:
-    return Measure(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
+def _nll(row: str) -> Criterion:
+    return Criterion(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
 
 
 COMPARED = {
     2: {
         "nll": _nll("triplet"),
-        "score_2afc": Measure(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
-        "score_2afc_distance": Measure(1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1),
+        "score_2afc": Criterion(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
+        "score_2afc_distance": Criterion(
+            1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1
+        ),
     },
     1: {
         "nll": _nll("pair"),
-        "average_precision": Measure(
+        "average_precision": Criterion(
             1, "puts same pairs first better than", "% average precision", 1, "order the pairs alike"
         ),
     },
@@ -70,7 +73,7 @@ def compare(
     clustering: Clustering,
     *,
     estimator: str,
-    measures: Mapping[str, Measure] | None = None,
+    measures: Mapping[str, Criterion] | None = None,
     drawn: Mapping[str, FloatArray] | None = None,
     refitted: Mapping[str, FloatArray] | None = None,
 ) -> list[Record]:
@@ -80,7 +83,7 @@ def compare(
     ----------
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
-    measures : mapping of name to Measure, optional
+    measures : mapping of name to Criterion, optional
         What to compare by; every name is a measure of `Values`. Default: those of `COMPARED`.
     drawn : mapping of distance to array, shape (draws, measures), optional
         Scores on drawn tables, the same for all distances: standard errors are then their spread.
@@ -102,11 +105,12 @@ def compare(
         measures = COMPARED[1 if "average_precision" in names else 2]
     records: list[Record] = []
     for name, measure in measures.items():
-        k, sampling = names.index(name), clustering.rows.sampling
-        pairs = [_ordered(pair, values, k, measure.better, sampling) for pair in combinations(values, 2)]
+        k = names.index(name)
+        pairs = [_ordered(pair, values, k, measure.better, clustering) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
-            for (a, b), difference in zip(pairs, _differences(pairs, values, k, clustering), strict=True):
-                difference = _with_training(difference, values[a].halves, values[b].halves, k, name, clustering)
+            differences = _differences([(values[a], values[b]) for a, b in pairs], k, clustering)
+            for (a, b), difference in zip(pairs, differences, strict=True):
+                difference = _with_training(difference, values[a], values[b], k, clustering)
                 if drawn is not None:
                     replicates = drawn[a][:, k] - drawn[b][:, k]
                     units = min(difference.units, len(replicates))
@@ -114,7 +118,7 @@ def compare(
                 if refitted is not None:
                     replicates = refitted[a][:, k] - refitted[b][:, k]
                     difference = difference.plus(float(spread(replicates)) ** 2, len(replicates) - 1)
-                difference = _with_seeds(difference, values[a].runs, values[b].runs, k, sampling)
+                difference = _with_seeds(difference, values[a], values[b], k, clustering)
                 interval, p = difference_interval(*difference), p_value(*difference)
                 known = bool(np.isfinite(interval).all())
                 figures = dict(zip(("difference", "se", "low", "high", "p"), (*interval, p), strict=True))
@@ -123,7 +127,7 @@ def compare(
     return corrected(records, measures)
 
 
-def corrected(records: Sequence[Record], measures: Mapping[str, Measure]) -> list[Record]:
+def corrected(records: Sequence[Record], measures: Mapping[str, Criterion]) -> list[Record]:
     """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
 
     The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
@@ -148,7 +152,7 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Measure]) -> lis
     ]
 
 
-def _corrected(record: Record, measure: Measure, factor: float, tests: int) -> Record:
+def _corrected(record: Record, measure: Criterion, factor: float, tests: int) -> Record:
     pair = record["a"], record["b"]
     if record["p"] is None:
         unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
@@ -193,7 +197,7 @@ def planned_pairs(
 
 
 def keep_planned(
-    records: Sequence[Record], planned: Sequence[tuple[str, str]], measures: Mapping[str, Measure]
+    records: Sequence[Record], planned: Sequence[tuple[str, str]], measures: Mapping[str, Criterion]
 ) -> list[Record]:
     """Keep the comparisons that were planned, corrected for these alone; all of them where none was planned."""
     if not planned:
@@ -210,74 +214,78 @@ class Difference(NamedTuple):
     units: float
 
     def plus(self, variance: float, df: float) -> Difference:
-        """Add the variance that training brings, with its degrees of freedom, to the error."""
+        """Add the variance that training or seeds bring, with its degrees of freedom, to the error."""
         units = combined_units(self.se**2, self.units, variance, df)
         return Difference(self.mean, float(np.sqrt(self.se**2 + variance)), float(units))
 
 
+def paired_difference(a: Values, b: Values, measure: str, clustering: Clustering) -> Difference:
+    """Mean of a measure by one distance less that by another, on the same rows.
+
+    The error includes the noise of training, where `a` or `b` has fits to halves, and the spread over seeds.
+    """
+    k = a.measures.index(measure)
+    with np.errstate(invalid="ignore"):  # of infinite NLLs
+        (difference,) = _differences([(a, b)], k, clustering)
+        return _with_seeds(_with_training(difference, a, b, k, clustering), a, b, k, clustering)
+
+
 def _ordered(
-    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, sampling: FloatArray | None
+    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, clustering: Clustering
 ) -> tuple[str, str]:
     """Put the better of two distances, by measure k, first."""
-    one, other = (better * np.average(values[name].columns[:, k], weights=sampling) for name in pair)
+    one, other = (float(better * _mean(values[name], values[name].columns[:, k], k, clustering)) for name in pair)
     return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
 
 
-def _differences(
-    pairs: Sequence[tuple[str, str]], values: Mapping[str, Values], k: int, clustering: Clustering
-) -> list[Difference]:
+def _mean(values: Values, columns: FloatArray, k: int, clustering: Clustering) -> FloatArray:
+    """Mean of columns of measure k, with plain sums, so that means of round numbers are round."""
+    weights = clustering.rows.sampling
+    return np.asarray(np.average(columns, axis=0, weights=weights) / np.average(values.size(k), weights=weights))
+
+
+def _means(values: Values, k: int, columns: int, clustering: Clustering) -> Means:
+    """How means of some columns of measure k are taken."""
+    sizes = np.broadcast_to(values.size(k)[:, None], (len(values.M), columns))
+    return Means(clustering, sizes, clustering.rows.shares())
+
+
+def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clustering) -> list[Difference]:
     """Mean differences of pairs by measure k, with clustered standard errors over the tested rows."""
     if not pairs:
         return []
-    weight = clustering.rows.shares()
-    apart = np.stack([values[a].columns[:, k] - values[b].columns[:, k] for a, b in pairs], axis=1)
-    means = np.average(apart, axis=0, weights=clustering.rows.sampling)
-    effects = None
-    if clustering.votes is not None:
-        of = {name: value.vote_effects for name, value in values.items()}
-        effects = np.stack([of[a][:, k] - of[b][:, k] for a, b in pairs], axis=1)  # type: ignore[index]
-        effects = effects * weight[clustering.votes.row, None]
-    errors = clustering.standard_errors((apart - means) * weight[:, None], weight, effects)[0]
-    units = float(clustering.units(weight)[0])
-    return [Difference(*estimate, units) for estimate in zip(means.tolist(), errors.tolist(), strict=True)]
+    means = _means(pairs[0][0], k, len(pairs), clustering)
+    apart, effects = np.stack([a.columns[:, k] - b.columns[:, k] for a, b in pairs], axis=1), None
+    if clustering.ballots is not None:
+        effects = np.stack([a.vote_effects[:, k] - b.vote_effects[:, k] for a, b in pairs], axis=1)  # type: ignore[index]
+    difference, units = _mean(pairs[0][0], apart, k, clustering), float(means.units()[0])
+    errors = np.sqrt(means.variance(means.influence(apart), effects)[0])
+    return [Difference(*estimate, units) for estimate in zip(difference.tolist(), errors.tolist(), strict=True)]
 
 
-def _with_training(
-    difference: Difference,
-    one: HalfScores | None,
-    other: HalfScores | None,
-    k: int,
-    measure: str,
-    clustering: Clustering,
-) -> Difference:
-    """Add the noise of training to the error of a difference, for the distances that have fits to halves."""
-    known = [halves for halves in (one, other) if halves is not None]
-    if not known:
+def _with_training(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
+    """Add the noise of training to the error of a difference."""
+    halves = halves_of_difference(a.halves, b.halves, k)
+    if halves is None:
         return difference
-    # Splits are paired; a distance without fits to halves adds no noise.
-    splits = min(len(halves.apart) for halves in known)
-    first, *second = (halves.apart[:splits, :, k].T for halves in known)
-    apart, rows = first - sum(second), clustering.rows
-    means = np.average(apart, axis=0, weights=rows.sampling)
-    variance = rows.variance((apart - means) * rows.shares()[:, None], rows.shares())[0]
-    crossed = all(halves.crossed for halves in known)
-    training = training_variance(means[:, None], variance[:, None], [measure], crossed=crossed, rows=difference.se**2)
-    return difference.plus(float(training[0]), min(halves.df for halves in known))
+    apart = halves.apart[:, :, 0].T  # one column for each split
+    means, variances = _means(a, k, apart.shape[1], clustering).estimate(apart)
+    measures, over_rows = [a.measures[k]], difference.se**2
+    (variance,) = training_variance(means.T, variances.T, measures, crossed=halves.crossed, over_rows=over_rows)
+    return difference.plus(float(variance), halves.df)
 
 
-def _with_seeds(
-    difference: Difference, one: Sequence[FloatArray], other: Sequence[FloatArray], k: int, sampling: FloatArray | None
-) -> Difference:
+def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
     """Add the variance of a mean over seeds to the error of a difference; the seeds of two distances are paired."""
-    first, second = (np.array([np.average(run[:, k], weights=sampling) for run in runs]) for runs in (one, other))
-    parts = [first - second] if len(one) == len(other) else [first, second]
+    first, second = (np.array([_mean(each, run[:, k], k, clustering) for run in each.runs]) for each in (a, b))
+    parts = [first - second] if len(first) == len(second) else [first, second]
     for part in parts:
         if len(part) > 1:
             difference = difference.plus(float(np.var(part, ddof=1)) / len(part), len(part) - 1)
     return difference
 
 
-def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
+def sentence(measure: Criterion, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Describe a difference in one sentence that may be quoted.
 
     Parameters
@@ -303,7 +311,7 @@ def sentence(measure: Measure, a: str, b: str, interval: Sequence[float], p: flo
     return f"{a} and {b} cannot be told apart: {a} is ahead by {figures}"
 
 
-def advantage(measure: Measure, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
+def advantage(measure: Criterion, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Write a difference as the advantage of the better distance, with its interval and p-value.
 
     Examples

@@ -1,32 +1,37 @@
 """Error bars of scores: of each group, of the mean of groups, of all triplets pooled.
 
 A score is a mean over test triplets by a surface fitted to training triplets. Its error is that of other test triplets
-and, where fits to halves of the training table are given, that of other training triplets.
+and, where fits to halves of the training table are given, that of other training triplets (`training`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Score, ballots, find_dependence, vote_effects
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import share_interval, t_interval
-from twoafc.inference.scores import MEASURES, PER_VOTE, Record, over_votes, rankings
+from twoafc.inference.scores import PER_VOTE, Record, all_measures, score_functions, with_sums
+from twoafc.inference.training import HalfScores, combined_units, training_variance
 from twoafc.table import Votes
 
 
 class Error(NamedTuple):
-    """Standard errors of the measures, then of those per vote, their skewness, and their numbers of units."""
+    """Standard errors of the measures, their skewness, and their numbers of units.
+
+    ``training`` is the part of the variances that comes from the noise of training.
+    """
 
     se: FloatArray
     skew: FloatArray
     units: FloatArray
+    training: FloatArray
 
 
 Errors = dict[str, Error]
@@ -44,18 +49,18 @@ class Clustering:
     """How the triplets of a table are clustered: by images, and by observers where single votes are known."""
 
     rows: Dependence
-    votes: Ballots | None = None
+    ballots: Ballots | None = None
     one_observer: bool = False
 
     @property
     def description(self) -> str:
         """The clustering in words."""
         words = [self.rows.description]
-        if self.votes is not None:
-            words.append(f"votes by observer too ({self.votes.observers} observers)")
+        if self.ballots is not None:
+            words.append(f"votes by observer too ({self.ballots.observers} observers)")
         elif self.one_observer:
             words.append("for this one observer alone")
-        if self.votes is not None or len(self.rows.kinds) > 1:
+        if self.ballots is not None or len(self.rows.kinds) > 1:
             words.append("tests may be a little cautious")  # the variance is a sum, or the largest, of several
         return "; ".join(words)
 
@@ -71,8 +76,8 @@ class Clustering:
         """Explain what few references, images or observers mean for the error bars."""
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
-        if self.votes is not None:
-            families["observers"] = self.votes.observers, float(self.votes.units(weight, self.rows.together, 1)[0])
+        if self.ballots is not None:
+            families["observers"] = self.ballots.observers, float(self.ballots.units(weight, self.rows.together, 1)[0])
         sentences = []
         for family, (number, units) in families.items():
             if units >= (FEW_IMAGES if family == "images" else FEW):
@@ -111,9 +116,9 @@ class Clustering:
     ) -> FloatArray:
         """Standard errors of weighted means, shape (strata, k): see `Dependence.variance` and `Ballots.variance`."""
         variance = self.rows.variance(influence, weight, stratum, strata)
-        if self.votes is not None and effects is not None:
+        if self.ballots is not None and effects is not None:
             stratum = self.rows.together if stratum is None else stratum
-            variance = variance + self.votes.variance(effects, weight, self.rows, stratum, strata)
+            variance = variance + self.ballots.variance(effects, weight, self.rows, stratum, strata)
         return np.sqrt(variance)
 
     def variance_of_mean(
@@ -121,8 +126,8 @@ class Clustering:
     ) -> FloatArray:
         """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
         variance = self.rows.variance_of_mean(influence, weight, stratum, strata)
-        if self.votes is not None and effects is not None:
-            variance = variance + self.votes.variance(effects, weight, self.rows, self.rows.together, 1)
+        if self.ballots is not None and effects is not None:
+            variance = variance + self.ballots.variance(effects, weight, self.rows, self.rows.together, 1)
         return variance
 
     def linear_errors(
@@ -139,18 +144,18 @@ class Clustering:
         The residual is n - M centre of each triplet, where centre, shape (T,), is what its votes are compared with.
         """
         effects = None
-        if self.votes is not None:
-            row = self.votes.row
-            effects = (coefficient[row] * (self.votes.chosen - centre[row]))[:, None]
+        if self.ballots is not None:
+            row = self.ballots.row
+            effects = (coefficient[row] * (self.ballots.chosen - centre[row]))[:, None]
         return self.standard_errors((coefficient * residual)[:, None], weight, effects, stratum, strata)[:, 0]
 
     def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
         """Effective number of independent units in each stratum, shape (strata,)."""
         units = self.rows.units(weight, stratum, strata)
-        if self.votes is None:
+        if self.ballots is None:
             return units
         stratum = self.rows.together if stratum is None else stratum
-        return np.minimum(units, self.votes.units(weight, stratum, strata))
+        return np.minimum(units, self.ballots.units(weight, stratum, strata))
 
 
 def clustering_of(table: Votes) -> Clustering:
@@ -164,8 +169,9 @@ def clustering_of(table: Votes) -> Clustering:
 class Values:
     """Values of every triplet, one column for each measure.
 
-    ``vote_effects`` has the effect of each vote on them, where observers are known; ``halves``, the fits from which the
-    noise of training is estimated.
+    A score is the sum of a column over that of the rows' `sizes`: a mean over rows, or over votes. ``vote_effects`` has
+    the effect of each vote on the columns, where observers are known; ``halves``, the fits from which the noise of
+    training is estimated.
     """
 
     measures: tuple[str, ...]
@@ -175,15 +181,14 @@ class Values:
     halves: HalfScores | None = None
     runs: tuple[FloatArray, ...] = ()  # columns of each seed, where these are means over seeds
 
-    @property
-    def per_vote(self) -> list[str]:
-        """Measures that have a mean over votes too."""
-        return [name for name in PER_VOTE.values() if name in self.measures]
+    def size(self, k: int) -> FloatArray:
+        """What each row counts for in the mean of measure k, shape (T,): 1, or its votes for means over votes."""
+        return self.M.astype(np.float64) if self.measures[k] in PER_VOTE else np.ones(len(self.M))
 
-    def sums_over_votes(self, columns: FloatArray, M: IntArray) -> FloatArray:
-        """Sum columns of the measures that have a mean over votes over the M votes of each row, shape (rows, v)."""
-        sums = (over_votes(name, columns[:, self.measures.index(name)], M) for name in self.per_vote)
-        return np.stack([*sums]).T
+    @property
+    def sizes(self) -> FloatArray:
+        """The size of each row for every measure, shape (T, measures)."""
+        return np.stack([self.size(k) for k in range(len(self.measures))]).T
 
 
 def values_of(
@@ -196,31 +201,16 @@ def values_of(
     group: IntArray | None = None,
 ) -> Values:
     """Put the measures of a table with one distance side by side; `group` as for `values_per_row`."""
-    measures, effects = MEASURES[table.k], None
-    if clustering.votes is not None:
-        effects = np.zeros((len(clustering.votes.row), len(measures)))
-        for name, score in _scores(table, P, ties, group).items():
-            effects[:, measures.index(name)] = vote_effects(score, clustering.votes, table.n, table.M, P)
+    measures, effects = all_measures(table.k), None
+    if clustering.ballots is not None:
+        row, functions = clustering.ballots.row, score_functions(table, P, ties=ties, group=group)
+        known = {
+            name: vote_effects(score, clustering.ballots, table.n, table.M, P) for name, score in functions.items()
+        }
+        effects = np.zeros((len(row), len(measures)))
+        for name, column in with_sums(known, table.M[row]).items():
+            effects[:, measures.index(name)] = column
     return Values(measures, np.stack([values[name] for name in measures]).T, table.M, effects)
-
-
-def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", crossed: bool, df: float) -> HalfScores:
-    """Score fits to halves of the training table on a table with one distance, P of shape (K, 2, T).
-
-    Measures that do not depend on the fit, and expected ones, are 0.
-    """
-    measures, rows = MEASURES[table.k], np.arange(len(table))
-    apart = np.zeros((len(P), len(table), len(measures)))
-    for split, (first, second) in enumerate(P):
-        if not np.isfinite(P[split]).all():
-            apart[split] = np.nan  # a fit diverged
-            continue
-        one, other = (_scores(table, half, ties, None) for half in (first, second))
-        for name in ("nll", "agreement", "score_2afc")[: table.k + 1]:
-            with np.errstate(invalid="ignore"):  # two infinite NLLs
-                scores = (fit[name](rows, table.n, table.M, half) for fit, half in ((one, first), (other, second)))
-                apart[split, :, measures.index(name)] = np.subtract(*scores)
-    return HalfScores(apart, crossed, df)
 
 
 def mean_values(runs: Sequence[Values]) -> Values:
@@ -235,24 +225,6 @@ def mean_values(runs: Sequence[Values]) -> Values:
     return replace(first, columns=np.mean(columns, axis=0), vote_effects=effects, halves=None, runs=columns)
 
 
-def _scores(table: Votes, P: FloatArray, ties: metrics.Ties, group: IntArray | None) -> dict[str, Score]:
-    """Scores as functions of n, M, P, with the choice of each triplet, or the order of pairs, fixed."""
-    scores: dict[str, Score] = {
-        "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
-        "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
-    }
-    if table.k == 1:
-        gain = np.empty(len(table))
-        for rows, ranking in rankings(table, group):
-            gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
-        return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
-    d0, d1 = table.columns
-    for name, margin in {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}.items():
-        chosen = metrics.choice(margin, ties=ties)
-        scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
-    return scores
-
-
 def errors(
     values: Values, codes: tuple[list[str], IntArray] | None, clustering: Clustering, grouped: Values | None = None
 ) -> Errors:
@@ -261,98 +233,108 @@ def errors(
     `codes` are the names of the groups and each row's number among them, `grouped` the values of each group by itself
     where they differ: see `values_per_row`.
     """
-    rows = clustering.rows
+    rows, sizes = clustering.rows, values.sizes
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        by_group = {"all": _errors(values, rows.shares(), None, 1, clustering)[0]}
+        by_group = {"all": _errors(values, Means(clustering, sizes, rows.shares()))[0]}
         if codes is not None:
             names, group = codes
-            shares = rows.shares(group)
-            own = grouped or values
-            by_group |= dict(zip(names, _errors(own, shares, group, len(names), clustering), strict=True))
-            by_group["mean"] = _errors(own, shares / len(names), group, len(names), clustering, across=True)[0]
+            own, shares, count = grouped or values, rows.shares(group), len(names)
+            by_group |= dict(zip(names, _errors(own, Means(clustering, sizes, shares, group, count)), strict=True))
+            across = Means(clustering, sizes, shares / count, group, count, across=True)
+            by_group["mean"] = _errors(own, across)[0]
     return by_group
 
 
-def _errors(
-    values: Values,
-    weight: FloatArray,
-    group: IntArray | None,
-    count: int,
-    clustering: Clustering,
-    *,
-    across: bool = False,
-) -> list[Error]:
-    """Errors of each measure and of those per vote, for each group or, `across` them, for their mean."""
-    code = np.zeros(len(values.M), dtype=np.int64) if group is None else group
-    _, influence = _influence(values, values.columns, weight, code, count, clustering.rows)
-    effects = None
-    if values.vote_effects is not None and clustering.votes is not None:
-        row, M, own = clustering.votes.row, values.M, clustering.rows.weights
-        votes, total = (np.bincount(code, amount, minlength=count)[code] for amount in (own * M, weight))
-        per_vote = values.sums_over_votes(values.vote_effects, M[row]) * (own * (total / votes))[row, None]
-        effects = np.column_stack([values.vote_effects * weight[row, None], per_vote])
-
-    def variance(influence: FloatArray, effects: FloatArray | None = None) -> FloatArray:
-        if across:
-            return clustering.variance_of_mean(influence, weight, effects, code, count)
-        return clustering.standard_errors(influence, weight, effects, group, count) ** 2
-
-    strata, groups = (None, 1) if across else (group, count)
-    rows = variance(influence, effects)
+def _errors(values: Values, means: Means) -> list[Error]:
+    """Errors of each measure, for each group or, across them, for their mean."""
+    influence = means.influence(values.columns)
+    over_rows = means.variance(influence, values.vote_effects)
+    units, training = np.broadcast_to(means.units()[:, None], over_rows.shape), np.zeros(over_rows.shape)
     # Of the NLL alone: scores in % are too little skewed, and have intervals that do not leave their range.
-    skew, nll = np.zeros(rows.shape), [0, len(values.measures)]
-    skew[:, nll] = clustering.rows.skewness(influence[:, nll], strata, groups)
-    units = np.broadcast_to(clustering.units(weight, strata, groups)[:, None], rows.shape)
-    if values.halves is None:
-        return [Error(*figures) for figures in zip(np.sqrt(rows), skew, units, strict=True)]
-    training = np.stack(_training(values, values.halves, weight, code, count, clustering.rows, variance, across=across))
-    whole = rows + training
-    skew = skew * np.divide(rows, whole, out=np.zeros(rows.shape), where=whole > 0) ** 1.5
-    units = combined_units(rows, units, training, values.halves.df)
-    return [Error(*figures) for figures in zip(np.sqrt(whole), skew, units, strict=True)]
+    skewed = [k for k, name in enumerate(values.measures) if name in ("nll", "nll_per_vote")]
+    skew = np.zeros(over_rows.shape)
+    skew[:, skewed] = means.skewness(influence[:, skewed])
+    if values.halves is not None:
+        averages, variances = zip(*map(means.estimate, values.halves.apart), strict=True)
+        crossed = values.halves.crossed
+        training = training_variance(np.stack(averages), np.stack(variances), values.measures, crossed=crossed)
+        whole = over_rows + training
+        skew = skew * np.divide(over_rows, whole, out=np.zeros(over_rows.shape), where=whole > 0) ** 1.5
+        units = combined_units(over_rows, units, training, values.halves.df)
+    return [Error(*figures) for figures in zip(np.sqrt(over_rows + training), skew, units, training, strict=True)]
 
 
-def _influence(
-    values: Values, columns: FloatArray, weight: FloatArray, code: IntArray, count: int, rows: Dependence
-) -> tuple[FloatArray, FloatArray]:
-    """Means of columns, then of those per vote, in each group, and the influence of each row on them."""
-    k, M, own, times = len(values.measures), values.M, rows.weights, rows.times.astype(np.float64)
-    votes, total = (np.bincount(code, times * amount, minlength=count) for amount in (own * M, weight))
-    of_votes = values.sums_over_votes(columns, M)
-    influence, means = np.empty((k + of_votes.shape[1], len(M))), np.empty((count, k + of_votes.shape[1]))
-    share = times * weight
-    for place, column in enumerate(columns.T):
-        means[:, place] = np.bincount(code, share * column, minlength=count) / total
-        influence[place] = (column - means[code, place]) * weight
-    share, per_vote = times * own, own * (total / votes)[code]
-    for place, column in enumerate(of_votes.T, start=k):
-        means[:, place] = np.bincount(code, share * column, minlength=count) / votes
-        influence[place] = (column - means[code, place] * M) * per_vote
-    return means, influence.T
+@dataclass(frozen=True, eq=False)
+class Means:
+    """Means of columns over the rows of each group or, ``across`` groups, the mean of these; and their variances.
 
+    The mean of a column is its weighted sum over that of its sizes, shape (T, k). The weights of triplets sum to 1 in
+    each group, or over all of them for the mean of groups.
+    """
 
-def _training(
-    values: Values,
-    halves: HalfScores,
-    weight: FloatArray,
-    code: IntArray,
-    count: int,
-    rows: Dependence,
-    variance: Callable[[FloatArray], FloatArray],
-    *,
-    across: bool,
-) -> list[FloatArray]:
-    """Variance that training adds to each measure and to those per vote, for each group."""
-    means, variances = [], []
-    for apart in halves.apart:
-        of_groups, influence = _influence(values, apart, weight, code, count, rows)
-        means.append(of_groups.mean(axis=0, keepdims=True) if across else of_groups)
-        variances.append(variance(influence))
-    names = [*values.measures, *values.per_vote]
-    return [
-        training_variance(mean, spread, names, crossed=halves.crossed)
-        for mean, spread in zip(np.stack(means, axis=1), np.stack(variances, axis=1), strict=True)
-    ]
+    clustering: Clustering
+    sizes: FloatArray
+    weight: FloatArray
+    group: IntArray | None = None
+    groups: int = 1
+    across: bool = False
+
+    @cached_property
+    def _code(self) -> IntArray:
+        return self.clustering.rows.together if self.group is None else self.group
+
+    @cached_property
+    def _mean_sizes(self) -> FloatArray:
+        return self._averages(self.sizes)
+
+    @cached_property
+    def _shares(self) -> FloatArray:
+        """Weight of each row for a size of 1, shape (T, k)."""
+        shares = [self.weight / mean[self._code] for mean in self._mean_sizes.T]
+        return np.stack(shares).T
+
+    def _averages(self, columns: FloatArray) -> FloatArray:
+        """Weighted means of columns over the rows of each group, shape (groups, k)."""
+        code, weight = self._code, self.clustering.rows.times * self.weight
+        sums = [np.bincount(code, weight * column, minlength=self.groups) for column in columns.T]
+        return np.stack(sums, axis=1) / np.bincount(code, weight, minlength=self.groups)[:, None]
+
+    def of(self, columns: FloatArray) -> FloatArray:
+        """Mean of each column, shape (groups, k), or (1, k) for the mean of groups."""
+        means = self._averages(columns) / self._mean_sizes
+        return means.mean(axis=0, keepdims=True) if self.across else means
+
+    def influence(self, columns: FloatArray) -> FloatArray:
+        """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
+        means, influence = self._averages(columns) / self._mean_sizes, np.empty(columns.shape[::-1])
+        for k, mean in enumerate(means.T):
+            influence[k] = (columns[:, k] - mean[self._code] * self.sizes[:, k]) * self._shares[:, k]
+        return influence.T
+
+    def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
+        """Variance of each mean over rows and, where effects of votes are given, over observers."""
+        effects = None
+        if vote_effects is not None and self.clustering.ballots is not None:
+            effects = vote_effects * self._shares[self.clustering.ballots.row]
+        if self.across:
+            return self.clustering.variance_of_mean(influence, self.weight, effects, self._code, self.groups)
+        return self.clustering.standard_errors(influence, self.weight, effects, self.group, self.groups) ** 2
+
+    def estimate(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means of columns, and their variances over rows."""
+        return self.of(columns), self.variance(self.influence(columns))
+
+    def skewness(self, influence: FloatArray) -> FloatArray:
+        """Skewness of each mean, shape as of the means."""
+        return self.clustering.rows.skewness(influence, *self._strata)
+
+    def units(self) -> FloatArray:
+        """Effective number of independent units of each mean, shape (groups,) or (1,)."""
+        return self.clustering.units(self.weight, *self._strata)
+
+    @property
+    def _strata(self) -> tuple[IntArray | None, int]:
+        return (None, 1) if self.across else (self.group, self.groups)
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:
@@ -383,68 +365,3 @@ def bar(name: str, value: float | None, se: float, units: float, *, skew: float 
     nll = name.startswith("nll")
     ends = t_interval(value, se, units, skew=skew) if nll else share_interval(value, se, units)
     return {f"{name}_se": se, f"{name}_low": max(ends.low, 0.0), f"{name}_high": ends.high}
-
-
-# The noise of training in a score: what another training table would have changed
-#
-# The training table is split at random into complementary halves, whole references at a time, and fitted on both. D
-# is the score of a tested row, or the difference of two distances' scores, by the fit to one half less that by the
-# other. Over K splits,
-#
-#     R = mean of (mean D)^2 / 2,    I = mean of (variance of mean D over test rows) / 2,
-#
-# and the variance that training adds is f (R - I), or f R where the training table is cross-validated. I is the
-# interaction of row and fit, which the variance over test rows already has. f is 1/4 for the NLL: half a table has
-# twice the noise, and the NLL, flat around its best surface, feels it to second order. For measures of the choice f
-# grows with the noise: for a difference with variance V over test rows it is I / 2V, at least 1/4 and at most 0.4;
-# for a score it is 0.4. In cross-validation fits share rows with each other and with the rows tested: f is 1/8 for
-# the NLL and 1/2 for the others. Apart from the first, these factors were chosen by simulation and confirmed on other
-# simulated tables (`benchmarks/verdicts.py`).
-
-SPLITS = 10
-"""Splits into halves with a test table; half as many when cross-validated."""
-
-
-@dataclass(frozen=True, eq=False)
-class HalfScores:
-    """Scores of tested rows by fits to complementary halves of the training table."""
-
-    apart: FloatArray  # those by the fits to the first halves less those by the second, shape (K, T, measures)
-    crossed: bool  # whether the training table was cross-validated
-    df: float  # degrees of freedom of the variance: K, or fewer where the training table has few references
-
-
-def training_variance(
-    means: FloatArray, variances: FloatArray, measures: list[str], *, crossed: bool, rows: float | None = None
-) -> FloatArray:
-    """Variance of scores that training adds, shape (measures,), from the mean of D over test rows and its variance.
-
-    Both have shape (K, measures); splits in which they are not finite are left out. `rows` is V of a difference.
-
-    Examples
-    --------
-    >>> training_variance(np.array([[0.2], [-0.4]]), np.array([[0.02], [0.02]]), ["nll"], crossed=False)
-    array([0.01])
-    """
-    known = np.isfinite(means) & np.isfinite(variances)
-    splits = known.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        R, interaction = (np.where(known, part, 0.0).sum(axis=0) / (2 * splits) for part in (means**2, variances))
-        of_choice = np.clip(interaction / (2 * rows), 0.25, 0.4) if rows else np.full(len(splits), 0.4)
-    nll = np.array([name.startswith("nll") for name in measures])
-    f = np.where(nll, 0.125, 0.5) if crossed else np.where(nll, 0.25, of_choice)
-    return f * np.where(splits > 0, R if crossed else np.maximum(R - interaction, 0.0), np.nan)
-
-
-def combined_units(rows: ArrayLike, units: ArrayLike, training: ArrayLike, df: float) -> FloatArray:
-    """Effective number of units of a sum of two variances, over test rows and of training (Satterthwaite).
-
-    Examples
-    --------
-    >>> combined_units(np.array([1.0]), 41.0, np.array([1.0]), 10.0)
-    array([33.])
-    """
-    rows, units, training = (np.asarray(values, dtype=np.float64) for values in (rows, units, training))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = (rows + training) ** 2 / (rows**2 / (units - 1) + training**2 / df)
-    return np.asarray(np.where(training > 0, 1 + whole, units))

@@ -232,13 +232,11 @@ def calibration(
             np.bincount(code), by_bin(M), by_bin(own * M * P) / votes, share, se, ends, strict=True
         )
     )
+    known_se = np.nan_to_num(se)
     # A shift fitted to noise gains half the dispersion of the votes in its bin.
-    total, known_se = own.sum(), np.nan_to_num(se)
-    gain = _recalibration_gain(n, M, P, code, own)
-    gained = _mean(gain, clusters)
-    loss = float(gained - np.sum(known_se**2 * votes**2 / np.maximum(information, 1e-12)) / 2 / total)
-    influence = ((gain - gained) * own / total)[:, None]
-    loss_variance = clusters.rows.variance(influence, clusters.rows.shares())[0, 0]
+    by_noise = float(np.sum(known_se**2 * votes**2 / np.maximum(information, 1e-12)) / 2 / own.sum())
+    gained, gained_se = _recalibration_gain(n, M, P, code, clusters)
+    loss = gained - by_noise
     floor_nll, nll = (_mean(-metrics.log_likelihood(n, M, chance), clusters) for chance in (floor, P))
     share_of_votes = votes / votes.sum()
     return Calibration(
@@ -249,7 +247,7 @@ def calibration(
         floor=floor_nll,
         sharpness=floor_nll - nll + loss,
         calibration=loss,
-        calibration_se=float(loss_variance**0.5),
+        calibration_se=gained_se,
         slope=calibration_slope(n, M, P, clusters),
     )
 
@@ -259,16 +257,20 @@ def _mean(values: FloatArray, clusters: Clustering) -> float:
     return float(np.average(values, weights=clusters.rows.sampling))
 
 
-def _recalibration_gain(n: IntArray, M: IntArray, P: FloatArray, code: IntArray, own: FloatArray) -> FloatArray:
-    """Log-likelihood that the best shift of the logit in each bin gains, for each triplet."""
-    x, shift = logit(P), np.zeros(int(code.max()) + 1)
+def _recalibration_gain(
+    n: IntArray, M: IntArray, P: FloatArray, code: IntArray, clusters: Clustering
+) -> tuple[float, float]:
+    """Mean log-likelihood that the best shift of the logit in each bin gains, with its standard error."""
+    x, shift, own = logit(P), np.zeros(int(code.max()) + 1), clusters.rows.weights
     for _ in range(30):
         p = expit(x + shift[code])
         step = np.bincount(code, own * (n - M * p)) / np.maximum(np.bincount(code, own * M * p * (1 - p)), 1e-12)
         shift = np.clip(shift + np.clip(step, -1, 1), -MAX_SHIFT, MAX_SHIFT)
         if abs(step).max() < 1e-10:
             break
-    return metrics.log_likelihood(n, M, expit(x + shift[code])) - metrics.log_likelihood(n, M, P)
+    gain = metrics.log_likelihood(n, M, expit(x + shift[code])) - metrics.log_likelihood(n, M, P)
+    mean, weight = _mean(gain, clusters), clusters.rows.shares()
+    return mean, float(clusters.rows.variance(((gain - mean) * weight)[:, None], weight)[0, 0] ** 0.5)
 
 
 def calibration_slope(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> Interval:
@@ -438,7 +440,7 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
         excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
     value, weight = float((own * excess).sum()) / total, own * table.M / total
     vote_influence = None
-    if by_vote is not None and clusters.votes is not None:
+    if by_vote is not None and clusters.ballots is not None:
         vote_influence = (own[row] * (by_vote - value))[:, None] / total
     influence = own * (excess - value * table.M) / total
     se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
+from twoafc.inference.dependence import Score
 from twoafc.table import Votes
 
 Record = dict[str, Any]
 Columns = dict[str, FloatArray]
-"""Values of every row by measure; their means are the scores."""
+"""Values of every row by measure; the scores are their means over rows, or over votes (`PER_VOTE`)."""
 
 OBSERVED = {2: ("nll", "agreement", "score_2afc", "score_2afc_distance"), 1: ("nll", "agreement", "average_precision")}
 MEASURES = {k: (*names, *(f"{name}_simulated" for name in names)) for k, names in OBSERVED.items()}
@@ -26,15 +27,23 @@ PER_VOTE = {
     "score_2afc_distance_votes": "score_2afc_distance",
     "nll_per_vote_floor": "nll_floor",
 }
-"""Means over votes, each with the measure whose mean over rows it complements."""
+"""Means over votes, each with the measure whose mean over rows it complements.
+
+The column of a row is then the sum over its votes; the score is the sum of the column over the number of votes."""
 COUNTS = ("triplets", "pairs", "votes", "ties", "ties_model")
 DRAWS = 64
 """Draws of votes for the expected average precision, which has no closed form."""
 
 
-def all_measures(k: int) -> list[str]:
+def all_measures(k: int) -> tuple[str, ...]:
     """Every measure with an error bar: means over rows, then means over votes."""
-    return [*MEASURES[k], *(name for name, of in PER_VOTE.items() if of in MEASURES[k])]
+    return (*MEASURES[k], *(name for name, of in PER_VOTE.items() if of in MEASURES[k]))
+
+
+def with_sums(columns: Columns, M: IntArray) -> Columns:
+    """Add the columns of the means over votes: an NLL is a sum over the votes of a row, a score in % a mean."""
+    known = {name: of for name, of in PER_VOTE.items() if of in columns}
+    return columns | {name: columns[of] if of.startswith("nll") else columns[of] * M for name, of in known.items()}
 
 
 def values_per_row(
@@ -63,21 +72,26 @@ def values_per_row(
         "agreement_simulated": metrics.expected_agreement_per_triplet(M, P),
     }
     if table.k == 2:
-        return values | _choices(table, P, ties)
+        return with_sums(values | _choices(table, P, ties), M)
     if floor is not None:
         values["nll_floor"] = -metrics.log_likelihood(n, M, floor)
         values["agreement_floor"] = metrics.agreement_per_triplet(n, M, floor)
         values["average_precision_floor"] = 100 * n / M if n.any() else np.full(len(n), np.nan)
-    return values | _precisions(table, P, group, draws)
+    return with_sums(values | _precisions(table, P, group, draws), M)
+
+
+def _chosen(table: Votes, P: FloatArray, ties: metrics.Ties) -> Columns:
+    """Share of the choice of each triplet given to x1: by the model, and by the bare distance."""
+    d0, d1 = table.columns
+    margins = {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}
+    return {name: metrics.choice(margin, ties=ties) for name, margin in margins.items()}
 
 
 def _choices(table: Votes, P: FloatArray, ties: metrics.Ties) -> Columns:
     """2AFC scores: of the model, which chooses by P, and of the bare distance, which chooses by d0 - d1."""
     d0, d1 = table.columns
-    margins = {"score_2afc": P - 0.5, "score_2afc_distance": d0 - d1}
     values: Columns = {}
-    for name, margin in margins.items():
-        chosen = metrics.choice(margin, ties=ties)
+    for name, chosen in _chosen(table, P, ties).items():
         values[name] = metrics.score_2afc_per_triplet(table.n, table.M, chosen)
         values[f"{name}_simulated"] = metrics.score_2afc_per_triplet(P, 1, chosen)
     return values | {"ties": (d0 == d1).astype(np.float64), "ties_model": (P == 0.5).astype(np.float64)}
@@ -96,6 +110,24 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
     return values
 
 
+def score_functions(
+    table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", group: IntArray | None = None
+) -> dict[str, Score]:
+    """Measures of single rows as functions of n, M, P, with the choice of a triplet, or the order of pairs, fixed."""
+    scores: dict[str, Score] = {
+        "nll": lambda row, n, M, p: -metrics.log_likelihood(n, M, p),
+        "agreement": lambda row, n, M, p: metrics.agreement_per_triplet(n, M, p),
+    }
+    if table.k == 1:
+        gain = np.empty(len(table))
+        for rows, ranking in rankings(table, group):
+            gain[rows] = ranking.weight.sum() * ranking.influence(table.n[rows] / table.M[rows])[1]
+        return scores | {"average_precision": lambda row, n, M, p: gain[row] * n / M}
+    for name, chosen in _chosen(table, P, ties).items():
+        scores[name] = lambda row, n, M, p, chosen=chosen: metrics.score_2afc_per_triplet(n, M, chosen[row])  # type: ignore[misc]
+    return scores
+
+
 def rankings(table: Votes, group: IntArray | None) -> Iterator[tuple[IntArray, Ranking]]:
     """Rows of each group, or all of them, and their order by distance."""
     code, weight = np.zeros(len(table)) if group is None else group, table.scaled_weight
@@ -109,11 +141,6 @@ def _simulated_precision(ranking: Ranking, M: IntArray, P: FloatArray, draws: in
     drawn = [metrics.simulate(M, P, seed=seed) / M for seed in range(draws)]
     scores = [ranking.average_precision(share) for share in drawn if share.any()]
     return float(np.mean(scores)) if scores else float("nan")
-
-
-def over_votes(name: str, column: FloatArray, M: IntArray) -> FloatArray:
-    """Sum a measure over the votes of each row: an NLL is such a sum, a score in % a mean."""
-    return column if name.startswith("nll") else column * M
 
 
 def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> list[Record]:
@@ -143,14 +170,15 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     counted = {f"{table.row}s": ones, "votes": M} | {name: values[name] for name in counts}
     numbers = {name: total(column, table.count) for name, column in counted.items()}
     rows, votes = total(ones, table.mass), total(M, table.mass)
-    means = {name: total(column, table.mass) / rows for name, column in values.items() if name not in counts}
-    sums = {name: over_votes(of, values[of], table.M) for name, of in PER_VOTE.items() if of in values}
-    per_vote = {name: total(column, table.mass) / votes for name, column in sums.items()}
+    means = {
+        name: total(column, table.mass) / (votes if name in PER_VOTE else rows)
+        for name, column in values.items()
+        if name not in counts
+    }
     return [
         {
             **{name: round(numbers[name][g]) for name in (f"{table.row}s", "votes")},
             **{name: _known(name, column[g]) for name, column in means.items()},
-            **{name: float(column[g]) for name, column in per_vote.items()},
             **{name: round(numbers[name][g]) for name in counts},
         }
         for g in range(groups)

@@ -12,25 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.inference import (
-    COMPARED,
-    Ballots,
-    Difference,
-    Values,
-    clustering_of,
-    compare,
-    difference_interval,
-    over_votes,
-    places,
-)
+from twoafc.inference import PER_VOTE, Difference, clustering_of, difference_interval, paired_difference, places
 from twoafc.results import Result, SharedRows, known_name, shared_rows
 
 LIMIT = 0.95
@@ -141,8 +130,7 @@ def gate(
     names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
     table = shared.table
-    with np.errstate(invalid="ignore"):  # of infinite NLLs
-        difference = difference_per_vote(shared, names[::-1], label, "nll")
+    difference = difference_per_vote(shared, names[::-1], label, "nll")
     about: dict[str, Any] = {
         "max_loss": max_loss,
         "baseline": names[0],
@@ -168,14 +156,10 @@ def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str
 
     The noise of training is included where the results have it. NaN where an error cannot be known.
     """
-    table = shared.table
-    clustering = clustering_of(table)
-    weight = clustering.rows.weights
-    whole = {name: shared.values(name, estimator) for name in names}
-    a, b = (_rate(_sums(value, value.columns, measure), value.M, weight) for value in whole.values())
-    values = {name: _per_vote(value, weight, measure, clustering.votes) for name, value in whole.items()}
-    record = compare(values, clustering, estimator=estimator, measures={measure: COMPARED[table.k][measure]})[0]
-    return Difference(a - b, np.nan if record["se"] is None else record["se"], record["df"] + 1)
+    a, b = (shared.values(name, estimator) for name in names)
+    per_vote = next(name for name, of in PER_VOTE.items() if of == measure)
+    difference = paired_difference(a, b, per_vote, clustering_of(shared.table))
+    return difference if difference.units > 1 else difference._replace(se=np.nan)
 
 
 def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) -> list[str]:
@@ -226,34 +210,3 @@ def _estimator(parts: Any, names: Sequence[str], asked: str | None) -> str:
     if asked is not None and asked not in both:
         raise DataError(f"baseline and candidate have no estimator {asked} in common; they share {', '.join(both)}")
     return asked or both[0]
-
-
-def _sums(values: Values, columns: FloatArray, measure: str) -> FloatArray:
-    """Sum a measure over the votes of each row: an NLL is such a sum, a score in % a mean."""
-    return over_votes(measure, columns[:, values.measures.index(measure)], values.M)
-
-
-def _rate(sums: FloatArray, M: IntArray, weight: FloatArray) -> float:
-    """Mean over votes, from the sums of every row."""
-    return float(weight @ sums) / float(weight @ M)
-
-
-def _per_vote(values: Values, weight: FloatArray, measure: str, votes: Ballots | None) -> Values:
-    """Values of one measure, linearised so that their mean is that over votes, and their spread the spread of this."""
-    M = values.M
-    mean = float(np.average(M, weights=weight))
-
-    def linear(columns: FloatArray) -> FloatArray:
-        sums = _sums(values, columns, measure)
-        rate = _rate(sums, M, weight)
-        return np.asarray(rate + (sums - rate * M) / mean)[:, None]
-
-    halves = values.halves
-    if halves is not None:
-        halves = replace(halves, apart=np.stack([linear(columns) for columns in halves.apart]))
-    effects = None
-    if values.vote_effects is not None and votes is not None:
-        own = values.vote_effects[:, values.measures.index(measure)]
-        effects = over_votes(measure, own, M[votes.row])[:, None] / mean
-    runs = tuple(linear(columns) for columns in values.runs)
-    return Values((measure,), linear(values.columns), M, effects, halves, runs)

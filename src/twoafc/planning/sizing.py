@@ -34,7 +34,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
 from twoafc.inference import LEVEL, Record, ballots, clustering_of
-from twoafc.metrics import choice
+from twoafc.metrics import Ties, choice
 from twoafc.results import Result, known_name, shared_rows
 from twoafc.table import REFERENCES, Votes, as_votes
 from twoafc.worlds import simulate
@@ -111,7 +111,12 @@ class SingleVotes:
 
 
 def single_votes(
-    table: Votes, P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]] = ()
+    table: Votes,
+    P: Sequence[FloatArray],
+    measure: str,
+    distances: Sequence[tuple[FloatArray, ...]] = (),
+    *,
+    ties: Ties = "half",
 ) -> SingleVotes:
     """Expand a table to single votes with what each adds to the difference of two distances.
 
@@ -121,7 +126,7 @@ def single_votes(
         Probability of x1 by the first distance and by the second.
     distances : two pairs of arrays (d0, d1), for ``score_2afc_distance``
     """
-    alpha, beta = _added(P, measure, distances)
+    alpha, beta = _added(P, measure, distances, ties)
     votes = ballots(table)
     if votes is None:
         row = np.repeat(np.arange(len(table)), table.M)
@@ -133,14 +138,16 @@ def single_votes(
     return SingleVotes(alpha[row] + beta[row] * y, weight[row], row, _reference(table)[row], observer)
 
 
-def _added(P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]]) -> list[FloatArray]:
+def _added(
+    P: Sequence[FloatArray], measure: str, distances: Sequence[tuple[FloatArray, ...]], ties: Ties
+) -> list[FloatArray]:
     """Alpha and beta of each row."""
     if measure == "nll":
         a, b = (np.clip(chances, LEAST, 1 - LEAST) for chances in P)
         alpha = np.log1p(-b) - np.log1p(-a)
         return [alpha, np.log(b) - np.log(a) - alpha]
     margins = [chances - 0.5 for chances in P] if measure == "score_2afc" else [d0 - d1 for d0, d1 in distances]
-    apart = choice(margins[0]) - choice(margins[1])
+    apart = choice(margins[0], ties=ties) - choice(margins[1], ties=ties)
     return [-100 * apart, 200 * apart]
 
 
@@ -568,7 +575,7 @@ def _judged(
     if clustering_of(table).rows.family == "images":
         notes.append("images recur in several places: the plan counts references alone, and may be too small")
     about = f"a pilot of {int(table.M.sum()):,} votes on {len(table):,} triplets"
-    return names, single_votes(table, P, measure, distances), about, notes
+    return names, single_votes(table, P, measure, distances, ties=pilot.ties), about, notes
 
 
 def pair_of(known: Sequence[str], pair: Sequence[str] | None) -> tuple[str, str]:

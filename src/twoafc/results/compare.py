@@ -273,12 +273,10 @@ def compare_rows(
         return count | {"sentence": f"two {result.row}s at least are needed to compare"}
     table = _table(tested, result.votes, result.k)
     dependence = clustering_of(table)
-    values = {
-        name: values_of(
-            table, chances[keep], values_per_row(table, chances[keep], ties=result.ties, draws=0), dependence
-        )
-        for name, chances in P.items()
-    }
+    ties, values = result.ties, {}
+    for name, chances in P.items():
+        columns = values_per_row(table, chances[keep], ties=ties, draws=0)
+        values[name] = values_of(table, chances[keep], columns, dependence, ties=ties)
     measure = {"nll": COMPARED[result.k]["nll"]}
     return compare(values, dependence, estimator="", measures=measure)[0] | count
 
