@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -66,29 +65,14 @@ def import_named(name: str, missing: str) -> Any:
     try:
         imported = importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f"{missing}; {error}{_hidden_file(module, folder)}") from error
+        raise ValueError(f"{missing}; {error}") from error
     except (Exception, SystemExit) as error:  # a user's file may raise anything
         raise ValueError(f"{missing}; importing {module} raised {type(error).__name__}: {error}") from error
     try:
         return getattr(imported, attribute)
-    except ImportError as error:  # of a module that imports its members on first use
-        raise ValueError(f"{missing}; {error}") from error
-    except AttributeError as error:
+    except (AttributeError, ImportError) as error:  # some modules import their members on first use
         file = getattr(imported, "__file__", None) or "Python itself"
-        hidden = _hidden_file(module, folder)
-        raise ValueError(f"{missing}; {error}; it was imported from {file}{hidden}") from error
-
-
-def _hidden_file(module: str, folder: str) -> str:
-    """Return a remark if another module hides a file in the current folder."""
-    top = module.partition(".")[0]
-    own_files = [Path(folder, f"{top}.py"), Path(folder, top)]
-    loaded = sys.modules.get(top)
-    sources = [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", [])]
-    existing = [path for path in own_files if path.exists()]
-    if loaded is None or not existing or any(Path(source).resolve() in own_files for source in sources if source):
-        return ""
-    return f"; {existing[0]} is hidden by another module {top}: give it another name"
+        raise ValueError(f"{missing}; {error}; it was imported from {file}") from error
 
 
 def require(module: str, *, extra: str) -> ModuleType:
