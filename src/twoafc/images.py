@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,31 +66,64 @@ def read_pixels(path: str | Path) -> Pixels:
 
 def read_bytes(path: str | Path) -> bytes:
     """Read a file's bytes, or raise ImageError."""
-    try:
-        with open_file(path) as file:
-            return file.read()
-    except OSError as error:
-        raise ImageError(path, _os_reason(error)) from error
+    with _opened(path) as file:
+        return file.read()
 
 
 def decode(content: bytes, path: str | Path) -> Pixels:
     """Decode the bytes of an image file; `path` names it in errors."""
-    try:
-        return _decode(content)
-    except _RefusedError as refused:
-        raise ImageError(path, str(refused)) from None
+    with _naming(path):
+        if not content:
+            raise _RefusedError("the file is empty")
+        if content.startswith(PNG_SIGNATURE):
+            _check_png(content)
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+        frames = getattr(image, "n_frames", 1)
+        if frames > 1:
+            raise _RefusedError(f"the file holds {frames} pictures (an animation or pages); expected one")
+        if isinstance(image, TiffImagePlugin.TiffImageFile):
+            _check_orientation(image.tag_v2.get(ORIENTATION, 1))
+        pixels = _sixteen_bits(content, image) if _is_deep(image) else _eight_bits(image)
+        if "exif" in image.info:
+            _check_orientation(image.getexif().get(ORIENTATION, 1))
+        return pixels
 
 
 def pixel_size(path: str | Path) -> tuple[int, int]:
     """Read an image's height and width from its header, without decoding it."""
+    with _opened(path) as file, _naming(path):
+        width, height = Image.open(file, formats=FORMATS).size
+        return height, width
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file, or raise ImageError."""
     try:
         with open_file(path) as file:
-            width, height = _open(file).size
-            return height, width
-    except _RefusedError as refused:
-        raise ImageError(path, str(refused)) from None
+            yield file
+    except NotAFileError as error:
+        raise ImageError(path, f"this is {error.strerror}") from error
+    except FileNotFoundError as error:
+        raise ImageError(path, "no such file") from error
     except OSError as error:
-        raise ImageError(path, _os_reason(error)) from error
+        raise ImageError(path, f"the file cannot be read ({error.strerror})") from error
+
+
+@contextmanager
+def _naming(path: str | Path) -> Iterator[None]:
+    """Raise ImageError for what is refused here, and for what Pillow raises."""
+    try:
+        yield
+    except UnidentifiedImageError:
+        reason = f"no image that can be read; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+    except (_RefusedError, Image.DecompressionBombError) as error:
+        reason = first_line(error)
+    except Exception as error:  # Pillow raises almost anything on a damaged file
+        reason = f"the image is truncated or damaged ({first_line(error)})"
+    else:
+        return
+    raise ImageError(path, reason)
 
 
 def as_float(pixels: Pixels) -> NDArray[np.float32]:
@@ -126,44 +161,6 @@ def trace(content: bytes) -> int:
     (True, False)
     """
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") or 1
-
-
-def _decode(content: bytes) -> Pixels:
-    if not content:
-        raise _RefusedError("the file is empty")
-    if content.startswith(PNG_SIGNATURE):
-        _check_png(content)
-    try:
-        image = _open(io.BytesIO(content))
-        frames = getattr(image, "n_frames", 1)
-        if frames > 1:
-            raise _RefusedError(f"the file holds {frames} pictures (an animation or pages); expected one")
-        if isinstance(image, TiffImagePlugin.TiffImageFile):
-            _check_orientation(image.tag_v2.get(ORIENTATION, 1))
-        pixels = _sixteen_bits(content, image) if _is_deep(image) else _eight_bits(image)
-        if "exif" in image.info:
-            _check_orientation(image.getexif().get(ORIENTATION, 1))
-    except _RefusedError:
-        raise
-    except NotImplementedError as error:
-        raise _RefusedError(first_line(error)) from error
-    except Exception as error:  # Pillow raises almost anything on a damaged file
-        raise _RefusedError(f"the image is truncated or damaged ({first_line(error)})") from error
-    return pixels
-
-
-def _open(file: BinaryIO) -> Image.Image:
-    try:
-        return Image.open(file, formats=FORMATS)
-    except UnidentifiedImageError:
-        file.seek(0)
-        if file.read(4) in (b"II*\0", b"MM\0*"):  # a TIFF's directory may be at the end of the file
-            raise _RefusedError("the image is truncated or damaged (a TIFF without its directory)") from None
-        raise _RefusedError(f"no image that can be read; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from None
-    except Image.DecompressionBombError as error:
-        raise _RefusedError(first_line(error)) from None
-    except Exception as error:
-        raise _RefusedError(f"the image is truncated or damaged ({first_line(error)})") from error
 
 
 def _check_png(content: bytes) -> None:
@@ -228,7 +225,7 @@ def _sixteen_bits(content: bytes, image: Image.Image) -> NDArray[np.uint16]:
         raise _RefusedError("a 16-bit image with a transparent colour is not read; save it without")
     if image.mode in ("RGB", "RGBA"):
         if not _low_byte_is_available():
-            raise NotImplementedError("this version of Pillow does not give the lower byte of 16-bit colours")
+            raise _RefusedError("this version of Pillow does not give the lower byte of 16-bit colours")
         colours = _png_colours(content)
         return _channels_first(_without_alpha(colours) if image.mode == "RGBA" else colours)
     grey = np.asarray(image).astype(np.uint16)
@@ -278,9 +275,3 @@ def _without_alpha(rgba: NDArray[Any]) -> NDArray[Any]:
 
 def _channels_first(pixels: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
-
-
-def _os_reason(error: OSError) -> str:
-    if isinstance(error, NotAFileError):
-        return f"this is {error.strerror}"
-    return "no such file" if isinstance(error, FileNotFoundError) else f"the file cannot be read ({error.strerror})"
