@@ -552,24 +552,9 @@ def test_models_carry_their_counts(estimator: Any, tmp_path: Path) -> None:
 
 def test_counts_that_were_changed_in_a_model_are_refused() -> None:
     fit = fit_counts(Density(), tally(random_table(50)))
-    more = {
-        "counts_count": 2 * fit.carried["counts_count"],
-        "counts_histogram_count": 2 * fit.carried["counts_histogram_count"],
-    }
-    for changed, message in (
-        (more, "the map must be of the counts that the model carries; it is of another number of triplets"),
-        (
-            {"counts_n": fit.carried["counts_M"] + 1},
-            "the counts that the model carries are not usable: n must lie in [0, M]; in the file some are not",
-        ),
-        (
-            {"counts_other": np.zeros(1)},
-            "the counts that the model carries are not usable: the file has an array other, which counts do not have",
-        ),
-    ):
-        with pytest.raises(DataError) as caught:
-            carried_by(replace(fit, carried={**fit.carried, **changed}))
-        assert str(caught.value) == message
+    changed = {**fit.carried, "counts_n": fit.carried["counts_M"] + 1}
+    with pytest.raises(DataError, match=r"^the counts are damaged: the cells and the histogram do not agree$"):
+        carried_by(replace(fit, carried=changed))
     with pytest.raises(DataError, match=r"^the model carries no counts$"):
         carried_by(replace(fit, carried={}))
 

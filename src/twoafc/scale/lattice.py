@@ -23,7 +23,7 @@ from scipy.special import ndtri
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform
-from twoafc.errors import DataError
+from twoafc.errors import DataError, first_line, naming
 from twoafc.files import read_archive, require_format, save_archive
 from twoafc.public import public
 from twoafc.table import Triplets
@@ -423,10 +423,8 @@ class Counts:
         kind, card, arrays = read_archive(path)
         if kind != KIND:
             raise DataError(f"{path} has no counts; it is a model of kind {kind!r}")
-        try:
+        with naming(path):
             return cls.restore(card, arrays)
-        except DataError as error:
-            raise DataError(f"{path} has no usable counts; {error}") from error
 
     def stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the settings as plain values, and the arrays, for a file of counts or a model fitted to them."""
@@ -446,64 +444,33 @@ class Counts:
     def restore(cls, card: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Counts:
         """Restore what `stored` returned; refuse what counting cannot produce."""
         require_format(card.get("format", 1), FORMAT, "the card of counts", "count again")
-        lists = ("groups", "parts", "files", "rows")
-        if not all(_is_names(card.get(name)) for name in lists) or not isinstance(card.get("distance"), str):
-            raise DataError("the card of counts must name distance, groups, parts, files and rows as text")
-        groups, rows, ends = card["groups"], card["rows"], card.get("ends")
-        if groups != sorted(set(groups)):
-            raise DataError("groups must be names in order, each once; those of the file are not")
-        if not rows or not {*rows} <= {TRIPLETS, *NOTES}:
-            raise DataError(f"rows must be {TRIPLETS} or {' or '.join(NOTES)}; those of the file are not")
-        if not isinstance(ends, list) or [type(end) for end in ends] != [float, float]:
-            raise DataError("ends must be the smallest and the largest distance; those of the file are not")
         try:
-            lattice = Lattice(card["per_octave"])
-        except (KeyError, ValueError) as error:
-            raise DataError(str(error)) from error
-        key = REF_KEY if "ref" in arrays else KEY
-        counts = cls(
-            card["distance"],
-            lattice,
-            _unpacked(arrays, key),
-            _unpacked({name[10:]: array for name, array in arrays.items() if name.startswith("histogram_")}, BIN_KEY),
-            (ends[0], ends[1]),
-            *(tuple(card[name]) for name in lists),
-        )
-        foreign = sorted({*arrays} - {*key, "count", "histogram_bin", "histogram_count"})
-        if foreign:
-            raise DataError(f"the file has an array {foreign[0]}, which counts do not have")
-        counts._check(key)
+            low, high = card["ends"]
+            counts = cls(
+                card["distance"],
+                Lattice(card["per_octave"]),
+                _unpacked(arrays, REF_KEY if "ref" in arrays else KEY),
+                _unpacked(arrays, BIN_KEY, "histogram_"),
+                (low, high),
+                *(tuple(card[name]) for name in ("groups", "parts", "files", "rows")),
+            )
+            if not counts._agree():
+                raise ValueError("the cells and the histogram do not agree")
+        except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            raise DataError(f"the counts are damaged: {first_line(error)}") from error
         return counts
 
-    def _check(self, key: Key) -> None:
-        """Refuse counts that counting cannot produce."""
-        M, n, sign, last = pl.col("M"), pl.col("n"), pl.col("sign"), self.lattice.bins - 1
-        bin0, bin1 = pl.col("bin0"), pl.col("bin1")
-        rules = {
-            "count must be at least 1": pl.col("count") >= 1,
-            "M must be at least 1": M >= 1,
-            "n must lie in [0, M]": (n >= 0) & (n <= M),
-            "group must be one of the groups": pl.col("group").is_between(0, max(len(self.groups), 1) - 1),
-            "bins must lie on the lattice": bin0.is_between(0, last) & bin1.is_between(0, last),
-            "sign must be that of d0 - d1": sign.is_between(-1, 1) & ((bin0 == bin1) | (sign == (bin0 - bin1).sign())),
-            "d0 = d1 = 0 must have sign 0": (bin0 > 0) | (bin1 > 0) | (sign == 0),
-        }
-        kept = self.cells.select(**{rule: holds.all() for rule, holds in rules.items()}).row(0, named=True)
-        for rule, holds in kept.items():
-            if not holds:
-                raise DataError(f"{rule}; in the file some are not")
-        if not self.cells.equals(summed(key, self.cells)):
-            raise DataError("each key must occur once, in order; in the file they do not")
-        fine, low, high = self.histogram["bin"].to_numpy(), *self.ends
-        if not (fine.min() >= 0 and fine.max() < FINE.bins and (np.diff(fine) > 0).all()):
-            raise DataError("bins of the histogram must lie on the finest lattice, in order; in the file they do not")
-        if not (0 <= low <= high) or FINE.index([low, high]).tolist() != [fine[0], fine[-1]]:
-            raise DataError("ends must be the smallest and the largest distance; those of the file are not")
+    def _agree(self) -> bool:
+        """Whether each cell is lawful and occurs once, in order, and the histogram counts the same distances."""
+        n, M, group = pl.col("n"), pl.col("M"), pl.col("group")
+        lawful = (pl.col("count") >= 1) & (M >= 1) & (n >= 0) & (n <= M)
+        lawful &= (group >= 0) & (group < max(len(self.groups), 1))
+        ordered = self.cells.equals(summed(REF_KEY if self.refs_kept else KEY, self.cells))
         size = self.lattice.bins
         pooled = sum(np.bincount(self.cells[name], self.cells["count"], size) for name in BINS)
-        bins = FINE.coarsened(fine, self.lattice)
-        if not np.array_equal(pooled, np.bincount(bins, self.histogram["count"].to_numpy(), size)):
-            raise DataError("the histogram must count the distances of the cells; that of the file does not")
+        bins = FINE.coarsened(self.histogram["bin"].to_numpy(), self.lattice)
+        fits = np.array_equal(pooled, np.bincount(bins, self.histogram["count"].to_numpy(), size))
+        return bool(self.cells.select(lawful.all()).item()) and ordered and fits
 
 
 BINS = ("bin0", "bin1")
@@ -552,23 +519,6 @@ def _packed(frame: pl.DataFrame, prefix: str = "") -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _unpacked(arrays: Mapping[str, NDArray[Any]], key: Key) -> pl.DataFrame:
-    columns = {}
+def _unpacked(arrays: Mapping[str, NDArray[Any]], key: Key, prefix: str = "") -> pl.DataFrame:
     kinds: Key = {**key, "count": pl.Int64}
-    for name, kind in kinds.items():
-        array = arrays.get(name)
-        if array is None:
-            raise DataError(f"the file has no array {name}")
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise DataError(f"{name} must be a row of whole numbers; that of the file is not")
-        columns[name] = pl.Series(array).cast(kind, strict=False)
-    if len({len(column) for column in columns.values()}) > 1 or not len(columns["count"]):
-        raise DataError("the arrays of counts must have one length, at least 1; those of the file do not")
-    frame = pl.DataFrame(columns)
-    if sum(frame.null_count().row(0)):
-        raise DataError("the numbers of counts must be of their size; some of the file are too large")
-    return frame
-
-
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return pl.DataFrame({name: pl.Series(arrays[f"{prefix}{name}"]).cast(kind) for name, kind in kinds.items()})
