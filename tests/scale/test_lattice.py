@@ -227,6 +227,6 @@ def test_other_files_are_refused(kept: Counts, tmp_path: Path) -> None:
     save_archive(tmp_path / "c.npz", "counts", card, {**arrays, "M": 0 * arrays["M"]})
     with pytest.raises(
         DataError,
-        match=r"c\.npz has no usable counts; the counts are damaged: the cells and the histogram do not agree$",
+        match=r"c\.npz: the counts are damaged: the cells and the histogram do not agree$",
     ):
         Counts.load(tmp_path / "c.npz")
