@@ -25,7 +25,6 @@ from twoafc.table import (
     labels_of,
     missing_votes,
     read_frame,
-    refuse,
     renamed,
     says_votes,
     weight_of,
@@ -100,14 +99,8 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
 
 def _labels(frame: pl.DataFrame, roles: tuple[str, ...], where: Where) -> pl.DataFrame:
     """Select triplet, group, the image paths and observer."""
-    order = [name for name in ("triplet", "group", *roles, "observer") if name in frame.columns]
-    labels = labels_of(frame.select(order), where)
-    if roles == PAIR:
-        path = frame["x"].cast(pl.String)
-        refuse((path.is_null() | (path == "")).to_numpy(), "x must not be missing", where, lambda row: "no x")
-        labels = labels.with_columns(x=path)
-    paths = pl.col(roles).str.strip_chars().str.replace_all("\\", "/", literal=True)
-    return labels.select(order).with_columns(paths)
+    labels = labels_of(frame, where, ("triplet", "group", *roles, "observer"))
+    return labels.with_columns(pl.col(roles).str.strip_chars().str.replace_all("\\", "/", literal=True))
 
 
 def _identified(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
-from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET, beyond_rounding, compared_images, falling
+from twoafc.table.merging import PAIR, QUADRUPLE, TRIPLET, beyond_rounding, compared_images
 from twoafc.table.read import as_frame, check_unique, read_frame, row_name
-from twoafc.table.rules import Where, distance_columns, finite_column, labels_of, refuse
-from twoafc.table.votes import Distances
+from twoafc.table.rules import LABELS, Where, distance_columns, finite_column, labels_of, refuse
 
 # Relative to the median of a distance: values less than this below 0 are rounding, as in `twoafc.check_distance`.
 ROUNDING = 1e-4
-
-Values = dict[str, FloatArray]
 
 
 def join_columns(table: Any, columns: Any) -> pl.DataFrame:
@@ -29,11 +26,11 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
     table : path or frame
         Votes, one row per triplet, per pair or per vote; its rows and columns stay as they are.
     columns : path or frame
-        Either one row per triplet with ``NAME_d0`` and ``NAME_d1``, found by ``triplet`` where both tables have it,
-        else by ``ref, x0, x1`` (quadruples: ``ref0, x0, ref1, x1``); where x0 and x1 are swapped, so are the
-        distances. Or one row per pair of images: ``ref``, ``x`` and ``NAME_d``. Where both tables
-        have ``group``, groups stay apart. Rows of other triplets are ignored, and so are repeats that agree. Distances
-        are at least 0; what is below by no more than rounding becomes 0.
+        Either one row per triplet with ``NAME_d0`` and ``NAME_d1``, found by the names that both tables have:
+        ``triplet``, or ``ref, x0, x1`` (quadruples: ``ref0, x0, ref1, x1``), or both; where x0 and x1 are swapped, so
+        are the distances. Or one row per pair of images: ``ref``, ``x`` and ``NAME_d``. Where both tables have
+        ``group``, groups stay apart. Rows of other triplets are ignored, and so are repeats that agree. Distances are
+        at least 0; what is below by no more than rounding becomes 0.
 
     Returns
     -------
@@ -50,15 +47,14 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
     """
     frame, where = _opened(table)
     other, elsewhere = _opened(columns)
-    keys = _names(other, elsewhere)
-    if set(PAIR) <= set(keys.columns):
-        added = _by_pairs(_names(frame, where), keys, other, where, elsewhere)
+    if {*PAIR} <= {*other.columns} and "x0" not in other.columns:
+        added = _by_pairs(labels_of(frame, where, (*LABELS, "x")), other, where, elsewhere)
     else:
-        added = _by_triplets(labels_of(frame, where), keys, other, where, elsewhere)
-    taken = [name for name in added if name in frame.columns]
+        added = _by_triplets(labels_of(frame, where), other, where, elsewhere)
+    taken = [name for name in added.columns if name in frame.columns]
     if taken:
         raise DataError(f"the table has the column {taken[0]} already; drop it, or rename the new one")
-    return frame.with_columns(**{name: pl.Series(values) for name, values in added.items()})
+    return frame.hstack(added)
 
 
 def _opened(table: Any) -> tuple[pl.DataFrame, Where]:
@@ -67,49 +63,37 @@ def _opened(table: Any) -> tuple[pl.DataFrame, Where]:
     return frame, (lambda row: f"{table}: {where(row)}") if isinstance(table, str | Path) else where
 
 
-def _names(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
-    """Return the columns with names; ``x``, which only pairs have, is read like ``x0``."""
-    if "x" not in frame.columns or "x0" in frame.columns:
-        return labels_of(frame, where)
-    return labels_of(frame.rename({"x": "x0"}), where).rename({"x0": "x"})
-
-
-def _by_triplets(
-    labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where
-) -> Values:
-    names = {name: (c[0], c[1]) for name, c in distance_columns(other.columns).items() if len(c) == 2}
-    if not names:
+def _by_triplets(labels: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> pl.DataFrame:
+    distances = [columns for columns in distance_columns(other.columns).values() if len(columns) == 2]
+    if not distances:
         raise DataError(f"no distance to add; expected columns NAME_d0 and NAME_d1; found {', '.join(other.columns)}")
-    both = set(labels.columns) & set(keys.columns)
+    both = set(labels.columns) & set(other.columns)
     images = next((shown for shown in (TRIPLET, QUADRUPLE) if set(shown) <= both), ())
     if not images and "triplet" not in both:
         wanted = "triplet, or ref, x0 and x1, or ref0, x0, ref1 and x1"
         raise DataError(
             f"both tables must name the triplets by {wanted}; both have {', '.join(sorted(both)) or 'none'}"
         )
-    # In one order, so that repeats can be compared; the rows of the table are swapped back in the end.
-    asked, turned = _ordered(labels, images)
-    given, swapped = _ordered(keys, images)
-    values: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name, columns in names.items():
-        d0, d1 = _distances(other, columns, elsewhere)
-        values[name] = np.where(swapped, d1, d0), np.where(swapped, d0, d1)
-    rows = _places(Side(asked, labels, where), Side(given, keys, elsewhere), images, values)
-    if "triplet" in both and images:
-        shown, measured = labels.select(images), keys[rows].select(images)
-        rule = "rows of one triplet must show the same images in both tables"
-        other_images = ~_agree(asked, given[rows], images)
-        refuse(other_images, rule, where, lambda row: f"{shown.row(row)}, its distances {measured.row(row)}")
-    added: Values = {}
-    for name, (name0, name1) in names.items():
-        d0, d1 = (column[rows] for column in values[name])
-        added |= {name0: np.where(turned, d1, d0), name1: np.where(turned, d0, d1)}
-    return added
+    on = [*(name for name in ("triplet", "group") if name in both), *images]
+    measured = _measured(other, on, distances, elsewhere)
+    if images:
+        # Each triplet in both orders of x0 and x1, with its distances; once where they are the same image.
+        sides = [("x0", "x1"), ("ref0", "ref1"), *distances]
+        swaps = {a: b for one, two in sides for a, b in ((one, two), (two, one)) if a in measured.columns}
+        mirrored = measured.rename(swaps).select(measured.columns).filter(_differ(measured, images))
+        measured = pl.concat([measured, mirrored]).sort("place", maintain_order=True)
+    return _found(labels, measured, on, distances, where, elsewhere)
 
 
-def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> Values:
-    names = [name for name in other.columns if name.endswith("_d") and name != "_d"]
-    if not names:
+def _differ(measured: pl.DataFrame, images: tuple[str, ...]) -> pl.Series:
+    """Whether the two sides of each row show different images."""
+    sides = [("x0", "x1")] if images == TRIPLET else [("x0", "x1"), ("ref0", "ref1")]
+    return measured.select(pl.any_horizontal(pl.col(one) != pl.col(two) for one, two in sides)).to_series()
+
+
+def _by_pairs(labels: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> pl.DataFrame:
+    distances = [(name,) for name in other.columns if name.endswith("_d") and name != "_d"]
+    if not distances:
         raise DataError(
             f"no distance to add; pairs of ref and x need a column NAME_d; found {', '.join(other.columns)}"
         )
@@ -118,80 +102,59 @@ def _by_pairs(labels: pl.DataFrame, keys: pl.DataFrame, other: pl.DataFrame, whe
         have = ", ".join(labels.columns) or "none"
         wanted = "ref, x0 and x1, or ref0, x0, ref1 and x1, or ref and x"
         raise DataError(f"pairs of ref and x need a table with {wanted}; it has {have}")
-    values = {name: _distances(other, (name, name), elsewhere)[0] for name in names}
-    added: Values = {}
+    on = [*PAIR, *(["group"] if "group" in labels.columns and "group" in other.columns else [])]
+    measured = _measured(other, on, distances, elsewhere)
+    added = []
     for ref, x in shown:
-        group = ["group"] * ("group" in labels.columns)
-        asked = labels.select(*group, ref=ref, x=x)
-        rows = _places(
-            Side(asked, asked, where), Side(keys, keys, elsewhere), PAIR, {name: (values[name],) for name in names}
-        )
-        added |= {name + x.removeprefix("x"): values[name][rows] for name in names}
-    return added
+        asked = labels.with_columns(ref=ref, x=x)
+        found = _found(asked, measured, on, distances, where, elsewhere)
+        added += [column.rename(column.name + x.removeprefix("x")) for column in found]
+    return pl.DataFrame(added)
 
 
-def _distances(other: pl.DataFrame, columns: tuple[str, str], where: Where) -> tuple[FloatArray, FloatArray]:
-    """Return the two columns of a distance, finite and at least 0."""
-    distances = [finite_column(other, column, where) for column in columns]
-    usual = np.median(np.abs(distances)) if len(other) else 0.0
-    low = np.minimum(*distances)
-    below = low < -ROUNDING * usual
-
-    def describe(row: int) -> str:
-        return f"{columns[0] if distances[0][row] == low[row] else columns[1]}={low[row]:g}"
-
-    refuse(below, "a distance must be at least 0", where, describe)
-    return np.maximum(distances[0], 0), np.maximum(distances[1], 0)
-
-
-def _ordered(labels: pl.DataFrame, images: tuple[str, ...]) -> tuple[pl.DataFrame, BoolArray]:
-    """Order x0 and x1 of every row, with their references, by name; return also which rows were swapped."""
-    if not images:
-        return labels, np.zeros(len(labels), dtype=np.bool_)
-    after = falling(labels, *((["ref0", "x0"], ["ref1", "x1"]) if images == QUADRUPLE else (["x0"], ["x1"])))
-    partners = {name: f"{name[:-1]}{1 - int(name[-1])}" for name in images if name != "ref"}
-    sides = {name: pl.when(after).then(pl.col(partner)).otherwise(pl.col(name)) for name, partner in partners.items()}
-    return labels.with_columns(**sides), after.to_numpy()
+def _measured(other: pl.DataFrame, on: list[str], distances: Sequence[tuple[str, ...]], where: Where) -> pl.DataFrame:
+    """Return the names and the distances, finite and at least 0, with the place of each row."""
+    columns = {"place": pl.Series(np.arange(len(other)))}
+    for names in distances:
+        values = [finite_column(other, name, where) for name in names]
+        lowest = -ROUNDING * np.median(np.abs(values)) if len(other) else 0.0
+        for name, d in zip(names, values, strict=True):
+            rule = "a distance must be at least 0"
+            refuse(d < lowest, rule, where, lambda row, name=name, d=d: f"{name}={d[row]:g}")  # type: ignore[misc]
+            columns[name] = pl.Series(np.maximum(d, 0))
+    return labels_of(other, where, on).with_columns(**columns)
 
 
-class Side(NamedTuple):
-    """One of the two tables: the names that its rows are matched by, the names as given, and where a row is."""
+def _found(
+    labels: pl.DataFrame,
+    measured: pl.DataFrame,
+    on: list[str],
+    distances: Sequence[tuple[str, ...]],
+    where: Where,
+    elsewhere: Where,
+) -> pl.DataFrame:
+    """Find the distances of each row of votes by its names; repeats must agree."""
 
-    names: pl.DataFrame
-    given: pl.DataFrame
-    where: Where
+    def text_of(frame: pl.DataFrame, row: int) -> str:
+        return ", ".join(f"{name}={frame[name][row]!r}" for name in on)
 
-
-def _places(table: Side, columns: Side, images: tuple[str, ...], distances: Distances) -> IntArray:
-    """Find the row of distances that each row of votes names; of repeats that agree, the first."""
-    both = set(table.names.columns) & set(columns.names.columns)
-    on = [*(("triplet",) if "triplet" in both and images != PAIR else images), *["group"] * ("group" in both)]
-    keys = columns.names.with_columns(place=pl.Series(np.arange(len(columns.names))))
-    lead = keys.select(pl.col("place").first().over(on))["place"].to_numpy()
-
-    def text_of(side: Side, row: int) -> str:
-        return ", ".join(f"{name}={side.given[name][row]!r}" for name in on)
-
-    other = ~_agree(keys, keys[lead], images)
-    for d in distances.values():
-        other |= beyond_rounding(d, lead)
-    rule = "repeated rows of distances must agree"
+    place = measured["place"].to_numpy()
+    lead = measured.with_row_index().select(pl.col("index").first().over(on)).to_series().to_numpy()
+    other = np.zeros(len(measured), dtype=np.bool_)
+    for names in distances:
+        other |= beyond_rounding([measured[name].to_numpy() for name in names], lead)
+    at = int(np.argmax(other)) if other.any() else 0
     refuse(
-        other,
-        rule,
-        columns.where,
-        lambda row: f"{text_of(columns, row)}, for which {columns.where(int(lead[row]))} has others",
+        np.isin(np.unique(place), place[other]),
+        "repeated rows of distances must agree",
+        elsewhere,
+        lambda _: f"{text_of(measured, at)}, for which {elsewhere(place[lead[at]])} has others",
     )
-    first = keys.filter(pl.col("place") == pl.Series(lead))
-    places = table.names.join(first.select(*on, "place"), on=on, how="left", maintain_order="left")["place"]
-    absent = places.is_null().to_numpy()
-    rule = "every row needs its distances"
-    refuse(absent, rule, table.where, lambda row: f"{text_of(table, row)}, for which there are none")
-    return places.to_numpy().astype(np.int64)
-
-
-def _agree(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, ...]) -> BoolArray:
-    same = np.ones(len(a), dtype=np.bool_)
-    for name in names:
-        same &= (a[name] == b[name]).to_numpy()
-    return same
+    found = labels.join(measured.unique(on, keep="first"), on=on, how="left", maintain_order="left")
+    refuse(
+        found["place"].is_null().to_numpy(),
+        "every row needs its distances",
+        where,
+        lambda row: f"{text_of(labels, row)}, for which there are none",
+    )
+    return found.select(name for names in distances for name in names)

@@ -120,13 +120,9 @@ def found_columns(columns: Sequence[str]) -> str:
     return f"found {', '.join(columns)}{hint}"
 
 
-def labels_of(frame: pl.DataFrame, where: Where, *, row: str = "triplet") -> pl.DataFrame:
-    """Return the columns with names, as text; none may be blank. The column triplet may name pairs too."""
-    if row == "pair" and "triplet" in frame.columns:
-        if "pair" in frame.columns:
-            raise DataError("a pair is named by the column pair or by triplet; found both")
-        frame = frame.rename({"triplet": "pair"})
-    kept = [name for name in (PAIR_LABELS if row == "pair" else LABELS) if name in frame.columns]
+def labels_of(frame: pl.DataFrame, where: Where, names: Sequence[str] = LABELS) -> pl.DataFrame:
+    """Return those of the columns with names that a table has, as text; none may be blank."""
+    kept = [name for name in names if name in frame.columns]
     for name in kept:
         if frame[name].dtype.is_nested() or frame[name].dtype in (pl.Binary, pl.Object):
             raise DataError(f"{name} must be text or numbers; the column has type {frame[name].dtype}")

@@ -24,6 +24,8 @@ from twoafc.public import public
 from twoafc.table.merging import Merged, beyond_rounding, merge_votes
 from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
 from twoafc.table.rules import (
+    LABELS,
+    PAIR_LABELS,
     UNNAMED,
     Where,
     choices_of,
@@ -121,7 +123,11 @@ class Votes:
         single = says_votes(frame.columns)
         if frame.is_empty():
             raise DataError("the table has no rows")
-        labels = labels_of(frame, where, row=cls.row)
+        if cls.k == 1 and "triplet" in frame.columns:
+            if "pair" in frame.columns:
+                raise DataError("a pair is named by the column pair or by triplet; found both")
+            frame = frame.rename({"triplet": "pair"})
+        labels = labels_of(frame, where, LABELS if cls.k == 2 else PAIR_LABELS)
         distances = {
             name: tuple(finite_column(frame, column, where) for column in columns) for name, columns in names.items()
         }
