@@ -6,7 +6,6 @@ from .clic import NO_IMAGES as NO_IMAGES
 from .clic import is_clic as is_clic
 from .clic import open_clic as open_clic
 from .clic import without_anchors as without_anchors
-from .dataset import PAIRS as PAIRS
 from .dataset import Dataset as Dataset
 from .dataset import note_missing as note_missing
 from .layouts import open_dataset as open_dataset

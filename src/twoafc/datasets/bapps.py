@@ -9,10 +9,9 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -28,8 +27,6 @@ DEPTH = 3
 IGNORED = ("thumbs.db", "desktop.ini")
 NPY_1_0 = b"\x93NUMPY\x01\x00"
 TOLERANCE = 1e-3
-EVERY = 2000
-"""Files between two calls of progress."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +103,6 @@ def _folders(path: Path) -> set[str]:
         return {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
 
 
-class Subset(NamedTuple):
-    """A subset's folder, its split and name, and the paired files in each of its folders."""
-
-    folder: Path
-    split: str
-    name: str
-    files: Mapping[str, list[str]]
-
-
 def _open(path: Path, layout: Layout, split: str | None, M: int | None, progress: Progress | None) -> Dataset:
     if M is not None and M < 1:
         raise ValueError(f"M must be at least 1; found {M}")
@@ -125,19 +113,28 @@ def _open(path: Path, layout: Layout, split: str | None, M: int | None, progress
     chosen = {folder: pair for folder, pair in names.items() if split in (None, pair[0])}
     if not chosen:
         raise DataError(f"no split {split} in {path}; it has {', '.join(sorted({pair[0] for pair in names.values()}))}")
-    parts = [Subset(folder, pair[0], pair[-1], _files(folder, layout)) for folder, pair in chosen.items()]
-    splits = sorted({part.split for part in parts})
-    table = _table(parts, layout, M, progress)
+    listed = {folder: _files(folder, layout) for folder in chosen}
+    total = sum(len(inside[layout.votes]) for inside in listed.values())
+    tables: list[pl.DataFrame] = []
+    for folder, inside in listed.items():
+        if progress:
+            progress(sum(map(len, tables)), total, f"votes of {chosen[folder][-1]}")
+        tables.append(_table(folder, chosen[folder], inside[layout.votes], layout, M))
+    if progress:
+        progress(total, total, "votes")
+    table = pl.concat(tables)
     notes: tuple[str, ...] = ()
+    splits = sorted({split for split, _ in chosen.values()})
     if len(splits) > 1:
         table = table.with_columns(group=pl.col("triplet").str.replace("/[^/]*$", ""))
         notes = (f"opened as one: the splits {' and '.join(splits)}; groups are named SPLIT/SUBSET",)
-    files = {}
-    for role, name in layout.images.items():
-        folders = [(part.folder / name).relative_to(path).as_posix() for part in parts]
-        files[role] = pl.concat(
-            [f"{folder}/" + pl.Series(part.files[name]) for folder, part in zip(folders, parts, strict=True)]
+    files = {
+        role: pl.concat(
+            f"{(folder / name).relative_to(path).as_posix()}/" + pl.Series(inside[name])
+            for folder, inside in listed.items()
         )
+        for role, name in layout.images.items()
+    }
     return Dataset(layout.name, path, tuple(layout.images), files, table, notes)
 
 
@@ -188,45 +185,29 @@ def _by_stem(folder: Path, endings: tuple[str, ...]) -> dict[str, str]:
 # Votes
 
 
-def _table(parts: list[Subset], layout: Layout, M: int | None, progress: Progress | None) -> pl.DataFrame:
-    """Read the votes: a row per stem with triplet, group, a label for each role, n and M."""
-    total = sum(len(part.files[layout.votes]) for part in parts)
-    tables: list[pl.DataFrame] = []
-    for part in parts:
-        done = sum(map(len, tables))
-
-        def report(row: int, done: int = done, part: Subset = part) -> None:
-            if progress and row % EVERY == 0:
-                progress(done + row, total, f"votes of {part.name}")
-
-        if M is None and part.split not in layout.M:
-            known = " or ".join(f"{name} ({judges})" for name, judges in layout.M.items())
-            raise DataError(
-                f"the number of judges follows from the folder {known}; {part.folder} is in {part.split!r}: "
-                "give M (--M of the command)"
-            )
-        tables.append(_rows(part, layout, M or layout.M[part.split], report))
-    if progress:
-        progress(total, total, "votes")
-    return pl.concat(tables)
-
-
-def _rows(part: Subset, layout: Layout, M: int, report: Callable[[int], None]) -> pl.DataFrame:
-    names = part.files[layout.votes]
+def _table(folder: Path, named: tuple[str, ...], names: list[str], layout: Layout, M: int | None) -> pl.DataFrame:
+    """Read the votes of a subset: a row per stem with triplet, group, a label for each role, n and M."""
+    split, subset = named
+    M = M or layout.M.get(split)
+    if M is None:
+        known = " or ".join(f"{name} ({judges})" for name, judges in layout.M.items())
+        raise DataError(
+            f"the number of judges follows from the folder {known}; {folder} is in {split!r}: give M (--M of the "
+            "command)"
+        )
     stems = pl.Series([os.path.splitext(name)[0] for name in names])
-    prefix = f"{part.split}/{part.name}/"
+    prefix = f"{split}/{subset}/"
     labels = {role: f"{prefix}{name}/" + stems for role, name in layout.images.items()}
-    paths = [os.path.join(part.folder, layout.votes, name) for name in names]
-    n = _read_votes(paths, prefix + stems, M, report)
-    return pl.DataFrame({"triplet": prefix + stems, "group": part.name, **labels, "n": n, "M": M})
+    paths = [os.path.join(folder, layout.votes, name) for name in names]
+    n = _read_votes(paths, prefix + stems, M)
+    return pl.DataFrame({"triplet": prefix + stems, "group": subset, **labels, "n": n, "M": M})
 
 
-def _read_votes(paths: list[str], triplets: pl.Series, M: int, report: Callable[[int], None]) -> IntArray:
+def _read_votes(paths: list[str], triplets: pl.Series, M: int) -> IntArray:
     """Read n = share x M from .npy files with one share each; n must be a whole number."""
     shares = np.empty(len(paths))
     dtypes: dict[bytes, np.dtype[np.generic]] = {}
     for row, path in enumerate(paths):
-        report(row)
         try:
             with open_file(path) as file:
                 shares[row] = _read_number(file.read(), dtypes)

@@ -15,15 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoafc.arrays import IntArray
 from twoafc.errors import DataError
 from twoafc.images import ImageError, Pixels, as_float, read_pixels
-from twoafc.table import QUADRUPLE, TRIPLET, Where, check_weights, merge_votes, row_name
-
-PAIR = ("ref", "x")
-PAIRS = {
-    TRIPLET: (("ref", "x0", "d0"), ("ref", "x1", "d1")),
-    QUADRUPLE: (("ref0", "x0", "d0"), ("ref1", "x1", "d1")),
-    PAIR: (("ref", "x", "d"),),
-}
-"""By roles: the two images between which each distance is measured, and its name."""
+from twoafc.table import COMPARED_IMAGES, PAIR, QUADRUPLE, TRIPLET, Where, merge_votes, row_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,9 +56,9 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.roles not in PAIRS or tuple(self.files) != self.roles:
+        if self.roles not in COMPARED_IMAGES or tuple(self.files) != self.roles:
             raise ValueError(
-                f"roles must be one of {', '.join(map(str, PAIRS))} and name the files; found {self.roles}"
+                f"roles must be one of {', '.join(map(str, COMPARED_IMAGES))} and name the files; found {self.roles}"
             )
         lengths = {len(self.table), *(len(files) for files in self.files.values())}
         if len(lengths) > 1:
@@ -105,7 +97,7 @@ class Dataset:
     @property
     def pairs(self) -> tuple[tuple[str, str, str], ...]:
         """What to measure: two roles, and the name of the distance between them."""
-        return PAIRS[self.roles]
+        return tuple((ref, x, "d" + x.removeprefix("x")) for ref, x in COMPARED_IMAGES[self.roles])
 
     def path(self, role: str, row: int) -> Path:
         """Path of one image."""
@@ -217,10 +209,9 @@ def count_votes(labels: pl.DataFrame, choice: IntArray, where: Where = row_name)
     """
     merged = merge_votes(labels, len(choice))
     if "weight" in labels.columns:
-        check_weights(labels["weight"].to_numpy(), merged, where, "triplet")
-    T = len(merged.first)
-    M = np.bincount(merged.row, minlength=T)
-    n = np.bincount(merged.row, weights=choice ^ merged.swapped, minlength=T).astype(np.int64)
+        merged.require_same("weight", [labels["weight"].to_numpy()], where, "triplet")
+    n, M = merged.counted(choice)
+    T = len(n)
     table = labels.drop("observer", strict=False)[merged.first].with_columns(n=pl.Series(n), M=pl.Series(M))
     notes = []
     if len(choice) > T:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twoafc.datasets.dataset import PAIR, Dataset, count_votes, note_missing
+from twoafc.datasets.dataset import Dataset, count_votes, note_missing
 from twoafc.errors import DataError, naming
 from twoafc.images import ENDINGS
 from twoafc.table import (
+    PAIR,
     QUADRUPLE,
     TRIPLET,
     Where,

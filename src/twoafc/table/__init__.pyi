@@ -8,6 +8,8 @@ from .folds import split_note as split_note
 from .folds import split_rows as split_rows
 from .folds import unseen_rows as unseen_rows
 from .join import join_columns as join_columns
+from .merging import COMPARED_IMAGES as COMPARED_IMAGES
+from .merging import PAIR as PAIR
 from .merging import QUADRUPLE as QUADRUPLE
 from .merging import SAME_DISTANCE as SAME_DISTANCE
 from .merging import TRIPLET as TRIPLET
@@ -49,7 +51,6 @@ from .votes import Pairs as Pairs
 from .votes import Triplets as Triplets
 from .votes import Votes as Votes
 from .votes import as_votes as as_votes
-from .votes import check_weights as check_weights
 from .votes import numbered as numbered
 from .votes import read_votes as read_votes
 from .votes import require_single as require_single

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import BoolArray, FloatArray, IntArray
+from twoafc.table.rules import Where, refuse
 
 TRIPLET = ("ref", "x0", "x1")
 QUADRUPLE = ("ref0", "x0", "ref1", "x1")
@@ -39,7 +40,25 @@ class Merged:
 
     first: IntArray
     row: IntArray  # of each vote, shape (votes,)
-    swapped: BoolArray  # whether x0 and x1 were shown the other way round than the row has them
+    swapped: BoolArray  # whether x0 and x1 were shown the other way round than the row has them; never for pairs
+
+    def counted(self, choice: IntArray) -> tuple[IntArray, IntArray]:
+        """Return n and M of each row: its votes for x1, or for "same", and all of its votes."""
+        T = len(self.first)
+        n = np.bincount(self.row, weights=choice ^ self.swapped, minlength=T).astype(np.int64)
+        return n, np.bincount(self.row, minlength=T)
+
+    def require_same(self, what: str, values: Sequence[FloatArray], where: Where, row: str) -> None:
+        """Refuse votes on one row with different weights, or different distances, whose columns are swapped too."""
+        lead = self.first[self.row]
+        shown = [np.where(self.swapped, other, column) for column, other in zip(values, values[::-1], strict=True)]
+
+        def text(at: int) -> str:
+            listed = ", ".join(str(column[at]) for column in values)
+            return f"({listed})" if len(values) > 1 else listed
+
+        rule = f"votes on one {row} must have the same {what}"
+        refuse(beyond_rounding(shown, lead), rule, where, lambda at: f"{text(at)}, row {lead[at]} {text(lead[at])}")
 
 
 def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
@@ -81,7 +100,9 @@ def merge_votes(labels: pl.DataFrame, votes: int) -> Merged:
         "falling", "turned", lead=pl.col("vote").first().over(list(keys)), usual=usual.first().over(list(keys))
     )
     _, place, row = np.unique(by_vote["lead"].to_numpy(), return_index=True, return_inverse=True)
-    return Merged(by_vote["usual"].to_numpy()[place], row, (by_vote["falling"] != by_vote["turned"]).to_numpy())
+    # The two images of a pair have no sides.
+    swapped = (by_vote["falling"] != by_vote["turned"]) & (one != ["ref"])
+    return Merged(by_vote["usual"].to_numpy()[place], row, swapped.to_numpy())
 
 
 def beyond_rounding(values: Sequence[FloatArray], lead: IntArray) -> BoolArray:

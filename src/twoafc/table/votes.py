@@ -21,7 +21,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError, naming
 from twoafc.public import public
-from twoafc.table.merging import Merged, beyond_rounding, merge_votes
+from twoafc.table.merging import merge_votes
 from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
 from twoafc.table.rules import (
     LABELS,
@@ -36,7 +36,6 @@ from twoafc.table.rules import (
     labels_of,
     likely_columns,
     missing_votes,
-    refuse,
     says_votes,
     weight_of,
 )
@@ -145,18 +144,16 @@ class Votes:
         """Merge single votes on the same row."""
         merged = merge_votes(labels, len(choice))
         if weight is not None:
-            check_weights(weight, merged, where, cls.row)
+            merged.require_same("weight", [weight], where, cls.row)
             weight = weight[merged.first]
         for name, d in distances.items():
-            _check_agreement(name, d, merged, where, cls.row)
-        M = np.bincount(merged.row, minlength=len(merged.first))
-        swapped = merged.swapped if cls.k == 2 else np.zeros(len(choice), dtype=np.bool_)
-        n = np.bincount(merged.row, weights=choice ^ swapped, minlength=len(merged.first)).astype(np.int64)
-        votes = pl.DataFrame({"row": merged.row, "choice": choice, "swapped": swapped})
+            merged.require_same(f"distance{'s' * (cls.k > 1)} ({name})", d, where, cls.row)
+        votes = pl.DataFrame({"row": merged.row, "choice": choice, "swapped": merged.swapped})
         if "observer" in labels.columns:
             votes = votes.with_columns(labels["observer"])
         first = {name: tuple(column[merged.first] for column in d) for name, d in distances.items()}
-        return cls(n, M, first, cls._named(labels.drop("observer", strict=False), merged.first), votes, weight=weight)
+        named = cls._named(labels.drop("observer", strict=False), merged.first)
+        return cls(*merged.counted(choice), first, named, votes, weight=weight)
 
     @classmethod
     def _named(cls, labels: pl.DataFrame, rows: IntArray) -> pl.DataFrame:
@@ -428,24 +425,3 @@ def _no_distance(k: int, columns: Sequence[str]) -> str:
     return (
         f"no distance{votes} in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; {listed}{hint}{images}"
     )
-
-
-def check_weights(weight: FloatArray, merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row with different weights."""
-    lead = merged.first[merged.row]
-    unlike, rule = beyond_rounding([weight], lead), f"votes on one {row} must have the same weight"
-    refuse(unlike, rule, where, lambda at: f"{weight[at]}, row {lead[at]} {weight[lead[at]]}")
-
-
-def _check_agreement(name: str, d: tuple[FloatArray, ...], merged: Merged, where: Where, row: str) -> None:
-    """Refuse votes on one row with different distances."""
-    lead = merged.first[merged.row]
-    shown = [np.where(merged.swapped, other, column) for column, other in zip(d, d[::-1], strict=True)]
-    plural = "s" if len(d) > 1 else ""
-
-    def values(at: int) -> str:
-        text = ", ".join(str(column[at]) for column in d)
-        return f"({text})" if len(d) > 1 else text
-
-    rule = f"votes on one {row} must have the same distance{plural} ({name})"
-    refuse(beyond_rounding(shown, lead), rule, where, lambda at: f"{values(at)}, row {lead[at]} {values(lead[at])}")
