@@ -183,7 +183,7 @@ def test_bad_answers(tmp_path: Path, text: str, expected: str) -> None:
 
 
 def test_no_answers(tmp_path: Path) -> None:
-    assert message(tmp_path / "answers.csv") == f"{tmp_path / 'answers.csv'}: no such file"
+    assert message(tmp_path / "answers.csv") == f"no such file: {tmp_path / 'answers.csv'}"
     path = tmp_path / "answers.csv"
     path.write_text('o.png,a.png,b.png,0\n"o.png,a.png\n')
     assert message(path).startswith(f"{path}: ")

@@ -401,7 +401,7 @@ def test_what_is_no_table_is_refused(two: Path) -> None:
         "c.parquet": "no such file: c.parquet",
         "d.txt": "a table must be one of .csv, .csv.gz, .tsv, .parquet, .pq; found d.txt",
         ("a.parquet", "c.csv"): "parts must be all Parquet or all CSV; found a.parquet and others",
-        ("a.parquet", "a.parquet"): "a part must be named once; a.parquet is named 2 times",
+        ("a.parquet", "a.parquet"): "a part must be named once; a.parquet and a.parquet are one file",
     }.items():
         assert refusal(source) == told
     assert refusal([], ValueError) == "name at least one file of votes"

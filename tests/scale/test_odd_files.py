@@ -119,8 +119,8 @@ def test_groups_are_text_or_whole_numbers(values: pl.Expr, kind: str, frame: pl.
 def test_a_file_named_by_two_paths_is_named_twice(frame: pl.DataFrame) -> None:
     frame.write_parquet("a.parquet")
     Path("b.parquet").symlink_to("a.parquet")
-    assert refusal(["a.parquet", "./a.parquet"]) == ("a part must be named once; ./a.parquet is named as a.parquet too")
-    assert refusal("*.parquet") == "a part must be named once; b.parquet is named as a.parquet too"
+    assert refusal(["a.parquet", "./a.parquet"]) == "a part must be named once; a.parquet and ./a.parquet are one file"
+    assert refusal("*.parquet") == "a part must be named once; a.parquet and b.parquet are one file"
 
 
 def test_an_empty_choice_of_distances(frame: pl.DataFrame) -> None:

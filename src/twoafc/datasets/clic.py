@@ -17,7 +17,8 @@ import polars as pl
 
 from twoafc.arrays import Progress
 from twoafc.datasets.dataset import Dataset, count_votes, first_cells, note_missing
-from twoafc.errors import DataError, first_line, naming
+from twoafc.errors import DataError, naming
+from twoafc.files import reading_csv, require_file
 from twoafc.images import ENDINGS, ImageError, read_pixels
 from twoafc.table import TRIPLET, choices_of, labels_of
 
@@ -55,12 +56,9 @@ def is_clic(path: Path) -> bool:
 
 
 def _read(file: Path) -> pl.DataFrame:
-    if not file.is_file():
-        raise DataError("no such file")
-    try:
+    require_file(file)
+    with reading_csv():
         frame = pl.read_csv(file, has_header=False, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"not a readable CSV file: {first_line(error)}") from error
     if len(frame.columns) == 3:
         raise DataError("the file has questions only, O,A,B; expected answers too, O,A,B,T")
     if len(frame.columns) != 4:

@@ -5,6 +5,7 @@ from .reading import NotAFileError as NotAFileError
 from .reading import legible as legible
 from .reading import open_file as open_file
 from .reading import quiet_polars as quiet_polars
+from .reading import reading_csv as reading_csv
 from .reading import reading_parquet as reading_parquet
 from .reading import require_file as require_file
 from .reading import require_format as require_format

@@ -110,6 +110,17 @@ def reading_parquet(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
+def reading_csv() -> Iterator[None]:
+    """Raise a `DataError` if a CSV file, packed or not, cannot be read; it does not name the file."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
+        raise DataError(f"not a readable CSV file: {first_line(error)}") from error
+
+
+@contextmanager
 def quiet_polars(path: str | Path) -> Iterator[None]:
     """Suppress messages of polars if it fails; if it aborts for lack of memory, print one line and exit with code 2.
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ import polars as pl
 
 from twoafc.arrays import Progress
 from twoafc.errors import DataError, naming
-from twoafc.files import quiet_polars, reading_parquet
+from twoafc.files import quiet_polars, reading_csv, reading_parquet
 from twoafc.scale.dense import count_densely
 from twoafc.scale.files import (
     ENGINES,
@@ -349,29 +348,17 @@ def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
 
 
 def _check_parts(table: Input) -> None:
-    """Go through the local files, a slice at a time, and raise a `DataError` for the first that breaks a rule."""
-    for part in (part for part in table.parts if not is_remote(part)):
-        try:
-            for numbers, rows in _slices(part, table.columns):
-                _check_rows(rows, table.pairs, lambda row, numbers=numbers: row_name(numbers[row]))  # type: ignore[misc]
-        except DataError as error:
-            raise error if str(error).startswith(part) else DataError(f"{part}: {error}") from error
-        except (pl.exceptions.PolarsError, OSError, EOFError) as error:
-            raise DataError(f"{part}: not a readable CSV file: {first_line(error)}") from error
-
-
-def _slices(part: str, columns: Sequence[str]) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
-    """Rows of a part, some at a time, with their numbers; empty rows have a number too, but are left out."""
+    """Go through the local files, some rows at a time, and raise a `DataError` for the first that breaks a rule."""
+    # Empty rows of a CSV file have a number too, but are left out.
     options: dict[str, Any] = {"glob": False, "row_index_name": ROW}
-    frame = pl.scan_parquet(part, **options) if is_parquet(part) else polars_csv(part, **options)
-    first = 0
-    while True:
-        with reading_parquet(part) if is_parquet(part) else nullcontext():
-            rows = frame.select(ROW, *columns).slice(first, SLICE).collect()
-        if rows.is_empty():
-            return
-        yield rows[ROW], rows.drop(ROW)
-        first += len(rows)
+    for part in (part for part in table.parts if not is_remote(part)):
+        parquet = is_parquet(part)
+        frame = pl.scan_parquet(part, **options) if parquet else polars_csv(part, **options)
+        with naming(part), reading_parquet(part) if parquet else reading_csv():
+            first = 0
+            while not (rows := frame.select(ROW, *table.columns).slice(first, SLICE).collect()).is_empty():
+                _check_rows(rows, table.pairs, lambda row, number=rows[ROW]: row_name(number[row]))  # type: ignore[misc]
+                first += len(rows)
 
 
 def _check_frame(table: Input) -> None:

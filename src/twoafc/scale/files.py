@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from twoafc.errors import DataError, naming, require
-from twoafc.files import reading_parquet, require_file, require_utf8, unprinted
+from twoafc.files import reading_csv, reading_parquet, require_file, require_utf8, unprinted
 from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
@@ -30,14 +30,6 @@ Columns = Sequence[str] | None
 PARQUET = (".parquet", ".pq")
 END = 2**16
 """Bytes at either end that identify a file: in Parquet the last hold the extremes of its columns."""
-
-
-class Head(NamedTuple):
-    """How a CSV file begins: its separator, the names of its columns, and how many blank lines come before these."""
-
-    mark: str
-    names: tuple[str, ...]
-    blank: int
 
 
 def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
@@ -52,10 +44,15 @@ def find_parts(source: str | Path | Sequence[str | Path]) -> list[str]:
             require_file(part)
         if not part.lower().endswith(READABLE):
             raise DataError(f"a table must be one of {', '.join(READABLE)}; found {part}")
-    kinds = {is_parquet(part) for part in parts}
-    if len(kinds) > 1:
+    if len({is_parquet(part) for part in parts}) > 1:
         raise DataError(f"parts must be all Parquet or all CSV; found {parts[0]} and others")
-    _refuse_twice(parts)
+    # Votes of a file that is named twice would be counted twice.
+    places: dict[str, str] = {}
+    for part in parts:
+        place = part if is_remote(part) else os.path.realpath(part)
+        if place in places:
+            raise DataError(f"a part must be named once; {places[place]} and {part} are one file")
+        places[place] = part
     return parts
 
 
@@ -85,17 +82,6 @@ def _inside(folder: str) -> list[str]:
     return sorted(paths)
 
 
-def _refuse_twice(parts: Sequence[str]) -> None:
-    """Refuse a file that is named twice, even by different paths: its votes would be counted twice."""
-    named: dict[str, str] = {}
-    for part in parts:
-        place = part if is_remote(part) else os.path.realpath(part)
-        if place in named:
-            other = f"as {named[place]} too" if named[place] != part else f"{parts.count(part)} times"
-            raise DataError(f"a part must be named once; {part} is named {other}")
-        named[place] = part
-
-
 def is_remote(part: str) -> bool:
     """Whether an engine must fetch a file itself: s3://, gs://, https:// and the like."""
     return "://" in part
@@ -108,22 +94,22 @@ def is_parquet(part: str) -> bool:
 
 def schemas(parts: Sequence[str]) -> dict[str, dict[str, pl.DataType | None]]:
     """Columns of each local part, with their types if the file has them; the error names an unreadable part."""
-    return {part: _schema(part) for part in parts if not is_remote(part)}
+    by_part: dict[str, dict[str, pl.DataType | None]] = {}
+    for part in (part for part in parts if not is_remote(part)):
+        if is_parquet(part):
+            with reading_parquet(part):
+                by_part[part] = dict(pl.scan_parquet(part, glob=False).collect_schema())
+        else:
+            with naming(part), reading_csv():
+                by_part[part] = dict.fromkeys(csv_head(part)[1])
+    return by_part
 
 
-def _schema(part: str) -> dict[str, pl.DataType | None]:
-    if is_parquet(part):
-        with reading_parquet(part):
-            return dict(pl.scan_parquet(part, glob=False).collect_schema())
-    try:
-        with naming(part):
-            return dict.fromkeys(csv_head(part).names)
-    except (UnicodeDecodeError, OSError, EOFError) as error:
-        raise DataError(f"{part}: not a readable CSV file: {first_line(error)}") from error
+def csv_head(part: str) -> tuple[str, list[str], int]:
+    """Read how a CSV file begins: its separator, the names of its columns, and how many blank lines precede them.
 
-
-def csv_head(part: str) -> Head:
-    """Read the first lines of a CSV file; its first row must not have more values than there are columns."""
+    Its first row must not have more values than there are columns.
+    """
     with _opener(part)(part, "rb") as file:
         require_utf8(file.read(4))
     with _opener(part)(part, "rt", encoding="utf-8-sig") as file:
@@ -138,7 +124,7 @@ def csv_head(part: str) -> Head:
         raise DataError(f"row 0 cannot be read: {error}") from error
     if len(values) > len(names):
         raise DataError(f"a row must not have more values than there are columns; row 0 has {len(values)}")
-    return Head(mark, tuple(all_named(names)), blank)
+    return mark, all_named(names), blank
 
 
 def _opener(part: str) -> Any:
@@ -226,8 +212,8 @@ def first_line(error: Exception) -> str:
 def polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
     """Scan a CSV file as it would be read into memory: all columns as text, without rows that have no value."""
     if not is_remote(path):
-        head = csv_head(path)
-        scan |= {"separator": head.mark, "with_column_names": lambda _: list(head.names), "skip_lines": head.blank}
+        mark, names, blank = csv_head(path)
+        scan |= {"separator": mark, "with_column_names": lambda _: names, "skip_lines": blank}
     frame = pl.scan_csv(path, infer_schema=False, **scan)
     return frame.filter(pl.any_horizontal(pl.exclude(scan.get("row_index_name", ())).is_not_null()))
 

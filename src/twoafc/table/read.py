@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.errors import DataError, first_line, naming
-from twoafc.files import durable_file, reading_parquet, require_file, require_utf8
+from twoafc.files import durable_file, reading_csv, reading_parquet, require_file, require_utf8
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -35,13 +35,11 @@ def read_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
     require_file(path)
     if not name.endswith(READABLE):
         raise DataError(f"a table must be one of {', '.join(READABLE)}; found {path.name}")
-    try:
-        if name.endswith((".parquet", ".pq")):
-            with reading_parquet(path):
-                return pl.read_parquet(path), row_name
+    if name.endswith((".parquet", ".pq")):
+        with reading_parquet(path):
+            return pl.read_parquet(path), row_name
+    with reading_csv():
         return _read_csv(path)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, OSError, EOFError) as error:
-        raise DataError(f"not a readable CSV file: {first_line(error)}") from error
 
 
 def renamed(frame: pl.DataFrame, rename: Mapping[str, str] | None) -> pl.DataFrame:
