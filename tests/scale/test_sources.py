@@ -47,12 +47,12 @@ def test_options_without_effect_are_refused(
     assert not Path("out").exists()
 
 
-def test_notes_say_truly_why_a_table_was_counted() -> None:
+def test_the_note_names_an_engine_that_was_not_chosen() -> None:
     beside = evaluated("--train", "train.npz", "--test", "test.parquet")["card"]
-    assert beside["notes"][0] == "counted by polars, since the other table is counted already; --engine chooses another"
+    assert beside["notes"][0] == "counted by polars; --engine chooses another"
     assert (beside["data"]["train"]["engine"], beside["data"]["test"]["engine"]) == ("counted before", "polars")
     asked = evaluated("--train", "train.parquet", "--test", "test.parquet", "--per-octave", "64")["card"]
-    assert asked["notes"][0] == "counted by polars, since --per-octave was asked for; --engine chooses another"
+    assert asked["notes"][0] == "counted by polars; --engine chooses another"
     chosen = evaluated("--train", "train.parquet", "--test", "test.parquet", "--engine", "duckdb")["card"]
     assert not any("counted by" in note for note in chosen["notes"])
     assert chosen["data"]["train"]["engine"] == "duckdb"

@@ -98,10 +98,9 @@ def test_votes_are_merged_whichever_image_comes_first() -> None:
             {"n": [1], "M": [2], "d0": [1.0], "d1": [2.0]},
             "no distance of pairs in the table; expected a column d, or NAME_d; found n, M, d0, d1",
         ),
-        ({"n": [1], "M": [2], "_d": [1.0]}, "a distance needs a name before its _d; found the column _d"),
         (
             {"n": [1], "M": [2], "d": [1.0], "distance_d": [2.0]},
-            "two distances are called distance; plain d goes by that name, so give it another",
+            "two distances are called distance: d and distance_d; rename one",
         ),
         ({"n": [], "M": [], "d": []}, "the table has no rows"),
         ({"M": [2], "d": [1.0]}, "missing column n; a table has n and M, or choice; found M, d"),

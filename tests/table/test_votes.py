@@ -182,10 +182,9 @@ def test_rows_are_numbered_where_the_table_does_not_name_them() -> None:
         ({"d1": ["0.1", " ", "0.2"]}, "d1 must not be missing; row 1 has no d1 (1 of 3 rows)"),
         ({"M": [2, 1, 1e300]}, "M must be a number of votes; row 2 has M=1e+300 (1 of 3 rows)"),
         ({"ref": [["a"], ["b"], ["c"]]}, "ref must be text or numbers; the column has type List(String)"),
-        ({"_d0": [1, 2, 3]}, "a distance needs a name before its _d0 or _d1; found the column _d0"),
         (
             {"distance_d0": [1, 2, 3], "distance_d1": [1, 2, 3]},
-            "two distances are called distance; plain d0 and d1 go by that name, so give them another",
+            "two distances are called distance: d0 and distance_d0; rename one",
         ),
         ({"d0": ["0.1", "abc", "0.3"]}, "d0 must be a number; row 1 has d0='abc' (1 of 3 rows)"),
         ({"M": ["2", "one", "two"]}, "M must be a number; row 1 has M='one' (2 of 3 rows)"),

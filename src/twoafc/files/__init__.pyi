@@ -11,7 +11,6 @@ from .reading import require_file as require_file
 from .reading import require_format as require_format
 from .reading import require_utf8 as require_utf8
 from .reading import unprinted as unprinted
-from .restoring import restored as restored
 from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder
 from .writing import clear_partial as clear_partial
@@ -22,6 +21,7 @@ from .writing import open_locked as open_locked
 from .writing import recover as recover
 from .writing import replaced as replaced
 from .writing import require_unchanged as require_unchanged
+from .writing import restored as restored
 from .writing import strict_json as strict_json
 from .writing import whole_file as whole_file
 from .writing import write_text as write_text

@@ -82,13 +82,13 @@ class Counting:
             raise ValueError(f"{idle} sets how tables are counted; these are already counts: leave it out")
 
     def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
-        """Explain why tables were counted although the user did not ask for it, and mention bins of different width."""
+        """Name the engine that the user did not choose, and mention bins of different width."""
         notes = []
         tables = [source for source in sources.values() if not source.holds_counts]
         if self.engine is None and tables:
-            large = f"a table of more than {MOST_ROWS:,} rows is not read"
-            why = large if any(source.is_large() for source in tables) else self._asked(sources)
-            notes.append(f"counted by polars, since {why}; --engine chooses another")
+            large = any(source.is_large() for source in tables)
+            why = f", since a table of more than {MOST_ROWS:,} rows is not read" if large else ""
+            notes.append(f"counted by polars{why}; --engine chooses another")
         widths = {
             role: {counted.lattice.per_octave for counted in of_role.values()} for role, of_role in counts.items()
         }
@@ -100,8 +100,3 @@ class Counting:
     def engine_of(self, source: Source) -> str:
         """Return the engine that counted a source; files of counts do not say."""
         return "counted before" if source.holds_counts else self.engine or "polars"
-
-    def _asked(self, sources: Mapping[str, Source]) -> str:
-        if any(source.holds_counts for source in sources.values()):
-            return "the other table is counted already"
-        return f"{'--keep-refs' if self.keep_refs else '--per-octave'} was asked for"

@@ -117,6 +117,8 @@ class Votes:
         check_unique(frame.columns)
         names = distance_columns(frame.columns)
         k = len(next(iter(names.values()))) if names else 0
+        if cls is Votes:
+            return (Pairs if k == 1 else Triplets)._validated(frame, where)  # type: ignore[return-value]
         if k != cls.k:
             raise DataError(_no_distance(cls.k, frame.columns))
         single = says_votes(frame.columns)
@@ -388,9 +390,7 @@ def read_votes(paths: Sequence[str | Path], *, rename: Mapping[str, str] | None 
     >>> read_votes([path])
     Pairs(1 pairs, 2 votes, M = 2, 50 % same, distances: distance)
     """
-    with naming(paths[0]) if len(paths) == 1 else nullcontext():
-        frame, where = read_frames(paths)
-        return _of_kind(renamed(frame, rename), where)
+    return Votes.read_parts(paths, rename=rename)
 
 
 def as_votes(table: Any, *, rename: Mapping[str, str] | None = None) -> Votes:
@@ -403,14 +403,8 @@ def as_votes(table: Any, *, rename: Mapping[str, str] | None = None) -> Votes:
     """
     if isinstance(table, Votes):
         return table
-    if isinstance(table, str | Path):
-        return read_votes([table], rename=rename)
-    return _of_kind(renamed(as_frame(table), rename), row_name)
-
-
-def _of_kind(frame: pl.DataFrame, where: Where) -> Votes:
-    k = {len(columns) for columns in distance_columns(frame.columns).values()}
-    return (Pairs if k == {1} else Triplets)._validated(frame, where)
+    read = Votes.read if isinstance(table, str | Path) else Votes.from_frame
+    return read(table, rename=rename)
 
 
 def _no_distance(k: int, columns: Sequence[str]) -> str:
