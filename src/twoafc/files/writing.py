@@ -20,8 +20,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from twoafc.errors import DataError
 from twoafc.files.reading import require_file, require_format
 
@@ -105,6 +103,8 @@ def restored(kind: Any, value: Any) -> Any:
     >>> restored(tuple[float, ...], [0.5, None])
     (0.5, nan)
     """
+    import numpy as np  # here, since commands that need no arrays import this file
+
     of = get_args(kind)
     if get_origin(kind) is UnionType:  # of a type and None
         return None if value is None else restored(of[0], value)
