@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -89,37 +89,35 @@ def load_counts(files: Sequence[str]) -> dict[str, Counts]:
     for file in files:
         counts = Counts.load(file)
         by_distance.setdefault(counts.distance, []).append((file, counts))
-    return {distance: _merged_once(*zip(*named, strict=True)) for distance, named in by_distance.items()}
+    return {distance: _merged_once(*zip(*named, strict=True))[0] for distance, named in by_distance.items()}
 
 
-def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> Counts:
-    """Add counts, and refuse votes that are in two of them."""
+def _merged_once(names: Sequence[str], counts: Sequence[Counts]) -> tuple[Counts, list[str]]:
+    """Add counts, refuse votes that are in two of them, and note where that is not certain."""
     # Added first, so that counts on different lattices are refused for that.
-    total = merge(counts, names=names)
+    total, notes = merge(counts, names=names), []
     for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
-        if share_votes(a, b):
+        shared = share_votes(a, b)
+        if shared:
             raise DataError(f"votes must be merged only once; {other} has counts that are already in {one}")
-    return total
+        if shared is None:
+            notes.append(
+                f"{one} and {other} have the same cells, from different files; the same votes would be counted twice"
+            )
+    return total, notes
 
 
-def share_votes(a: Counts, b: Counts) -> bool:
-    """Whether two counts have the same votes, by the files or the cells that they were made of."""
-    return bool(set(a.files) & set(b.files)) or (_share(a, b) and not _by_chance(a, b))
+def share_votes(a: Counts, b: Counts) -> bool | None:
+    """Whether two counts have the same votes, by the files or the cells that they were made of.
 
-
-def _doubtful(counts: Sequence[Counts], names: Sequence[str]) -> Iterator[str]:
-    """Name counts of different files that have the same few cells."""
-    for (one, a), (other, b) in combinations(zip(names, counts, strict=True), 2):
-        if _share(a, b) and _by_chance(a, b):
-            yield f"{one} and {other} have the same cells, from different files; the same votes would be counted twice"
-
-
-def _share(a: Counts, b: Counts) -> bool:
-    return bool({*(a.parts or (a.digest,))} & {*(b.parts or (b.digest,))})
-
-
-def _by_chance(a: Counts, b: Counts) -> bool:
-    return bool(a.files and b.files) and min(len(a.cells), len(b.cells)) < SURE
+    None where it may be chance: few cells are the same, and they come from different files.
+    """
+    if set(a.files) & set(b.files):
+        return True
+    if not {*(a.parts or (a.digest,))} & {*(b.parts or (b.digest,))}:
+        return False
+    by_chance = a.files and b.files and min(len(a.cells), len(b.cells)) < SURE
+    return None if by_chance else True
 
 
 def carrying(fit: Model, estimator: CountsEstimator, counts: Counts) -> Model:
@@ -204,8 +202,8 @@ def merge_files(paths: Sequence[str | Path]) -> MergedFiles:
         one, other = repr(settings[names[0]]), repr(settings[name])
         if one != other:
             raise DataError(f"only models with equal settings can be merged; {names[0]} is {one}, {name} {other}")
-    total = _merged_once(names, counts)
+    total, notes = _merged_once(names, counts)
     made = fit_counts(settings[names[0]], total) if settings else total
     lost = any(part.refs_kept for part in counts) and not total.refs_kept
     refs = ["not all files kept their refs; error bars of the sum are not clustered"] if lost else []
-    return MergedFiles(made, total, [*refs, *_doubtful(counts, names), *total.vote_notes])
+    return MergedFiles(made, total, [*refs, *notes, *total.vote_notes])

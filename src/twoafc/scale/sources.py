@@ -56,13 +56,17 @@ class Counting:
         self, sources: Mapping[str, Source], distances: Sequence[str] | None, progress: Progress | None = None
     ) -> dict[str, dict[str, Counts]]:
         """Count tables, and load files of counts, by role (train, test)."""
-        self._check(sources)
+        given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
+        idle = next((option for option, value in given.items() if value is not None), None)
+        if idle and all(source.holds_counts for source in sources.values()):
+            raise ValueError(f"{idle} sets how tables are counted; these are already counts: leave it out")
         loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
         used = [counted.lattice.per_octave for counts in loaded.values() for counted in counts.values()]
         per_octave = next(iter(used), Lattice().per_octave) if self.per_octave is None else self.per_octave
-        tables = {role: source for role, source in sources.items() if role not in loaded}
-        made = {
-            role: count(
+        return {
+            role: loaded[role]
+            if role in loaded
+            else count(
                 list(source.parts),
                 distances=distances,
                 engine=self.engine,
@@ -70,16 +74,8 @@ class Counting:
                 keep_refs=self.keep_refs,
                 progress=progress,
             )
-            for role, source in tables.items()
+            for role, source in sources.items()
         }
-        return {role: (loaded | made)[role] for role in sources}
-
-    def _check(self, sources: Mapping[str, Source]) -> None:
-        """Refuse options that would have no effect."""
-        given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
-        idle = next((option for option, value in given.items() if value is not None), None)
-        if idle and all(source.holds_counts for source in sources.values()):
-            raise ValueError(f"{idle} sets how tables are counted; these are already counts: leave it out")
 
     def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
         """Name the engine that the user did not choose, and mention bins of different width."""
