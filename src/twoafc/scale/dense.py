@@ -8,7 +8,7 @@ With references there are too many places for an array, so the places are listed
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ STEP = 65536
 MOST_M, MOST_PAIRS, MOST_GROUPS = 30, 2**12, 64
 """Values of M, pairs of n and M, and groups that there is room for."""
 SPAN = 2**18
-"""Places of the array turned into cells at once, for the same reason."""
+"""Places turned into cells at once, for the same reason."""
 NOWHERE = -1
 """The place of a row that has none."""
 GROUP, REF = "\0group", "\0ref"
@@ -121,9 +121,13 @@ class Window:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
         return np.asarray(place)
 
-    def unfolded(self, counted: Iterable[tuple[ShortArray, NDArray[Any]]]) -> pl.DataFrame:
-        """Turn places, in order, and the number of rows at each of them into cells, some at a time."""
-        parts = [pl.DataFrame({**self._cells(place), "count": count.astype(np.int64)}) for place, count in counted]
+    def unfolded(self, place: IntArray, count: NDArray[Any]) -> pl.DataFrame:
+        """Turn places, in order, and the number of rows at each of them into cells."""
+        parts = []
+        for start in range(0, max(len(place), 1), SPAN):
+            some = slice(start, start + SPAN)
+            cells = self._cells(place[some].astype(np.int32))
+            parts.append(pl.DataFrame({**cells, "count": count[some].astype(np.int64)}))
         frame = pl.concat(parts)
         if not self.groups:
             return frame.drop("group")
@@ -164,15 +168,10 @@ class _Array:
 
     def emptied(self) -> pl.DataFrame:
         """Return the cells that were counted, in order, and start again."""
-        cells = self.window.unfolded(self._parts())
+        place = np.flatnonzero(self.rows != 0)  # quicker than of the numbers themselves
+        cells = self.window.unfolded(place, self.rows[place])
         self.rows[:] = 0
         return cells
-
-    def _parts(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
-        for start in range(0, len(self.rows), SPAN):
-            rows = self.rows[start : start + SPAN]
-            filled = np.flatnonzero(rows != 0)  # quicker than of the numbers themselves
-            yield filled.astype(np.int32) + np.int32(start), rows.take(filled)
 
 
 class _List:
@@ -193,10 +192,8 @@ class _List:
         first = np.flatnonzero(np.diff(place, prepend=NOWHERE))
         count, place = np.diff(first, append=len(place)), place[first]
         ref = place // self.window.places
-        own = (place - ref * self.window.places).astype(np.int32)
-        starts = range(0, max(len(own), 1), SPAN)
-        parts = ((own[start : start + SPAN], count[start : start + SPAN]) for start in starts)
-        return self.window.unfolded(parts).with_columns(pl.Series("ref", ref.astype(np.int32)))
+        cells = self.window.unfolded(place - ref * self.window.places, count)
+        return cells.with_columns(pl.Series("ref", ref.astype(np.int32)))
 
 
 class _Tally:
