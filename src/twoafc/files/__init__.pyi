@@ -9,7 +9,6 @@ from .reading import reading_csv as reading_csv
 from .reading import reading_parquet as reading_parquet
 from .reading import require_file as require_file
 from .reading import require_format as require_format
-from .reading import require_utf8 as require_utf8
 from .reading import unprinted as unprinted
 from .writing import PARTIAL as PARTIAL
 from .writing import OutputFolder as OutputFolder

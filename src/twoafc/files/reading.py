@@ -5,7 +5,6 @@ Only regular files are accepted: pipes and devices may block, or never end.
 
 from __future__ import annotations
 
-import codecs
 import ctypes
 import errno
 import os
@@ -74,20 +73,6 @@ def require_file(path: str | Path) -> None:
         raise DataError(str(error)) from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-
-
-def require_utf8(start: bytes) -> None:
-    """Raise a `DataError` if a text begins like UTF-16, which spreadsheets call Unicode.
-
-    Examples
-    --------
-    >>> require_utf8("n,M".encode("utf-16"))
-    Traceback (most recent call last):
-        ...
-    twoafc.DataError: a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"
-    """
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in start[:4]:
-        raise DataError('a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"')
 
 
 def require_format(found: object, expected: int, what: str, remedy: str) -> None:

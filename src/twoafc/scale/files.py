@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import glob
-import gzip
 import hashlib
 import logging
 import os
@@ -20,8 +19,8 @@ import narwhals as nw
 import polars as pl
 
 from twoafc.errors import DataError, naming, require
-from twoafc.files import reading_csv, reading_parquet, require_file, require_utf8, unprinted
-from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header
+from twoafc.files import reading_csv, reading_parquet, require_file, unprinted
+from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header, open_csv
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
 """Columns of each file, with their types where the file has them."""
@@ -110,9 +109,7 @@ def csv_head(part: str) -> tuple[str, list[str], int]:
 
     Its first row must not have more values than there are columns.
     """
-    with _opener(part)(part, "rb") as file:
-        require_utf8(file.read(4))
-    with _opener(part)(part, "rt", encoding="utf-8-sig") as file:
+    with open_csv(part) as file:
         blank, line = next(((number, line) for number, line in enumerate(file) if line.strip()), (0, ""))
         while line.count('"') % 2 and (more := file.readline()):  # a name with a line break in it
             line += more
@@ -125,10 +122,6 @@ def csv_head(part: str) -> tuple[str, list[str], int]:
     if len(values) > len(names):
         raise DataError(f"a row must not have more values than there are columns; row 0 has {len(values)}")
     return mark, all_named(names), blank
-
-
-def _opener(part: str) -> Any:
-    return gzip.open if part.lower().endswith(".gz") else open
 
 
 def check_alike(schemas: Mapping[str, Mapping[str, pl.DataType | None]], needed: Sequence[str]) -> None:
@@ -180,7 +173,7 @@ def is_bare(part: str) -> bool:
     """Whether a local file has columns but no rows."""
     if is_parquet(part):
         return _rows(part) == 0
-    with _opener(part)(part, "rb") as file:
+    with open_csv(part) as file:
         return len(list(islice((line for line in file if line.strip()), 2))) == 1
 
 

@@ -21,6 +21,7 @@ from .read import as_frame as as_frame
 from .read import check_unique as check_unique
 from .read import csv_header as csv_header
 from .read import native_kind as native_kind
+from .read import open_csv as open_csv
 from .read import read_frame as read_frame
 from .read import read_frames as read_frames
 from .read import renamed as renamed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -9,13 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import polars as pl
 
 from twoafc.errors import DataError, first_line, naming
-from twoafc.files import durable_file, reading_csv, reading_parquet, require_file, require_utf8
+from twoafc.files import durable_file, reading_csv, reading_parquet, require_file
 from twoafc.table.rules import LABELS, PAIR_LABELS, Where
 
 SEPARATORS = ",;\t"
@@ -82,7 +83,8 @@ def _named_frame(path: str | Path) -> tuple[pl.DataFrame, Where]:
 
 
 def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
-    text = _text(path)
+    with open_csv(path) as file:
+        text = re.sub(r"\A(?:[ \t]*\n)+", "", file.read())  # without blank lines at the start
     separator, columns = csv_header(text)
     # Text first: a cell that is not a number can then be named, with its row.
     frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, raise_if_empty=False)
@@ -103,13 +105,15 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     return frame.drop(idle)[rows], where
 
 
-def _text(path: Path) -> str:
-    """Contents with plain line ends, without a byte order mark and blank lines at the start."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
+def open_csv(path: str | Path) -> TextIO:
+    """Open a CSV file, packed or not, as text with plain line ends, without a byte order mark."""
+    opener: Any = gzip.open if str(path).lower().endswith(".gz") else open
     with opener(path, "rb") as file:
-        require_utf8(file.read(4))
-    with opener(path, "rt", encoding="utf-8-sig") as file:
-        return re.sub(r"\A(?:[ \t]*\n)+", "", str(file.read()))
+        start = file.read(4)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in start:
+        raise DataError('a table must be text in UTF-8; found UTF-16: save it again as "CSV UTF-8"')
+    text: TextIO = opener(path, "rt", encoding="utf-8-sig")
+    return text
 
 
 def csv_header(text: str) -> tuple[str, list[str]]:
