@@ -31,17 +31,7 @@ LOCK, NEW, OLD = "lock", "new", "old"
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, which is renamed to `path` on success; after a crash the old file is unchanged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.txt"
-    >>> with whole_file(path) as partial:
-    ...     _ = partial.write_text("all of it")
-    >>> [file.name for file in path.parent.iterdir()]
-    ['a.txt']
-    """
+    """Yield a path to write to, which is renamed to `path` on success; after a crash the old file is unchanged."""
     whole = Path(os.path.realpath(path))  # a link stays one
     try:
         clear_partial(whole.parent, [whole.name])

@@ -380,16 +380,7 @@ class Pairs(Votes):
 
 
 def read_votes(paths: Sequence[str | Path], *, rename: Mapping[str, str] | None = None) -> Votes:
-    r"""Read a table of triplets or of pairs, in one file or several, by the columns that it has.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "votes.csv"
-    >>> _ = path.write_text("n,M,d\n1,2,0.3\n")
-    >>> read_votes([path])
-    Pairs(1 pairs, 2 votes, M = 2, 50 % same, distances: distance)
-    """
+    """Read a table of triplets or of pairs, in one file or several, by the columns that it has."""
     return Votes.read_parts(paths, rename=rename)
 
 
