@@ -78,7 +78,9 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
         raise DataError("pairs (ref, x) need n, the votes for 'same', and M; found choice")
     if frame.is_empty():
         raise DataError("the table has no rows")
-    labels, weight = _labels(frame, roles, where), weight_of(frame, where)
+    labels = labels_of(frame, where, ("triplet", "group", *roles, "observer"))
+    labels = labels.with_columns(pl.col(roles).str.strip_chars().str.replace_all("\\", "/", literal=True))
+    weight = weight_of(frame, where)
     if weight is not None:
         labels = labels.with_columns(weight=pl.Series(weight))
     if votes_given:
@@ -96,12 +98,6 @@ def _dataset(frame: pl.DataFrame, where: Where, folder: Path) -> Dataset:
         if twins.any():
             notes.append(f"{twins.sum()} of {len(table)} rows show one image twice, as x0 and as x1")
     return Dataset("table", folder, roles, {role: table[role] for role in roles}, table, (*notes, *renamed))
-
-
-def _labels(frame: pl.DataFrame, roles: tuple[str, ...], where: Where) -> pl.DataFrame:
-    """Select triplet, group, the image paths and observer."""
-    labels = labels_of(frame, where, ("triplet", "group", *roles, "observer"))
-    return labels.with_columns(pl.col(roles).str.strip_chars().str.replace_all("\\", "/", literal=True))
 
 
 def _identified(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

@@ -57,13 +57,11 @@ def read_archive(path: str | Path) -> tuple[str, dict[str, Any], Arrays]:
         raise
     except Exception as error:  # a damaged archive may raise anything
         raise DataError(f"{path} is not a readable twoafc model: {error}") from error
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        version = card.get("format") if isinstance(card, dict) else card
+    version = card.get("format") if isinstance(card, dict) else None
+    if version != FORMAT:
         raise DataError(f"{path} is not a twoafc model that this version reads; expected {FORMAT!r}, found {version!r}")
     if card.pop("sha256", None) != _digest_of_archive(card, arrays):
         raise DataError(f"{path} was changed after it was written; its contents do not match their checksum")
-    if not isinstance(card.get("estimator"), str) or not isinstance(card.get("settings"), dict):
-        raise DataError(f"{path} is not a twoafc model; its card names no estimator")
     return card["estimator"], card["settings"], arrays
 
 

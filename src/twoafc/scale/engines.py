@@ -138,7 +138,8 @@ def count(
 def _count(table: Input, progress: Progress | None) -> dict[str, Counts]:
     """Count every distance of a table, and check that all rows were counted."""
     rows = rows_in(table.parts) if table.parts else None
-    dense = table.count_densely(rows, progress) if table.is_dense else {}
+    # The quick pass is by polars, of rows that are triplets already.
+    dense = table.count_densely(rows, progress) if table.engine == "polars" and not table.holds_votes else {}
     by_name = {}
     for name in table.pairs:
         tally = dense.pop(name) if name in dense else table.count_by_program(name)
@@ -212,11 +213,6 @@ class Input:
         if not self.holds_votes:
             return TRIPLETS
         return VOTES if identifying(self.columns) else UNIDENTIFIED
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the quick pass can count it: polars, and rows that are triplets already."""
-        return isinstance(nw.to_native(self.frame), pl.LazyFrame) and not self.holds_votes
 
     @property
     def named(self) -> str:

@@ -80,15 +80,10 @@ def _by_triplets(labels: pl.DataFrame, other: pl.DataFrame, where: Where, elsewh
         # Each triplet in both orders of x0 and x1, with its distances; once where they are the same image.
         sides = [("x0", "x1"), ("ref0", "ref1"), *distances]
         swaps = {a: b for one, two in sides for a, b in ((one, two), (two, one)) if a in measured.columns}
-        mirrored = measured.rename(swaps).select(measured.columns).filter(_differ(measured, images))
+        mirrored = measured.rename(swaps).select(measured.columns)
+        mirrored = mirrored.filter(pl.any_horizontal(pl.col(a) != pl.col(b) for a, b in sides[:2] if a in images))
         measured = pl.concat([measured, mirrored]).sort("place", maintain_order=True)
     return _found(labels, measured, on, distances, where, elsewhere)
-
-
-def _differ(measured: pl.DataFrame, images: tuple[str, ...]) -> pl.Series:
-    """Whether the two sides of each row show different images."""
-    sides = [("x0", "x1")] if images == TRIPLET else [("x0", "x1"), ("ref0", "ref1")]
-    return measured.select(pl.any_horizontal(pl.col(one) != pl.col(two) for one, two in sides)).to_series()
 
 
 def _by_pairs(labels: pl.DataFrame, other: pl.DataFrame, where: Where, elsewhere: Where) -> pl.DataFrame:

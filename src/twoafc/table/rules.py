@@ -135,7 +135,9 @@ def labels_of(frame: pl.DataFrame, where: Where, names: Sequence[str] = LABELS) 
 def finite_column(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
     """Return one column of finite numbers, such as a distance."""
     values = numbers_of(frame, column, where)
-    _refuse_missing(frame[column].is_null().to_numpy() | _blank(frame[column]), column, where)
+    series = frame[column]
+    missing = series.str.strip_chars().fill_null("") == "" if series.dtype == pl.String else series.is_null()
+    _refuse_missing(missing.to_numpy(), column, where)
     refuse(~np.isfinite(values), f"{column} must be finite", where, lambda row: f"{column}={values[row]}")
     return values
 
@@ -210,12 +212,6 @@ def numbers_of(frame: pl.DataFrame, column: str, where: Where) -> FloatArray:
     elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"{column} must be a number; the column has type {series.dtype}")
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
-
-
-def _blank(series: pl.Series) -> BoolArray:
-    if series.dtype != pl.String:
-        return np.zeros(len(series), dtype=np.bool_)
-    return (series.str.strip_chars() == "").fill_null(True).to_numpy()
 
 
 def _refuse_missing(missing: BoolArray, column: str, where: Where) -> None:
